@@ -31,7 +31,7 @@ def nearest(context: tw.OperatorContext) -> Any:
                     new |= {centre[0]: centre for centre in batch}
                 complete.notify_at(lent, sums)
                 settled.notify_at(lent.delayed((lent.time[0], LAST_ROUND), clustered))
-        for token in complete.ready(points, centres):
+        for token in complete.ready(points, centres, sequential=False):  # each epoch has what it keeps to itself
             mine, now, new = kept[token.time[0]]
             moved = max(
                 (dist(centre, now.get(number, (number, inf, inf))) for number, centre in new.items()), default=0
@@ -42,7 +42,7 @@ def nearest(context: tw.OperatorContext) -> Any:
                 sums.send(
                     token, [(centre[0], np.array([*some.sum(axis=0), len(some)])) for centre, some in split(mine, now)]
                 )
-        for token in settled.ready(points, centres):
+        for token in settled.ready(points, centres, sequential=False):
             mine, now, _ = kept.pop(token.time[0])
             clustered.send(token, split(mine, now))
 

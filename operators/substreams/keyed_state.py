@@ -47,7 +47,7 @@ class _Share:
                 self._ended.setdefault(key, []).append(self._waiting[key])
             else:
                 self._kept.pop(key, None)
-        for token in self._notificator.ready(input, sequential=True):
+        for token in self._notificator.ready(input):
             batches = self._epochs.pop((token.time, token.label))
             output.send(token, self._step.process(self._kept.setdefault(token.key, {}), batches))
             self._count(token.key)
