@@ -116,6 +116,7 @@ class LocalJob(Job):
                 progress=self.config.progress,
                 bytes_in_flight=self.config.bytes_in_flight,
                 clock=time.perf_counter,
+                on_leak=self.config.on_leak,
             )
             self._cores.append(core)
         self._feed = _LocalFeed(self)

@@ -235,7 +235,8 @@ def test_leaks_are_counted_by_worker() -> None:
             kept[:] = [lent.retain()]
 
     kept: list[tw.TimestampToken] = []
-    with deploy(flow_of(scheduled(forget), "forgetful"), 1) as job:
+    config = tw.RuntimeConfig(on_leak="warn")
+    with tw.run(flow_of(scheduled(forget), "forgetful"), engine="local", config=config) as job:
         for time in range(4):
             job.input("numbers").advance_to(time)
             job.input("numbers").send([time])
