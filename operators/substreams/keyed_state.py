@@ -99,7 +99,7 @@ def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[
         yield lent, rows
         return
     for key, part in parts_by_key(rows, label.keys):
-        yield lent.of((label.declaration, key)), part
+        yield lent._of((label.declaration, key)), part
 
 
 def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:

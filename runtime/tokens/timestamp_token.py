@@ -60,16 +60,11 @@ class TimestampToken:
         return None if self.label is None else self.label[1]
 
     @property
-    def stamp(self) -> tuple[int, Time]:
-        """Where the token is, as (location number, time)."""
-        return self._stamp
-
-    @property
     def is_live(self) -> bool:
         """Whether the token has not been discarded."""
         return self._live
 
-    def is_for_output_of(self, other: "TimestampToken") -> bool:
+    def _is_for_output_of(self, other: "TimestampToken") -> bool:
         """Tell whether both tokens are for one output of one operator, on one worker, and of one substream."""
         same_output = self._stamp[0] == other._stamp[0] and self._ledger is other._ledger
         return same_output and self.label == other.label
@@ -126,7 +121,7 @@ class TimestampToken:
                 "a token only moves forward"
             )
 
-    def time_on(self, output: "RunningOutput") -> Time:
+    def _time_on(self, output: "RunningOutput") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         self._check_live()
         location, time = self._stamp
@@ -183,7 +178,7 @@ class LentToken:
         label = self._own_label()
         return None if label is None else label[1]
 
-    def of(self, label: Label) -> "LentToken":
+    def _of(self, label: Label) -> "LentToken":
         """Return the token that the message lends for the records of one of its substreams."""
         return LentToken(self._input, self._call, self.time, label)
 
@@ -200,7 +195,7 @@ class LentToken:
                 reach that output.
         """
         chosen = output._running if output is not None else self._input.only_output()
-        token = chosen.new_token(self.time_on(chosen), self._own_label())
+        token = chosen.new_token(self._time_on(chosen), self._own_label())
         token._sent = None  # it is there to be kept: having sent with it makes dropping it no less a leak
         return token
 
@@ -229,7 +224,7 @@ class LentToken:
                 "returned: retain() it while the message is at hand"
             )
 
-    def time_on(self, output: "RunningOutput") -> Time:
+    def _time_on(self, output: "RunningOutput") -> Time:
         """Return the least time at which this message lets its receiver send on ``output``."""
         self._check_lent()
         return self._input.time_on(output, self.time)

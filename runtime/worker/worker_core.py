@@ -271,7 +271,7 @@ class WorkerCore(OperatorHost):
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
-            Counter(token.stamp for notificator in notificators for token in notificator.tokens),
+            Counter(token._stamp for notificator in notificators for token in notificator.tokens),
             Counter((port.location, message.time) for port, message in unread),
             self.agenda.scheduled(),
             WorkerStatistics(

@@ -58,7 +58,7 @@ def _retained_uncounted() -> Injection:
     def make(new_token: Any) -> Any:
         def uncounted(output: RunningOutput, time: Time, label: Label | None) -> TimestampToken:
             token = TimestampToken(output.ledger, output.domain, output.location, time, output.owner, label)
-            output.ledger.record((token.stamp, 1))
+            output.ledger.record((token._stamp, 1))
             return token
 
         return uncounted

@@ -303,7 +303,7 @@ def test_a_job_none_of_whose_workers_answers_has_no_figures() -> None:
     assert isinstance(job, LocalJob)
     with job:
         busy = [BusyWorker(worker) for worker in range(2)]
-        statistics = JobView(job.plan, job.compiled, busy).statistics()
+        statistics = JobView(job.plan, job._compiled, busy).statistics()
     assert (statistics.operators, statistics.edges, statistics.silent) == ({}, (), (0, 1))
     assert str(statistics).count("busy in an operator, did not answer") == 2
 
