@@ -35,10 +35,10 @@ def spread(context: tw.OperatorContext) -> Any:
                 held.setdefault(lent.time, ([], []))[kind].append(table)
                 complete.notify_at(lent, offers)
                 settled.notify_at(lent.delayed((lent.time[0], LAST_ROUND), labels))
-        for token in complete.ready(arcs, returned):
+        for token in complete.ready(arcs, returned, sequential=False):  # each time outside has a share of its own
             share = shares.setdefault(token.time[0], LabelShare())
             offers.send(token, share.work(*held.pop(token.time)))
-        for token in settled.ready(arcs, returned):
+        for token in settled.ready(arcs, returned, sequential=False):
             labels.send(token, shares.pop(token.time[0]).table())
 
     return schedule

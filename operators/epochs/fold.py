@@ -53,7 +53,7 @@ def build_per_epoch(fold: Fold) -> Build:
                     epochs[time] = fold.start()
                     notificator.notify_at(lent)
                 epochs[time] = fold.add(epochs[time], batch)
-            for token in notificator.ready(input):
+            for token in notificator.ready(input, sequential=False):
                 output.send(token, fold.finish(epochs.pop(token.time)))
 
         return schedule

@@ -78,7 +78,7 @@ def build_delay(name: str, delayed: Delayed) -> Build:
     def schedule(input: InputPort, output: OutputPort) -> None:
         running = running_output(output)
         for lent, batch in input:
-            now = lent.time_on(running)
+            now = lent._time_on(running)
             parts = list(delayed(batch, now))
             for time, part in parts:
                 _check_later(name, running.domain, now, time, part)

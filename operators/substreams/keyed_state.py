@@ -47,7 +47,7 @@ class _Share:
                 self._ended.setdefault(key, []).append(self._waiting[key])
             else:
                 self._kept.pop(key, None)
-        for token in self._notificator.ready(input, sequential=True):
+        for token in self._notificator.ready(input):
             batches = self._epochs.pop((token.time, token.label))
             output.send(token, self._step.process(self._kept.setdefault(token.key, {}), batches))
             self._count(token.key)
@@ -99,7 +99,7 @@ def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[
         yield lent, rows
         return
     for key, part in parts_by_key(rows, label.keys):
-        yield lent.of((label.declaration, key)), part
+        yield lent._of((label.declaration, key)), part
 
 
 def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:

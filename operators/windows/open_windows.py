@@ -92,7 +92,7 @@ class NumberedWindows:
         """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
-            start, end = self.kind.bounds(number, timed[0][1])
+            start, end = self.kind._bounds(number, timed[0][1])
             if watermark is None or end > watermark:
                 self._add(number, start, end, by_key)
             else:
@@ -104,10 +104,10 @@ class NumberedWindows:
         """Yield the number of each window that some records lie in, with these by key, once for each of its panes."""
         timed.sort(key=EVENT_TIME)
         begin = 0
-        for pane, run in groupby(self.kind.panes(list(map(EVENT_TIME, timed)))):
+        for pane, run in groupby(self.kind._panes(list(map(EVENT_TIME, timed)))):
             end = begin + len(list(run))
             by_key = by_keys(timed[begin:end])
-            for number in self.kind.windows(pane):
+            for number in self.kind._windows(pane):
                 yield number, by_key
             begin = end
 

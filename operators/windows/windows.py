@@ -90,7 +90,7 @@ class TumblingWindows:
         check_duration("TumblingWindows", "length", self.length)
         _check_offset("TumblingWindows", self.offset, self.length)
 
-    def panes(self, times: Sequence[EventTime]) -> list[Pane]:
+    def _panes(self, times: Sequence[EventTime]) -> list[Pane]:
         """Return for each of some times the pane that it lies in."""
         if not times:
             return []
@@ -105,16 +105,16 @@ class TumblingWindows:
 
         Floats have been rounded there, so it may be the next one.
         """
-        start, end = self.bounds(number, time)
+        start, end = self._bounds(number, time)
         if time < start:
             return number - 1
         return number + 1 if time >= end else number
 
-    def windows(self, pane: Pane) -> Sequence[int]:
+    def _windows(self, pane: Pane) -> Sequence[int]:
         """Return the numbers of the windows that a pane belongs to, at least one."""
         return (pane,)
 
-    def bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
+    def _bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
         """Return where a window starts and ends, as times of the type of ``time``."""
         first = _first(time, self.offset)
         return first + window * self.length, first + (window + 1) * self.length
@@ -152,7 +152,7 @@ class SlidingWindows:
             )
         _check_offset("SlidingWindows", self.offset, self.length)
 
-    def panes(self, times: Sequence[EventTime]) -> list[Pane]:
+    def _panes(self, times: Sequence[EventTime]) -> list[Pane]:
         """Return for each of some times the pane that it lies in."""
         if not times:
             return []
@@ -160,12 +160,12 @@ class SlidingWindows:
         end = first + self.length
         return [((time - end) // self.step, (time - first) // self.step) for time in times]
 
-    def windows(self, pane: Pane) -> Sequence[int]:
+    def _windows(self, pane: Pane) -> Sequence[int]:
         """Return the numbers of the windows that a pane belongs to, at least one."""
         ended, started = int(pane[0]), int(pane[1])
         return range(min(ended + 1, started), started + 1)
 
-    def bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
+    def _bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
         """Return where a window starts and ends, as times of the type of ``time``."""
         start = _first(time, self.offset) + window * self.step
         return start, start + self.length

@@ -62,7 +62,7 @@ class Job(ABC):
         self.probe_nestings = {name: graph.nesting(source) for name, source in plan.probes.items()}
         self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
 
-    def deploy(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
+    def _bring_up(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
         try:
             self._deploy(attachments)
@@ -150,7 +150,7 @@ class Job(ABC):
             self._being_added.add(name)
         try:
             job = type(self)(description.plan(), self.workers, self.config, self._shared)
-            self._added[name] = job.deploy(description.attachments, paused=paused)
+            self._added[name] = job._bring_up(description.attachments, paused=paused)
         finally:
             self._being_added.discard(name)
         if self._has_ended:  # meanwhile, and perhaps without this dataflow
@@ -221,7 +221,7 @@ class Job(ABC):
             JobError: the job has failed or was stopped.
         """
         self._check_alive()
-        view = JobView(self.plan, self.compiled, self._reports())
+        view = JobView(self.plan, self._compiled, self._reports())
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
         return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
 
@@ -305,13 +305,13 @@ class Job(ABC):
         self._attachments.finish(reason)
 
     @cached_property
-    def compiled(self) -> CompiledGraph:
+    def _compiled(self) -> CompiledGraph:
         """The compiled graph of the dataflow."""
         return CompiledGraph(self.plan.graph())
 
     def _explainer(self) -> Explainer:
         """Return what explains the job as it is at this moment."""
-        view = JobView(self.plan, self.compiled, self._reports())
+        view = JobView(self.plan, self._compiled, self._reports())
         return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()))
 
     def _notes(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class LocalRounds:
     def run(self) -> bool:
         """Run every dataflow one round; return False if there was nothing to do."""
         with self.lock:
-            have_run = [member.run_own_round() for member in self._members.copy()]
+            have_run = [member._run_own_round() for member in self._members.copy()]
         return any(have_run)
 
     def sleep(self, deadline: float | None) -> bool:
@@ -69,10 +69,10 @@ class LocalRounds:
         self._sleepers.append(awake)
         try:
             with self.lock:
-                left_s = [left for member in self._members if (left := member.left_s()) is not None]
-                if any(member.has_work for member in self._members):
+                left_s = [left for member in self._members if (left := member._left_s()) is not None]
+                if any(member._has_work for member in self._members):
                     return True
-                if not left_s and not any(member.is_expecting for member in self._members):
+                if not left_s and not any(member._is_expecting for member in self._members):
                     return False
             if deadline is not None:
                 left_s.append(max(0.0, deadline - time.monotonic()))
@@ -116,6 +116,7 @@ class LocalJob(Job):
                 progress=self.config.progress,
                 bytes_in_flight=self.config.bytes_in_flight,
                 clock=time.perf_counter,
+                on_leak=self.config.on_leak,
             )
             self._cores.append(core)
         self._feed = _LocalFeed(self)
@@ -152,9 +153,9 @@ class LocalJob(Job):
         """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
         return self.run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
 
-    def run_own_round(self) -> bool:
+    def _run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
-        if not self.has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
+        if not self._has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
             return False
         try:
             for worker, core in enumerate(self._cores):
@@ -174,14 +175,14 @@ class LocalJob(Job):
         return True
 
     @property
-    def has_work(self) -> bool:
+    def _has_work(self) -> bool:
         """Whether there is something to do now."""
         if not self._started or self._has_ended:
             return False
         return any(self._in_flight) or not all(core.is_idle for core in self._cores)
 
     @property
-    def is_expecting(self) -> bool:
+    def _is_expecting(self) -> bool:
         """Whether another thread is going to activate an operator."""
         return self._started and any(core.agenda.expected for core in self._cores)
 
@@ -193,7 +194,7 @@ class LocalJob(Job):
             at_work = any(any(core.agenda.expected.values()) for core in self._cores)
             return resting and not at_work and not any(self._in_flight)
 
-    def left_s(self) -> float | None:
+    def _left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.agenda.left_s()) is not None]
         return None if not self._started or not left_s else min(left_s)
@@ -232,7 +233,7 @@ class LocalJob(Job):
             return [core.running() if core.worker == self.stepping else core.report() for core in self._cores]
 
     def _notes(self) -> tuple[str, ...]:
-        if self._started and self.has_work:
+        if self._started and self._has_work:
             return ("the local engine only runs while the driver waits for something: there is work to do now",)
         return super()._notes()
 

@@ -62,4 +62,4 @@ def run(
         job = RayJob(plan, workers, settings)
     else:
         raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
-    return job.deploy(description.attachments, paused=paused)
+    return job._bring_up(description.attachments, paused=paused)

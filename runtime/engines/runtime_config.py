@@ -9,6 +9,7 @@ import msgspec
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.engines.placement import PlacementName
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.tokens.token_ledger import LeakPolicy
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
 from tidewheel.transport.link import LinkName
 
@@ -53,6 +54,9 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         bytes_in_flight: how many bytes each worker may answer for, at inputs of operators and on their way to others,
             before sources wait; and how many an input of the driver may have on their way to one worker. 64 MiB.
         epochs_ahead: how many times the driver's inputs may be ahead of the job's probes before they wait. 1,000.
+        on_leak: what happens when an operator drops a token that it has not discarded. ``"fail"``, the default: the job
+            fails, as the records that the operator kept for that time are probably lost. ``"warn"``: the worker logs a
+            warning, counts the leak in `Job.statistics`, and goes on.
         hang_timeout_s: for how many seconds a worker's process may give no sign of life before the job fails. An
             operator that takes long is no reason; a process that is stopped, or whose interpreter is held up, is. 60.
         placement: which nodes of a Ray cluster the workers run on. ``"spread"``, the default: each on a node of its own
@@ -78,6 +82,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     link: LinkName = _setting("link", "socket")
     bytes_in_flight: Annotated[int, msgspec.Meta(ge=1)] = _setting("bytes_in_flight", DEFAULT_BYTES_IN_FLIGHT)
     epochs_ahead: Annotated[int, msgspec.Meta(ge=1)] = _setting("epochs_ahead", 1000)
+    on_leak: LeakPolicy = _setting("on_leak", "fail")
     hang_timeout_s: Annotated[float, msgspec.Meta(ge=1.0)] = _setting("hang_timeout_s", 60.0)
     placement: PlacementName = _setting("placement", "spread")
     resources: Mapping[_Name, _Amount] = _setting("resources", {})

@@ -76,7 +76,7 @@ class WorkerStatistics:
         steps: how many scheduling steps it has taken.
         progress_messages, progress_changes, progress_bytes: what it has told other workers of its pointstamps:
             messages, net changes in them, and about their size when pickled.
-        leaks: tokens that were dropped without being discarded.
+        leaks: tokens that operators dropped without discarding them.
         bytes_in_flight: what it answers for: what waits at its inputs, and what is on its way to other workers.
         operators: its share of each operator, by name.
         edges: what it has sent over each edge.

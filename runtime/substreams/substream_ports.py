@@ -66,7 +66,7 @@ class SubstreamOutput(RunningOutput):
         """Send ``batch`` at the token's time, as records of the token's substream; see `OutputPort.send`."""
         if not isinstance(token, TOKENS):
             self._refuse_token(token)
-        time, label = token.time_on(self), token.label
+        time, label = token._time_on(self), token.label
         if self.owner.call < 0:
             self._refuse()
         if type(label) is tuple and type(batch) is list:
@@ -79,7 +79,7 @@ class SubstreamOutput(RunningOutput):
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
         """Send as `send` does, as records of other substreams than the token's, or of none."""
-        time = token.time_on(self)
+        time = token._time_on(self)
         if self.owner.call < 0:
             self._refuse()
         self.flush()
@@ -93,7 +93,7 @@ class SubstreamOutput(RunningOutput):
         """
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
-            time = token.time_on(self)
+            time = token._time_on(self)
             if self.owner.call < 0:
                 self._refuse()
             self.flush()

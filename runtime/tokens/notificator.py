@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator
 
-from tidewheel.progress import Antichain, Time
+from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
@@ -89,8 +89,12 @@ class Notificator:
         """
         return self._pending.pop((time, label))
 
-    def ready(self, *inputs: InputPort, sequential: bool = False) -> Iterator[TimestampToken]:
-        """Yield a token for each time that can arrive at none of ``inputs`` any more, none before one that is less.
+    def ready(self, *inputs: InputPort, sequential: bool = True) -> Iterator[TimestampToken]:
+        """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.
+
+        In a loop all rounds of an epoch come before the first round of the next epoch. So what an operator keeps from
+        one time to the next does not depend on which epoch was faster. Nothing is held back for ever: each time waits
+        only for times that are before it in the same order, which is the domain's `in_order`.
 
         Where records belong to substreams, it is one for each time and ``token.key``: keep by both what is to be sent.
         The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
@@ -98,10 +102,9 @@ class Notificator:
 
         Args:
             inputs: the operator's inputs; the same in each call, as is ``sequential``.
-            sequential: hold a time back too while one can arrive that the domain's `in_order` puts before it. In a loop
-                all rounds of an epoch then come before the next epoch's first, so what is kept from one time to the
-                next does not depend on which epoch was faster. Nothing is held back for ever: each of these waits for
-                one that is before it in the same order.
+            sequential: False is faster in a loop, where rounds of several epochs then overlap: a time is ready as soon
+                as it is complete, and comes before no time that is less. It is for an operator that keeps nothing from
+                one epoch to the next. Outside of loops there is no difference, as integers have one order only.
         """
         frontiers = tuple([port.frontier for port in inputs])
         if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):
@@ -128,7 +131,7 @@ class Notificator:
         domain = self._pending[found[0]].domain
         if sequential:
             to_come = [time for frontier in frontiers for time in frontier]
-            found = [place for place in found if all(domain.in_order([place[0], at])[0] == place[0] for at in to_come)]
+            found = [place for place in found if all(_is_before(domain, place[0], at) for at in to_come)]
         if len(found) <= 1:
             return found
         if all(label is None for _, label in found):
@@ -137,3 +140,8 @@ class Notificator:
         for time, label in found:
             labels.setdefault(time, []).append(label)
         return [(time, label) for time in domain.in_order(labels) for label in labels[time]]
+
+
+def _is_before(domain: TimeDomain, time: Time, other: Time) -> bool:
+    """Tell whether the order of `TimeDomain.in_order` puts ``time`` before ``other``, or does not order them."""
+    return domain.less_equal(time, other) or domain.in_order([time, other])[0] == time

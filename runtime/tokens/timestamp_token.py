@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
-from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.tokens.token_ledger import TokenLedger
 
 if TYPE_CHECKING:
     from tidewheel.runtime.worker.ports import OutputPort, PortOwner, RunningInput, RunningOutput
@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 class TimestampToken:
     """The right to send at ``time`` on one output of one operator (timely dataflow calls it a capability).
 
-    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, by leaving
-    a ``with`` block, or by taking the time forward with `downgrade`. One that is collected as garbage while it is live
-    is discarded and reported as a leak. May be used from any thread.
+    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, or by
+    leaving a ``with`` block. May be used from any thread.
+
+    A live token that its operator drops is a leak, and fails the job; see ``on_leak`` of `RuntimeConfig`. A token that
+    is made and dropped in one call is no leak in two cases. Another token for its time was there before it and still
+    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent:
+    ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can be taken.
         label: the substream that this token belongs to, as (number of the declaration, key); None for none.
     """
 
-    __slots__ = ("_call", "_ledger", "_live", "_location", "_owner", "_time", "domain", "label")
+    __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -38,10 +42,9 @@ class TimestampToken:
         label: Label | None = None,
     ) -> None:
         self._owner = owner
-        self._call = owner.call
         self._ledger = ledger
-        self._location = location
-        self._time = time
+        self._stamp = (location, time)  # the ledger tells by its identity which tokens were made in the same call
+        self._sent: bool | None = False  # whether it has sent; None where that does not matter
         self._live = True
         self.domain = domain
         self.label = label
@@ -49,7 +52,7 @@ class TimestampToken:
     @property
     def time(self) -> Time:
         """The time at which this token lets its holder send."""
-        return self._time
+        return self._stamp[1]
 
     @property
     def key(self) -> Any:
@@ -57,23 +60,18 @@ class TimestampToken:
         return None if self.label is None else self.label[1]
 
     @property
-    def stamp(self) -> tuple[int, Time]:
-        """Where the token is, as (location number, time)."""
-        return self._location, self._time
-
-    @property
     def is_live(self) -> bool:
         """Whether the token has not been discarded."""
         return self._live
 
-    def is_for_output_of(self, other: "TimestampToken") -> bool:
+    def _is_for_output_of(self, other: "TimestampToken") -> bool:
         """Tell whether both tokens are for one output of one operator, on one worker, and of one substream."""
-        same_output = self._location == other._location and self._ledger is other._ledger
+        same_output = self._stamp[0] == other._stamp[0] and self._ledger is other._ledger
         return same_output and self.label == other.label
 
     def clone(self) -> "TimestampToken":
         """Return a second token for the same time and output. Raises TokenError after `discard`."""
-        return self.delayed(self._time)
+        return self.delayed(self.time)
 
     def delayed(self, time: Time) -> "TimestampToken":
         """Return a new token for the same output at ``time``, which must not be before this token's.
@@ -84,29 +82,29 @@ class TimestampToken:
         """
         with self._ledger.lock:
             self._check(time, "delay")
-            token = TimestampToken(self._ledger, self.domain, self._location, time, self._owner, self.label)
-            self._ledger.record(((self._location, time), 1), label=self.label)
+            token = TimestampToken(self._ledger, self.domain, self._stamp[0], time, self._owner, self.label)
+            self._ledger.record((token._stamp, 1), label=self.label)
             return token
 
     def downgrade(self, time: Time) -> None:
         """Take this token forward to ``time``. Raises TokenError as `delayed` does, and then changes nothing."""
         with self._ledger.lock:
             self._check(time, "downgrade")
-            if time != self._time:
-                self._ledger.record(((self._location, time), 1), ((self._location, self._time), -1), label=self.label)
-                self._time = time
+            if time != self._stamp[1]:
+                before, self._stamp = self._stamp, (self._stamp[0], time)
+                self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
         """Give up the right to send. Raises TokenError the second time."""
         with self._ledger.lock:
             self._check_live()
             self._live = False
-            self._ledger.record(((self._location, self._time), -1), label=self.label)
+            self._ledger.record((self._stamp, -1), label=self.label)
 
     def _check_live(self) -> None:
         if not self._live:
             raise TokenError(
-                f"operator {self._owner.name!r} used a token for time {self._time!r} after it was discarded: "
+                f"operator {self._owner.name!r} used a token for time {self.time!r} after it was discarded: "
                 "clone() or retain() a token to keep one"
             )
 
@@ -114,24 +112,27 @@ class TimestampToken:
         self._check_live()
         if not self.domain.contains(time):
             raise TokenError(
-                f"operator {self._owner.name!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                f"operator {self._owner.name!r} cannot {action} a token for time {self.time!r} to {time!r}: "
                 f"that is no time of this scope, where times are such as {self.domain.minimum()!r}"
             )
-        if not self.domain.less_equal(self._time, time):
+        if not self.domain.less_equal(self.time, time):
             raise TokenError(
-                f"operator {self._owner.name!r} cannot {action} a token for time {self._time!r} to {time!r}: "
+                f"operator {self._owner.name!r} cannot {action} a token for time {self.time!r} to {time!r}: "
                 "a token only moves forward"
             )
 
-    def time_on(self, output: "RunningOutput") -> Time:
+    def _time_on(self, output: "RunningOutput") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         self._check_live()
-        if output.location != self._location or output.ledger is not self._ledger:
+        location, time = self._stamp
+        if output.location != location or output.ledger is not self._ledger:
             raise TokenError(
                 f"operator {output.owner.name!r} used a token of another output for output {output.port}: "
                 "a token lets its holder send on one output only; retain one for each"
             )
-        return self._time
+        if self._sent is False:
+            self._sent = True
+        return time
 
     def __enter__(self) -> Self:
         return self
@@ -144,12 +145,7 @@ class TimestampToken:
         if not getattr(self, "_live", False):
             return
         self._live = False
-        change = ((self._location, self._time), -1)
-        if self._owner.call == self._call >= 0:
-            # Made and dropped in one call, as by dict.setdefault or send(token.delayed(...)): as good as never kept.
-            self._ledger.record(change, label=self.label)
-        else:
-            self._ledger.record_leak(Leak(self._owner.name, self._time), change, self.label)
+        self._ledger.record_drop(self._stamp, self.label, self._owner.name, has_sent=self._sent is True)
 
     def __reduce__(self) -> Any:
         raise TokenError(
@@ -159,7 +155,7 @@ class TimestampToken:
 
     def __repr__(self) -> str:
         state = "" if self._live else ", discarded"
-        return f"TimestampToken(time={self._time!r}, operator={self._owner.name!r}{state})"
+        return f"TimestampToken(time={self.time!r}, operator={self._owner.name!r}{state})"
 
 
 class LentToken:
@@ -182,7 +178,7 @@ class LentToken:
         label = self._own_label()
         return None if label is None else label[1]
 
-    def of(self, label: Label) -> "LentToken":
+    def _of(self, label: Label) -> "LentToken":
         """Return the token that the message lends for the records of one of its substreams."""
         return LentToken(self._input, self._call, self.time, label)
 
@@ -199,7 +195,9 @@ class LentToken:
                 reach that output.
         """
         chosen = output._running if output is not None else self._input.only_output()
-        return chosen.new_token(self.time_on(chosen), self._own_label())
+        token = chosen.new_token(self._time_on(chosen), self._own_label())
+        token._sent = None  # it is there to be kept: having sent with it makes dropping it no less a leak
+        return token
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:
         """Return a token at ``time`` for ``output``, by default the only one.
@@ -226,7 +224,7 @@ class LentToken:
                 "returned: retain() it while the message is at hand"
             )
 
-    def time_on(self, output: "RunningOutput") -> Time:
+    def _time_on(self, output: "RunningOutput") -> Time:
         """Return the least time at which this message lets its receiver send on ``output``."""
         self._check_lent()
         return self._input.time_on(output, self.time)

@@ -7,25 +7,36 @@ without it, since the collector may run while the lock is held.
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tidewheel.progress import Change, ChangeBatch, Time
 from tidewheel.runtime.substreams.labels import Label
 
+LeakPolicy: TypeAlias = Literal["fail", "warn"]
+"""What a token that an operator drops does to the dataflow: it fails it, or is only logged."""
+
+_Stamp: TypeAlias = tuple[int, Time]
+"""Where a token is, as (location number, time)."""
+
+_Drop: TypeAlias = tuple[_Stamp, str, bool]
+"""The stamp of a token, the name of its operator, and whether it has done what it was made for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A token that nobody discarded: it was collected as garbage while it was live."""
+    """A live token that its operator dropped without discarding it, so nobody can send at its time any more."""
 
     operator: str
     time: Time
 
-    def describe(self) -> str:
-        """Say for people what was forgotten, and what to do."""
+    def describe(self, worker: int) -> str:
+        """Say for people what was lost, and what to do."""
         return (
-            f"operator {self.operator!r} dropped a live token for time {self.time!r} without discard(); it was "
-            "discarded for it. Use 'with token:' or discard() it when it is no longer needed"
+            f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
+            "without discard(), such as by overwriting it. What it kept for that time may never be sent. Keep a token "
+            "for each time, and use 'with token:' or discard() once all is sent"
         )
 
 
@@ -37,7 +48,7 @@ class TokenLedger:
 
     Attributes:
         held: how many tokens are held, by (location number, time), as far as groups were drained.
-        leaks: the tokens that nobody discarded; the worker's step takes them.
+        leaks: the tokens that were dropped, as far as groups were drained; the worker's step takes them.
         labelled: the groups that were drained of tokens of substreams, with their labels; who drains takes them, too.
     """
 
@@ -48,27 +59,65 @@ class TokenLedger:
         self.held: ChangeBatch[tuple[int, Time]] = ChangeBatch()
         self.labelled: list[tuple[Label, tuple[Change, ...]]] = []
         self._groups: deque[tuple[tuple[Change, ...], Label | None]] = deque()
+        self._drops: deque[_Drop] = deque()
+        self._held_by_label: ChangeBatch[tuple[_Stamp, Label]] = ChangeBatch()
 
     def record(self, *changes: Change, label: Label | None = None) -> None:
         """Add one indivisible group of changes, of tokens of the substream with this label."""
         self._groups.append((changes, label))
         self.wake()
 
-    def record_leak(self, leak: Leak, change: Change, label: Label | None = None) -> None:
-        """Add the discarding of a token that nobody discarded."""
-        self.leaks.append(leak)
-        self.record(change, label=label)
+    def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
+        """Add the end of a token that nobody discarded, which may be a leak.
+
+        Args:
+            stamp: the very object with which the token was recorded last.
+            label: that of the token.
+            operator: the name of its operator.
+            has_sent: whether it was made to send with, and has.
+        """
+        self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
+        self.record((stamp, -1), label=label)
 
     def drain(self) -> list[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""
+        groups = [self._groups.popleft() for _ in range(len(self._groups))]
+        if self._drops:
+            self._find_leaks(groups)
         found: list[Change] = []
-        while self._groups:
-            changes, label = self._groups.popleft()
+        for changes, label in groups:
             found += changes
             if label is not None:
                 self.labelled.append((label, changes))
+                self._held_by_label.extend(((stamp, label), difference) for stamp, difference in changes)
         self.held.extend(found)
         return found
+
+    def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
+        """Find the leaks among the tokens that were dropped in these groups.
+
+        A token that was made in these groups is none if it has done what it was made for, or if another one for its
+        time was there before it and still is: so it was never the only one.
+        """
+        drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
+        counts: dict[tuple[_Stamp, Label | None], int] = {}
+        made_first: dict[int, bool] = {}
+        for changes, label in groups:
+            for stamp, difference in changes:
+                place = stamp, label
+                if place not in counts:
+                    counts[place] = self.held.get(stamp) if label is None else self._held_by_label.get((stamp, label))
+                if difference > 0 and (len(changes) == 1 or id(changes[-1][0]) in made_first):  # made, or taken forward
+                    made_first[id(stamp)] = not counts[place]
+                counts[place] += difference
+                dropped = drops.pop(id(stamp), None) if difference < 0 else None
+                if dropped is None:
+                    continue
+                _, operator, has_sent = dropped
+                is_first = made_first.get(id(stamp))  # None: made before
+                if is_first is None or not (has_sent or (counts[place] and not is_first)):
+                    self.leaks.append(Leak(operator, stamp[1]))
+        self._drops.extend(drops.values())  # their groups have yet to come
 
     def tokens(self) -> dict[tuple[int, Time], int]:
         """Return how many tokens are held now, by (location number, time), groups not drained included."""

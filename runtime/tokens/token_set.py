@@ -64,7 +64,7 @@ class TokenSet:
             raise TokenError(f"a TokenSet holds tokens, as retained or delayed, not {token!r}")
         if not token.is_live:
             raise TokenError(f"{token!r} cannot be put into {where}: it has been discarded")
-        if not token.is_for_output_of(other):
+        if not token._is_for_output_of(other):
             raise TokenError(f"{token!r} cannot be put into {where}: it is for another output")
 
     def _take(self, token: TimestampToken) -> None:

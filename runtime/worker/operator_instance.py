@@ -173,7 +173,7 @@ def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output
     for number, running in enumerate(stages):
         if mixed is not None and keys is not None and running.stage.with_keys is None:
             for key, part in parts_by_key(batch, keys):
-                _send(stages[number:], token.of((mixed.declaration, key)), part, output)
+                _send(stages[number:], token._of((mixed.declaration, key)), part, output)
             return
         batch, count, keys = running.run(batch, count, keys)
         if not count:

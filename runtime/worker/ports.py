@@ -191,20 +191,21 @@ class RunningOutput:
 
     def initial_token(self) -> TimestampToken:
         """Make the token with which the operator begins, and count it as held."""
-        minimum = self.domain.minimum()
-        self.ledger.held.update((self.location, minimum), 1)
-        return TimestampToken(self.ledger, self.domain, self.location, minimum, self.owner)
+        token = TimestampToken(self.ledger, self.domain, self.location, self.domain.minimum(), self.owner)
+        self.ledger.held.update(token._stamp, 1)
+        return token
 
     def new_token(self, time: Time, label: Label | None) -> TimestampToken:
         """Make a token from one that a message has lent for ``time``, and count it."""
-        self.ledger.record(((self.location, time), 1), label=label)
-        return TimestampToken(self.ledger, self.domain, self.location, time, self.owner, label)
+        token = TimestampToken(self.ledger, self.domain, self.location, time, self.owner, label)
+        self.ledger.record((token._stamp, 1), label=label)
+        return token
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
         """See `OutputPort.send`."""
         if not isinstance(token, TOKENS):
             self._refuse_token(token)
-        time = token.time_on(self)
+        time = token._time_on(self)
         if self.owner.call < 0:
             self._refuse()
         if type(batch) is not list:

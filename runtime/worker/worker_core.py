@@ -26,12 +26,13 @@ from tidewheel.progress import (
     Tracker,
 )
 from tidewheel.runtime.description.plan import Plan, checked_schedule
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
-from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
@@ -61,10 +62,11 @@ class WorkerCore(OperatorHost):
         bytes_in_flight: how many bytes this worker may answer for before sources wait.
         clock: returns seconds, from any start; for statistics only.
         nodes: where the workers are, as `OperatorContext` has it.
+        on_leak: whether a token that an operator drops fails the worker, or is only logged.
 
     Attributes:
         probes: the frontiers at the probes.
-        leaks: the tokens that were collected as garbage while live, so far.
+        leaks: the tokens that operators have dropped so far.
         feeder_statuses: those that have come and that the shell has not received, by the feeder's number.
     """
 
@@ -82,6 +84,7 @@ class WorkerCore(OperatorHost):
         bytes_in_flight: int = DEFAULT_BYTES_IN_FLIGHT,
         clock: Callable[[], float] = lambda: 0.0,
         nodes: Sequence[str] | None = None,
+        on_leak: LeakPolicy = "fail",
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -104,6 +107,7 @@ class WorkerCore(OperatorHost):
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing = Closing()
         self.leaks: list[Leak] = []
+        self._on_leak = on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         self._steps = 0
         declared = declared_substreams(plan, self._compiled)
@@ -171,8 +175,8 @@ class WorkerCore(OperatorHost):
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
 
         Raises:
-            JobError: an operator raised; it names the operator, this worker and the time. The core must not be used
-                again.
+            JobError: an operator raised, or has dropped a token; it names the operator, this worker and the time. The
+                core must not be used again.
         """
         self._steps += 1
         self.agenda.begin()
@@ -190,15 +194,21 @@ class WorkerCore(OperatorHost):
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         self.count_tokens()
         while self.ledger.leaks:
-            leak = self.ledger.leaks.popleft()
-            self.leaks.append(leak)
-            _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
+            self._leaked(self.ledger.leaks.popleft())
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
         news = self.books.commit(out_of_work=self.agenda.is_empty)
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
         return self.outbox.envelopes(committed.batches, credit, news, self.books.heard)
+
+    def _leaked(self, leak: Leak) -> None:
+        self.leaks.append(leak)
+        said = leak.describe(self.worker)
+        if self._on_leak == "fail":
+            hint = "RuntimeConfig(on_leak='warn') only logs this"
+            raise JobError(f"{said}. {hint}", operator=leak.operator, worker=self.worker, time=leak.time)
+        _LOGGER.warning("%s", said)
 
     def _let_sources_go_on(self) -> None:
         if not self.flow.is_held:
@@ -261,7 +271,7 @@ class WorkerCore(OperatorHost):
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
-            Counter(token.stamp for notificator in notificators for token in notificator.tokens),
+            Counter(token._stamp for notificator in notificators for token in notificator.tokens),
             Counter((port.location, message.time) for port, message in unread),
             self.agenda.scheduled(),
             WorkerStatistics(

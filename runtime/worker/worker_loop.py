@@ -93,6 +93,7 @@ class WorkerLoop:
             bytes_in_flight=config.bytes_in_flight,
             clock=time.perf_counter,
             nodes=nodes,
+            on_leak=config.on_leak,
         )
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
         self._told = 0

@@ -174,7 +174,8 @@ class RandomOperator:
                 case "gather":
                     self._sets[number].take(lent.delayed(self._later(arrival), output))
                 case "careless":
-                    lent.delayed(arrival, output)  # dropped within the call: as good as never retained
+                    self._hold(number, lent.delayed(arrival, output))
+                    lent.delayed(arrival, output)  # dropped at once, and never the only one for its time
 
     def _await(self, time: Time, holding: _Holding) -> None:
         if not self._ports.notify:
@@ -228,7 +229,9 @@ class RandomOperator:
                 self._held.remove(holding)
                 token.discard()
             case "leak":
-                if self._world.may_leak() and holding.since < self.calls:
+                if (
+                    self._world.may_leak() and holding.since + 1 < self.calls
+                ):  # not just made, by this call or before it
                     self._held.remove(holding)
                     self._world.leak(self._context, token)
 

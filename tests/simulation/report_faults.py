@@ -101,7 +101,7 @@ def empty_batch_counted() -> Injection:
             send(output, token, batch)
             if not batch:
                 for channel in output.channels:
-                    channel._host.produce(channel._location, token.time_on(output))
+                    channel._host.produce(channel._location, token._time_on(output))
 
         return wrong_send
 
@@ -109,14 +109,21 @@ def empty_batch_counted() -> Injection:
 
 
 def leak_unreported() -> Injection:
-    return replaced(TokenLedger, "record_leak", lambda _: lambda ledger, leak, change, label: ledger.record(change))
+    def wrong_record(
+        ledger: TokenLedger, stamp: tuple[int, Time], label: Label | None, operator: str, *, has_sent: bool
+    ) -> None:
+        ledger.record((stamp, -1), label=label)
+
+    return replaced(TokenLedger, "record_drop", lambda _: wrong_record)
 
 
 def leaked_token_kept() -> Injection:
-    def wrong_record(ledger: TokenLedger, leak: Leak, change: Change, label: Label | None) -> None:
-        ledger.leaks.append(leak)
+    def wrong_record(
+        ledger: TokenLedger, stamp: tuple[int, Time], label: Label | None, operator: str, *, has_sent: bool
+    ) -> None:
+        ledger.leaks.append(Leak(operator, stamp[1]))
 
-    return replaced(TokenLedger, "record_leak", lambda _: wrong_record)
+    return replaced(TokenLedger, "record_drop", lambda _: wrong_record)
 
 
 def set_downgraded_in_part() -> Injection:

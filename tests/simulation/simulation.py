@@ -71,6 +71,7 @@ class Simulation:
                 progress=scenario.progress,
                 hold_back=scenario.hold_back,
                 bytes_in_flight=scenario.bytes_in_flight,
+                on_leak="warn",
             )
             for worker in range(scenario.workers)
         ]

@@ -57,8 +57,9 @@ def _retained_uncounted() -> Injection:
 
     def make(new_token: Any) -> Any:
         def uncounted(output: RunningOutput, time: Time, label: Label | None) -> TimestampToken:
-            output.ledger.record(((output.location, time), 1))
-            return TimestampToken(output.ledger, output.domain, output.location, time, output.owner, label)
+            token = TimestampToken(output.ledger, output.domain, output.location, time, output.owner, label)
+            output.ledger.record((token._stamp, 1))
+            return token
 
         return uncounted
 

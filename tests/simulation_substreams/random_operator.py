@@ -102,7 +102,8 @@ class _RandomOperator:
                     time = later(self._random, running_output(output).domain, lent.time)
                     self._hold(number, output, lent.delayed(time, output), batch)
                 case "careless":
-                    lent.retain(output)  # dropped within the call: as good as never retained
+                    with lent.retain(output):
+                        lent.retain(output)  # dropped at once, and never the only one for its time
 
     def _use(self, outputs: list[OutputPort]) -> None:
         if self._world.draining:

@@ -273,14 +273,14 @@ def test_what_is_added_while_the_job_stops_is_stopped(monkeypatch: pytest.Monkey
     """And whoever added it is told."""
     job = tw.run(doubling("first"), engine="local")
     hosted: list[tw.Job] = []
-    deploy = LocalJob.deploy
+    deploy = LocalJob._bring_up
 
     def deploy_slowly(added: LocalJob, attachments: Any, *, paused: bool) -> LocalJob:
         hosted.append(deploy(added, attachments, paused=paused))
         job.stop()
         return added
 
-    monkeypatch.setattr(LocalJob, "deploy", deploy_slowly)
+    monkeypatch.setattr(LocalJob, "_bring_up", deploy_slowly)
     with pytest.raises(tw.JobError, match="was stopped"):
         job.add(doubling("second"))
     assert hosted[0]._released

@@ -204,16 +204,16 @@ class Member:
     """A dataflow that expects a thread, and has work once that came."""
 
     stepping = None
-    is_expecting = True
-    has_work = False
+    _is_expecting = True
+    _has_work = False
 
     def __init__(self) -> None:
         self.asked = threading.Event()
 
-    def run_own_round(self) -> bool:
+    def _run_own_round(self) -> bool:
         return False
 
-    def left_s(self) -> float | None:
+    def _left_s(self) -> float | None:
         self.asked.set()
         return None
 
@@ -232,7 +232,7 @@ def test_who_sleeps_is_woken_from_any_thread() -> None:
     while any(sleeper.is_alive() for sleeper in sleepers):
         rounds.wake()
     assert slept == [True, True]
-    member.has_work = True
+    member._has_work = True
     assert rounds.sleep(None)
-    member.has_work = member.is_expecting = False
+    member._has_work = member._is_expecting = False
     assert not rounds.sleep(None)

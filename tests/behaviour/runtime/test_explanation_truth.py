@@ -98,7 +98,7 @@ def add(flow: tw.Dataflow, stream: tw.Stream[int], segment: str, index: int, see
 
 def really_live(job: LocalJob) -> Live:
     """Count the tokens that are held and the messages that wait, on all workers of a job at rest."""
-    compiled = job.compiled
+    compiled = job._compiled
     live: Live = Counter()
     for core in job._cores:
         for (location, time), count in core.ledger.held:
@@ -207,7 +207,7 @@ def where(job: LocalJob, operator: str, time: Time, messages: bool) -> set[int]:
         held: list[tuple[int, Any]] = [stamp for stamp, _ in core.ledger.held]
         waiting = [(number, message.time) for number, port in core._ports.items() for message in port.queue]
         for number, at in waiting if messages else held:
-            location = job.compiled.locations[number]
+            location = job._compiled.locations[number]
             if (name_of(job, location), at) == (operator, time):
                 assert isinstance(location, Target) == messages
                 found.add(core.worker)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.kit.runtime.one_operator import DEADLINE_S, feed
+from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
 from tidewheel.operators.stream import Loop
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -70,6 +70,37 @@ def test_sequential_times_come_as_their_domain_puts_them_in_order() -> None:
     times = [(0, 3), (1, 0), (1, 2), (2, 1)]
     for arriving in permutations(times):
         assert times_of(pairs, list(arriving), sequential=True) == times
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_state_across_epochs_does_not_depend_on_which_epoch_is_faster_round_a_loop(workers: int) -> None:
+    """The obvious operator numbers its rounds: all of an epoch before the next, though that has fewer rounds."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        held: dict[Any, list[tuple[int, int]]] = context.state("held", dict)
+        done: list[Any] = context.state("done", list)
+        complete = context.notificator()
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                held.setdefault(lent.time, []).extend(batch)
+                complete.notify_at(lent)
+            for token in complete.ready(input):
+                done.append(token.time)
+                output.send(token, [(left - 1, len(done)) for left, _ in held.pop(token.time)])
+
+        return schedule
+
+    def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+        stepped = walks.exchange(lambda walk: 0).unary("number", build)
+        return stepped.filter(lambda walk: walk[0] > 0), stepped.filter(lambda walk: walk[0] == 0)
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").map(lambda rounds: (rounds, 0)).iterate(body).capture("results")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        feed(job, [5], [1], [3], [2])
+        job.wait(DEADLINE_S)
+        assert sorted(captured(job)) == [(0, [(0, 5)]), (1, [(0, 6)]), (2, [(0, 9)]), (3, [(0, 11)])]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

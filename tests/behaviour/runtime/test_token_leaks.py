@@ -1,23 +1,41 @@
-"""Live tokens that are collected as garbage: discarded for their operator, and reported."""
+"""Live tokens that operators drop: a leak fails the job, or is only logged; what has lost nothing is no leak."""
 
 import gc
 import logging
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
-from tests.kit.runtime.one_operator import feed, flow_of, ignore, run_flow, scheduled
+from tests.kit.runtime.one_operator import (
+    DEADLINE_S,
+    captured,
+    fail_flow,
+    fail_operator,
+    feed,
+    flow_of,
+    ignore,
+    run_operator,
+    scheduled,
+    settle,
+)
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.token_ledger import Leak
 
-WARNING = "worker 0: operator 'subject' dropped a live token for time {time} without discard(); it was discarded for it"
+SAID = (
+    "operator 'subject' lost a token for time {time} on worker 0: it dropped the token without discard(), such as by "
+    "overwriting it. What it kept for that time may never be sent. Keep a token for each time, and use 'with token:' "
+    "or discard() once all is sent"
+)
 
 
 def leaks_of(build: Build, *epochs: list[int]) -> list[Leak]:
-    """Run one worker to its end, which it reaches only if every token is gone, and return the leaks it found."""
-    group = WorkerGroup(flow_of(build), workers=1)
+    """Run one worker, which only logs leaks, to its end, and return them; it ends only if every token is gone."""
+    group = WorkerGroup(flow_of(build), workers=1, on_leak="warn")
     group.feed("numbers", *epochs)
     group.run()
     gc.collect()
@@ -26,19 +44,107 @@ def leaks_of(build: Build, *epochs: list[int]) -> list[Leak]:
     return group.cores[0].leaks
 
 
-def test_a_forgotten_token_is_discarded_and_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """The job ends all the same; the leak names operator and time, and a warning says what to do."""
+def forgetting() -> Build:
+    """Return an operator that keeps one token, receives one message a call, and has overwritten the token by then."""
     kept: list[tw.TimestampToken] = []
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        kept.clear()
-        kept.extend(lent.retain() for lent, _ in input)
+        for lent, _ in input:
+            kept[:] = [lent.retain()]
+            break
+        if kept and not input.frontier.less_equal(1):
+            kept.pop().discard()
 
-    with caplog.at_level(logging.WARNING, logger="tidewheel.runtime"):
-        assert leaks_of(scheduled(schedule), [], [1]) == [Leak("subject", 1)]
-    [record] = caplog.records
-    assert record.levelno == logging.WARNING
-    assert WARNING.format(time=1) in record.getMessage()
+    return scheduled(schedule)
+
+
+def test_a_leak_fails_the_job() -> None:
+    """The error has operator, worker and time, and says what to do, also for those who only want a warning."""
+    error = fail_flow(flow_of(forgetting()), [1], [2])
+    assert str(error) == SAID.format(time=0) + ". RuntimeConfig(on_leak='warn') only logs this"
+    assert (error.operator, error.worker, error.time) == ("subject", 0, 0)
+
+
+def test_an_epoch_that_is_lost_within_one_call_fails_the_job() -> None:
+    """Two times come in one call: the token of the first is overwritten, and nobody can send at that time any more."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        held: dict[str, Any] = {}
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                held["last"] = (lent.retain(), batch)
+            if held and not input.frontier.less_equal(held["last"][0].time):
+                token, batch = held.pop("last")
+                with token:
+                    output.send(token, batch)
+
+        return schedule
+
+    assert str(fail_flow(flow_of(build), [1], [2])).startswith(SAID.format(time=0))
+
+
+@pytest.mark.parametrize("first", ["header", ""])
+def test_sending_with_a_retained_token_does_not_excuse_its_loss(first: str) -> None:
+    """What an operator has sent in the beginning says nothing of what was to come."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        token: tw.TimestampToken
+        for lent, _ in input:
+            token = lent.retain()
+            output.send(token, [first] if first else [])
+
+    assert str(fail_operator(schedule, [1], [2])).startswith(SAID.format(time=0))
+
+
+def test_an_entry_that_is_overwritten_for_the_same_time_is_a_leak() -> None:
+    """Its token was the only one for the time when it was made, and what was kept beside it is gone."""
+    held: dict[Any, Any] = {}
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            held[lent.time] = (lent.retain(), batch)
+        for time in [time for time in held if not input.frontier.less_equal(time)]:
+            token, batch = held.pop(time)
+            with token:
+                output.send(token, batch)
+
+    group = WorkerGroup(flow_of(scheduled(schedule)), workers=1)
+    group.send("numbers", [1], 0)
+    group.send("numbers", [2], 0)
+    with pytest.raises(tw.JobError, match="operator 'subject' lost a token for time 0"):
+        group.run()
+
+
+def test_a_warning_is_there_for_those_who_want_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The job ends all the same, and statistics count the leaks."""
+    config = tw.RuntimeConfig(on_leak="warn")
+    with tw.run(flow_of(forgetting()), engine="local", config=config) as job:
+        feed(job, [1], [2])
+        with caplog.at_level(logging.WARNING, logger="tidewheel.runtime"):
+            job.wait(DEADLINE_S)
+        assert job.statistics().workers[0].leaks == 1
+    assert caplog.messages == [SAID.format(time=0)]
+
+
+def test_the_environment_chooses_what_a_leak_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for every setting; what is no choice is refused."""
+    monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "warn")
+    assert tw.RuntimeConfig().on_leak == "warn"
+    monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "ignore")
+    with pytest.raises(tw.ConfigError, match="TIDEWHEEL_ON_LEAK='ignore': Expected one of 'fail', 'warn'"):
+        tw.RuntimeConfig()
+
+
+def test_what_an_operator_raises_goes_before_what_it_drops_thereby() -> None:
+    """An exception drops the tokens of the frames that it leaves; the error is the user's own."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            token = lent.retain()
+            raise ValueError(f"no good: {batch} at {token.time}")
+
+    assert "failed on worker 0 at time 0: ValueError: no good: [1] at 0" in str(fail_operator(schedule, [1], [2]))
 
 
 def test_the_time_of_a_leak_is_where_the_token_had_got_to() -> None:
@@ -107,15 +213,38 @@ def test_keeping_the_first_of_several_tokens_is_no_leak(caplog: pytest.LogCaptur
     assert group.captured("results") == [(0, [0, 1, 2, 3])]
 
 
-def test_a_token_that_is_dropped_in_the_call_that_retained_it_was_never_kept() -> None:
-    """Its count is taken back in the same batch, without a report."""
+def test_the_only_token_for_a_time_that_is_dropped_in_the_call_that_made_it_is_a_leak() -> None:
+    """Retained or delayed: nothing was sent with it, and nobody else can."""
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for lent, _ in input:
             lent.retain()
             lent.delayed(4)
 
-    assert leaks_of(scheduled(schedule), [1], [2]) == []
+    assert leaks_of(scheduled(schedule), [1], [2]) == [Leak("subject", time) for time in (0, 4, 1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("place", "leaks"), [(lambda lent: lent.time, [Leak("subject", 0)]), (lambda lent: (lent.time, lent.key), [])]
+)
+def test_each_substream_needs_a_token_of_its_own(place: Callable[[tw.LentToken], Any], leaks: list[Leak]) -> None:
+    """Another substream's token for the time does not hold this one open, so its end would come too early."""
+    held: dict[Any, tw.TimestampToken] = {}
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, _ in input:
+            held.setdefault(place(lent), lent.retain())
+
+    flow = tw.Dataflow("test")
+    divided = flow.input("numbers").substreams("parity", key=lambda n: n % 2)
+    divided.unary("subject", scheduled(schedule)).capture("results")
+    group = WorkerGroup(flow, workers=1, on_leak="warn")
+    for batch in ([0, 1], [2, 4]):
+        group.send("numbers", batch, 0)
+    group.run()
+    assert group.cores[0].leaks[:1] == leaks
+    for token in held.values():
+        token.discard()
 
 
 def test_an_initial_token_that_is_taken_and_dropped_is_a_leak() -> None:
@@ -147,8 +276,8 @@ def test_a_job_that_is_dropped_with_live_tokens_reports_nothing(caplog: pytest.L
     assert [record for record in caplog.records if "token" in record.getMessage()] == []
 
 
-def test_a_worker_that_leaks_gives_the_right_results() -> None:
-    """A lost token costs nothing but the warning."""
+def test_a_worker_that_is_to_warn_gives_the_right_results() -> None:
+    """A lost token costs nothing but the warning where all was sent before."""
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for lent, batch in input:
@@ -156,11 +285,25 @@ def test_a_worker_that_leaks_gives_the_right_results() -> None:
             lost.append(lost[0].clone())
             output.send(lost[0], batch)
 
-    assert run_flow(flow_of(scheduled(schedule)), [1], [2]) == [(0, [1]), (1, [2])]
+    config = tw.RuntimeConfig(on_leak="warn")
+    with tw.run(flow_of(scheduled(schedule)), engine="local", config=config) as job:
+        feed(job, [1], [2])
+        job.wait(DEADLINE_S)
+        assert captured(job) == [(0, [1]), (1, [2])]
 
 
-def test_a_token_made_to_send_with_is_no_leak() -> None:
-    """`output.send(tokens.delayed(time), batch)`: the token is gone when the call ends, as good as never kept."""
+def test_a_token_that_a_message_delays_to_send_with_is_no_leak() -> None:
+    """`output.send(lent.delayed(time), batch)`: the token has done what it was made for when the call ends."""
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent.delayed(lent.time + 1), batch)
+
+    assert run_operator(schedule, [1], [2]) == [(1, [1]), (2, [2])]
+
+
+def test_a_token_that_a_set_delays_to_send_with_is_no_leak() -> None:
+    """`output.send(tokens.delayed(time), batch)`: the same, and the set keeps its own."""
 
     def build(context: tw.OperatorContext) -> Any:
         tokens = tw.TokenSet([context.token()])
@@ -182,3 +325,58 @@ def test_a_token_made_to_send_with_is_no_leak() -> None:
         job.wait()
         assert [(entry.time, entry.batch) for entry in job.captured("results")] == [(n, [n]) for n in range(3)]
         assert job.statistics().workers[0].leaks == 0
+
+
+def test_tokens_that_an_operator_drops_at_the_end_of_its_job_are_no_leak(caplog: pytest.LogCaptureFixture) -> None:
+    """A job that is stopped, or fails, takes its tokens along, as where tasks that hold them are cancelled."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        kept: list[tw.TimestampToken] = []
+        context.on_close(kept.clear)
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                kept.append(lent.retain())
+                if batch == [2]:
+                    raise ValueError("a bad record")
+
+        return schedule
+
+    with caplog.at_level(logging.WARNING, logger="tidewheel.runtime"):
+        with tw.run(flow_of(build), engine="local") as job:
+            job.input("numbers").send([1])
+            settle(job)
+            job.stop()
+        failed = fail_flow(flow_of(build), [1], [2])
+        assert "ValueError: a bad record" in str(failed)
+    assert not [text for text in caplog.messages if "lost a token" in text]
+
+
+LEFT_BEHIND = """
+import tidewheel as tw
+
+kept = []
+
+def build(context):
+    def schedule(input, output):
+        kept.extend(lent.retain() for lent, _ in input)
+    return schedule
+
+flow = tw.Dataflow("left")
+flow.input("numbers").unary("keep", build).probe("done")
+job = tw.run(flow, engine="local")
+job.input("numbers").send([1])
+assert job.probe("done").wait_until(0) is None and len(kept) == 0
+try:
+    job.probe("done").wait_until(1)
+except tw.JobError as error:
+    assert "has nothing left to do" in str(error) and len(kept) == 1
+"""
+
+
+def test_tokens_that_are_collected_when_the_interpreter_exits_are_no_leak() -> None:
+    """A program that ends without stopping its job prints nothing about its tokens."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import tidewheel as tw
 from tidewheel.progress import Target, Time
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.tokens.token_ledger import LeakPolicy
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
@@ -24,12 +25,22 @@ class WorkerGroup:
         sent: every (receiver, envelope) that a worker or the driver ever sent.
         incarnation: that of all workers.
         hold_back: False lets every step tell what it did at its end.
+        on_leak: whether a leak fails the worker.
     """
 
-    def __init__(self, flow: tw.Dataflow, workers: int = 2, incarnation: int = 0, *, hold_back: bool = False) -> None:
+    def __init__(
+        self,
+        flow: tw.Dataflow,
+        workers: int = 2,
+        incarnation: int = 0,
+        *,
+        hold_back: bool = False,
+        on_leak: LeakPolicy = "fail",
+    ) -> None:
         plan = description_of(flow).plan()
         self.cores = [
-            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back) for worker in range(workers)
+            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back, on_leak=on_leak)
+            for worker in range(workers)
         ]
         self.in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self.sent: list[tuple[int, Envelope]] = []

@@ -235,7 +235,8 @@ def test_leaks_are_counted_by_worker() -> None:
             kept[:] = [lent.retain()]
 
     kept: list[tw.TimestampToken] = []
-    with deploy(flow_of(scheduled(forget), "forgetful"), 1) as job:
+    config = tw.RuntimeConfig(on_leak="warn")
+    with tw.run(flow_of(scheduled(forget), "forgetful"), engine="local", config=config) as job:
         for time in range(4):
             job.input("numbers").advance_to(time)
             job.input("numbers").send([time])
@@ -302,7 +303,7 @@ def test_a_job_none_of_whose_workers_answers_has_no_figures() -> None:
     assert isinstance(job, LocalJob)
     with job:
         busy = [BusyWorker(worker) for worker in range(2)]
-        statistics = JobView(job.plan, job.compiled, busy).statistics()
+        statistics = JobView(job.plan, job._compiled, busy).statistics()
     assert (statistics.operators, statistics.edges, statistics.silent) == ({}, (), (0, 1))
     assert str(statistics).count("busy in an operator, did not answer") == 2
 

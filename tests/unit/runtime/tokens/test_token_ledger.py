@@ -45,13 +45,13 @@ def test_every_record_wakes_the_worker() -> None:
     woken: list[int] = []
     ledger = TokenLedger(lambda: woken.append(1))
     ledger.record(((1, 0), 1))
-    ledger.record_leak(Leak("holder", 0), ((1, 0), -1))
+    ledger.record_drop((1, 0), None, "holder", has_sent=False)
     assert len(woken) == 2
 
 
 def test_leaks_are_drained_apart() -> None:
     """A leak is reported once, and its discarding is counted like any other."""
     ledger = TokenLedger()
-    ledger.record_leak(Leak("holder", 7), ((1, 7), -1))
+    ledger.record_drop((1, 7), None, "holder", has_sent=False)
     assert list(ledger.drain()) == [((1, 7), -1)]
     assert list(ledger.leaks) == [Leak("holder", 7)]
