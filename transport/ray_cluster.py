@@ -87,14 +87,15 @@ def cluster() -> str:
 def lost() -> str:
     """Return a clause that says that the cluster of this process is gone; empty if it is there, or there is none.
 
-    It takes less than a millisecond as long as the raylet of this node listens.
+    It takes as long as one way to the control store and back, and a second if that does not even refuse. The raylet,
+    which writes a line to its log each time, is asked only then.
     """
     joined = ray_internals.joined_at()
-    if joined is None:
+    if joined is None or not is_out_of_reach():
         return ""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
-        if probe.connect_ex(joined[1]) not in _NO_PROCESS_LISTENS or not is_out_of_reach():
+        if probe.connect_ex(joined[1]) not in _NO_PROCESS_LISTENS:
             return ""
     return f"the Ray cluster at {joined[0]} is gone: neither its control store nor the raylet of this node answers"
 

@@ -109,6 +109,11 @@ def events_of(response: Any) -> list[tuple[str, Any]]:
     return found
 
 
+def joined(cluster: str) -> str:
+    """Return what a gateway says to its errors if nothing goes wrong."""
+    return f"tidewheel: this process has joined the Ray cluster at {cluster}, namespace 'tidewheel'\n"
+
+
 def numbers(topic: str, *, tables: bool = False) -> tw.Dataflow:
     """Describe a dataflow that publishes what comes at its input, over two workers."""
     flow = tw.Dataflow(topic)
@@ -156,7 +161,7 @@ def test_every_protocol_serves_a_topic_on_ray(ray_cluster: str, tables: bool) ->
         of_events = [(data["time"], data["records"]) for _, data in events[:2]]
         assert sorted_epochs(of_events) == sorted_epochs(batches()) == [(0, [2, 3, 4]), (1, [5, 6])]
         gateway.process.kill(signal.SIGTERM)
-        assert gateway.process.ended(_ENDS_WITHIN_S) == ("", "")
+        assert gateway.process.ended(_ENDS_WITHIN_S) == ("", joined(ray_cluster))
         assert gateway.process.code == 0
 
 
@@ -173,7 +178,7 @@ def test_ctrl_c_tells_the_clients_and_disturbs_nobody_else(ray_cluster: str) -> 
             gateway.process.kill(signal.SIGINT)
             assert json.loads(socket.recv(_DEADLINE_S))["message"] == "the gateway is being stopped"
             assert events_of(response)[-1] == ("error", {"message": "the gateway is being stopped"})
-            assert gateway.process.ended(_ENDS_WITHIN_S) == ("", "")
+            assert gateway.process.ended(_ENDS_WITHIN_S) == ("", joined(ray_cluster))
             assert gateway.process.code == 130
         job.input("numbers").send([2])
         job.input("numbers").close()
