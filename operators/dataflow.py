@@ -90,10 +90,10 @@ class Dataflow(Described):
 
         Args:
             name: the operator's name; errors show it.
-            source: what is read, such as `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`,
-                `QueueSource` or `ReplaySource`, or one of your own: see `PartitionedSource`.
-            paced_by: a probe of this dataflow by which the source waits, too: no partition of it begins another epoch
-                while ``epochs_ahead`` of those that it has begun are not complete there.
+            source: `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`, `QueueSource` or
+                `ReplaySource`, or one of your own: see `PartitionedSource`.
+            paced_by: a probe of this dataflow for which the source waits, too. No partition begins another epoch while
+                ``epochs_ahead`` of its epochs are not complete there.
             epochs_ahead: so many epochs; 1 for one after the other. A dataflow that needs more of them before it
                 completes one, such as for windows, needs more here.
 
@@ -121,18 +121,18 @@ class Dataflow(Described):
         """Add a stream of what another job publishes, from the moment on at which this one has subscribed.
 
         The times are those of the topic, and complete here once they are complete there; the stream ends when the
-        topic does. It comes in on worker 0: `rebalance`, or what works by key, spreads it. Either job may be started
-        first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of substreams
-        that are published with the topic do not come with it: `substreams` divides the stream anew.
+        topic does. It comes in on worker 0: `rebalance`, or an operator with a key, spreads it. Either job may be
+        started first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of
+        substreams that are published with the topic do not come with it: `substreams` divides the stream again.
 
         Args:
             topic: its name.
-            timeout: how long to wait for the topic to exist, in seconds; None waits for ever.
+            timeout: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out epochs of which a part was published before.
             where: which records are wanted, as `tidewheel.subscribe` has it.
-            slow: what happens if this job falls behind: ``"block"`` holds back the other job, ``"drop_epochs"`` leaves
-                out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps what is not
-                read yet in its log, and holds nobody back.
+            slow: the consequence if this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
+                leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
+                unread messages in its log, and holds no job back.
             block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
             schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
 
@@ -189,13 +189,13 @@ class Dataflow(Described):
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
-            summaries: for (input, output), what a time must go through on the way, such as
-                ``PathSummary.identity(stream.nesting)``; a pair that is missing says that nothing at that input can
-                come out there, so that what waits at it holds nothing back there. None: any time at any input can come
-                out anywhere unchanged.
+            summaries: for (input, output), the change of a time on the way, such as
+                ``PathSummary.identity(stream.nesting)``. If a pair is missing, no message at that input leaves by that
+                output, and messages that wait there hold nothing back behind it. None: a time at any input can leave by
+                any output unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
-            bound: whether it is told of the ends of substreams, as for `Stream.unary`.
+            bound: whether it learns the ends of substreams, as for `Stream.unary`.
             ordered: and in which order.
 
         >>> import tidewheel as tw

@@ -95,11 +95,11 @@ class Stream(
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
-            bound: ``"soft"`` has it told, by ``input.ended``, which substreams have ended before it. With ``"firm"``
-                it receives each substream in one piece, after that its end, and then the next. What is open
-                meanwhile waits before it, and holds its epoch open. In a loop one substream after the other gets
-                through it, so nothing in that loop must keep tokens until a time is complete.
-            ordered: whether it is told of them in the order in which they were closed.
+            bound: with ``"soft"`` it finds in ``input.ended`` which substreams have ended before it. With ``"firm"`` it
+                receives each substream in one piece, after that its end, and then the next. Open substreams wait
+                meanwhile before it, and hold their epochs open. In a loop it receives one substream after the other,
+                so no operator in that loop must keep tokens until a time is complete.
+            ordered: whether it finds them in the order in which they were closed.
 
         >>> import tidewheel as tw
         >>> def build(context):  # called on each worker
@@ -136,7 +136,7 @@ class Stream(
             name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
             exchange: how the records of each side are spread over the workers; None leaves them where they are.
-            bound: whether it is told of the ends of substreams, as for `unary`.
+            bound: whether it learns the ends of substreams, as for `unary`.
             ordered: and in which order.
 
         >>> import tidewheel as tw
@@ -166,7 +166,7 @@ class Stream(
 
 
 class Feedback(Stream[Record]):
-    """What comes round a loop: a stream that can be read before it is connected to what feeds it."""
+    """The stream that comes round a loop. It can be read before it is connected to the stream that feeds it."""
 
     __slots__ = ("_feedback",)
 

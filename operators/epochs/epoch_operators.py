@@ -23,7 +23,7 @@ _KEY = itemgetter(0)
 
 
 class EpochOperators(StreamBase[Record]):
-    """What streams offer for whole epochs.
+    """Methods of streams for whole epochs.
 
     Results come out when no more records can come at the time, at that time; in a loop that is for each round.
     """
@@ -101,7 +101,7 @@ class EpochOperators(StreamBase[Record]):
     def count(self, key: Callable[[Record], Any] | Names | None = None) -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
 
-        What arrives at a worker is counted there, so only counts travel.
+        Each worker counts the records that arrive there, so only counts travel.
 
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
@@ -167,8 +167,8 @@ class EpochOperators(StreamBase[Record]):
         round; in tables nulls come after it.
 
         Args:
-            order: a function of a record, the name of a column or field, or a tuple of names; by default the record
-                itself, and for tables all columns.
+            order: a function of a record, the name of a column or field, or a tuple of names. By default it is the
+                record itself, and for tables all columns.
             reverse: greatest first.
 
         >>> import tidewheel as tw

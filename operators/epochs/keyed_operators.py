@@ -23,7 +23,7 @@ Scope: TypeAlias = Literal["stream", "substream"]
 
 
 class KeyedOperators(StreamBase[Record]):
-    """What streams offer for state by key.
+    """Methods of streams for state by key.
 
     State is kept by the worker that owns the key. Records are processed when their epoch is complete, and epochs in one
     sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of a domain of
@@ -139,8 +139,8 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names.
             start: makes the state of a key, before its first record and after it was done.
-            step: gets the key, its state, which it changes in place, and the record; it returns whether the key is
-                done, upon which its state is forgotten, and what to send.
+            step: gets the key, its state, which it changes in place, and the record. It returns whether the key is
+                done, and the results to send. The state of a key that is done is forgotten.
             order: the order of the records of a key within an epoch, as for `stateful_map`.
 
         Source: timely dataflow's ``state_machine``.
@@ -171,7 +171,7 @@ class KeyedOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Let the first record of each key pass, of all epochs; those that come later are dropped.
 
-        Keys are kept for ever. Arrow tables stay what they are.
+        Keys are kept forever. Arrow tables stay what they are.
 
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.

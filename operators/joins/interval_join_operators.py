@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoined(Generic[Result, Record, Other]):
-    """What comes out of an interval join.
+    """The three outputs of an interval join.
 
     Attributes:
-        results: what was made of each pair, at the later of the two epochs.
+        results: the result of each pair, at the later of the two epochs.
         late: this side's records that came too late to be paired, at the epoch with which they came.
         other_late: those of the other side.
     """
@@ -46,7 +46,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
 
 class IntervalJoinOperators(StreamBase[Record]):
-    """What streams offer for joins of records that happened near each other."""
+    """Methods of streams for joins of records that happened near each other."""
 
     __slots__ = ()
 
@@ -100,10 +100,10 @@ class IntervalJoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            on: the key of this side's records: a function, or the name or names of columns.
             other_on: of the other side's; the same as ``on`` by default.
-            at: when a record of this side happened: a function of it or the name of a column, with a number, a datetime
-                or a timedelta; of columns also dates.
+            at: when a record of this side happened: a function of it or the name of a column. It is a number, a
+                datetime or a timedelta; columns may also have dates.
             other_at: when one of the other side did; the same as ``at`` by default.
             within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
                 times are no numbers.
@@ -113,7 +113,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
 
-        For functions O(log n) for each record among the n that are kept of its key; for tables O(n log n) an epoch,
+        For functions O(log n) for each record among the n that are kept of its key. For tables O(n log n) an epoch,
         with n rows that are new or kept.
 
         Source: Flink's interval join.

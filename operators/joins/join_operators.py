@@ -29,7 +29,7 @@ Match: TypeAlias = Callable[[Record], Hashable]
 
 
 class JoinOperators(StreamBase[Record]):
-    """What streams offer for joins."""
+    """Methods of streams for joins."""
 
     __slots__ = ()
 
@@ -75,17 +75,17 @@ class JoinOperators(StreamBase[Record]):
         """Pair the records of each epoch whose keys are equal with those of ``other``, in no particular order.
 
         With functions of a record the result is pairs (this side's record, the other's). With names of columns both
-        sides are Arrow tables or structured arrays, and the result is a table: this side's columns, the key among them,
-        then the other's without its key. Unless a side's schema is known (`with_schema`), its columns are not until a
-        first row of it has come, in an epoch at or before; until then a left, right or outer join leaves out those that
-        it would fill with nulls.
+        sides are Arrow tables or structured arrays, and the result is a table. It has this side's columns, the key
+        among them, then the other's without its key. A schema (`with_schema`) tells the columns of a side, else its
+        first row, in an epoch at or before. Until then a left, right or outer join leaves out the columns that it would
+        fill with nulls.
 
         As in SQL a key that is None, null or NaN matches nothing, and nor does a tuple with such a part. Other keys
         match if Python holds them equal, whatever their types. Works in loops, where an epoch is a round.
 
         Args:
             other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            on: the key of this side's records: a function, or the name or names of columns.
             other_on: of the other side's; the same as ``on`` by default.
             how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
                 ("left"), the other's ("right") or both ("outer").
@@ -151,7 +151,7 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns.
+            on: the key of this side's records: a function, or the name or names of columns.
             other_on: of the other side's; the same as ``on`` by default.
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
 
@@ -199,8 +199,8 @@ class JoinOperators(StreamBase[Record]):
 
         Args:
             other: the other side, of the same scope.
-            on: what is to be equal, of this side's records: a function, or the name or names of columns; rows of Arrow
-                become dicts.
+            on: the key of this side's records: a function, or the name or names of columns; rows of Arrow become
+                dicts.
             other_on: of the other side's; the same as ``on`` by default.
 
         Raises:

@@ -156,7 +156,7 @@ class Order:
             raise self._not_comparable(error) from error
 
     def _not_comparable(self, error: TypeError) -> TypeError:
-        what = "records" if self.by is None else "what the order has for records"
+        what = "records" if self.by is None else "the values by which records are ordered"
         return TypeError(
             f"{what} cannot be compared: {error}; order by a function of a record that returns what can be"
         )

@@ -287,7 +287,7 @@ class _MapAsync:
                 if number is not None:
                     instance_of(self._context).work_at(self._pending[number][0][0])
                 raise error
-            assert number is not None, "what has no number has an error"
+            assert number is not None, "an outcome without a number has an error"
             if self._ordered:
                 self._arrived[number] = outcome.result
             else:

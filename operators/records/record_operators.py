@@ -26,7 +26,7 @@ class Failed(NamedTuple, Generic[Record]):
     Attributes:
         record: as the function got it.
         error: the name of the exception's class, such as ``"ValueError"``.
-        message: what the exception says.
+        message: the text of the exception.
     """
 
     record: Record
@@ -35,10 +35,10 @@ class Failed(NamedTuple, Generic[Record]):
 
 
 class Tried(NamedTuple, Generic[Result, Record]):
-    """What `try_map` makes of a stream.
+    """The two outputs of `try_map`.
 
     Attributes:
-        results: what the function returned.
+        results: the values that the function returned.
         failures: a `Failed` for each record at which it raised.
     """
 
@@ -47,7 +47,7 @@ class Tried(NamedTuple, Generic[Result, Record]):
 
 
 class RecordOperators(StreamBase[Record]):
-    """What streams offer for single records and batches."""
+    """Methods of streams for single records and batches."""
 
     __slots__ = ()
 
@@ -269,9 +269,9 @@ class RecordOperators(StreamBase[Record]):
         sources wait in the end.
 
         Args:
-            function: a coroutine function. What all its calls share, such as a session with a server, is opened where
-                it is used if it is an asynchronous context manager, too: each worker enters a copy before its first
-                call, calls what that gives, and leaves it in the end.
+            function: a coroutine function. It may also be an asynchronous context manager that opens what all its calls
+                share, such as a session with a server. Each worker enters a copy of it before the first call, calls
+                the object that this returns, and leaves it in the end.
             concurrency: how many calls each worker has under way, at most.
             ordered: whether results leave a worker in the order in which their records came; otherwise as they come.
             timeout_s: after how many seconds an attempt is cancelled, and fails with TimeoutError; so is entering what

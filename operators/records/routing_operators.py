@@ -22,10 +22,10 @@ Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
 
 
 class Branches(NamedTuple, Generic[Record]):
-    """What a branch in two makes of a stream.
+    """The two outputs of a branch.
 
     Attributes:
-        matching: what the predicate is true for.
+        matching: the records for which the predicate is true.
         rest: everything else.
     """
 
@@ -34,7 +34,7 @@ class Branches(NamedTuple, Generic[Record]):
 
 
 class NamedBranches(Generic[Record]):
-    """What a branch with names makes of a stream: an attribute for each name, then ``rest``; unpacked in this order."""
+    """The outputs of a branch with names: an attribute for each name, then ``rest``; unpacked in this order."""
 
     __slots__ = ("_streams",)
 
@@ -58,7 +58,7 @@ class NamedBranches(Generic[Record]):
 
 
 class RoutingOperators(StreamBase[Record]):
-    """What streams offer to bring records together and apart."""
+    """Methods of streams to bring records together and apart."""
 
     __slots__ = ()
 

@@ -45,8 +45,8 @@ class TimeOperators(StreamBase[Record]):
     def enter_at(self, loop: "Loop", function: Callable[[Record], int]) -> "Stream[Record]":
         """Take this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
 
-        A record goes in at once, at its later round; rounds before it do not wait for it. What is no round fails the
-        job with an error that shows the record.
+        A record goes in at once, at its later round; rounds before it do not wait for it. A number that is no round
+        fails the job with an error that shows the record.
 
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.

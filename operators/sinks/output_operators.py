@@ -32,7 +32,7 @@ _FILE_BYTES = 128 << 20
 
 
 class OutputOperators(StreamBase[Record]):
-    """What streams offer to those outside."""
+    """Methods of streams for files, topics and other readers outside."""
 
     __slots__ = ()
 
@@ -183,9 +183,9 @@ class OutputOperators(StreamBase[Record]):
     def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
 
-        It is called on worker 0, whose memory has to hold the epoch; for no time before one that is less, and not for
-        times without records. A probe behind it tells for which epochs it has returned. What is to be done as records
-        come is for `inspect`, `inspect_batches`.
+        It is called on worker 0, whose memory has to hold the epoch. Calls are in order of time, and there is none for
+        times without records. A probe behind it tells for which epochs it has returned. To see records as they come,
+        use `inspect` or `inspect_batches`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("reports")
@@ -221,10 +221,10 @@ class OutputOperators(StreamBase[Record]):
         Args:
             folder: where the epochs' folders go, on a file system that all nodes see.
             format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
-                tuples and dataclasses have columns; for the first two formats a plain tuple has "_1", "_2" and so on,
-                as in Spark, and anything else "value". Types of columns are those of what is in a file, so files may
-                differ: where they must not, make Arrow tables of one schema before. JSON has no NaN and no infinity: in
-                ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
+                tuples and dataclasses have columns. For the first two formats a plain tuple has "_1", "_2" and so on,
+                as in Spark, and any other record "value". The records of a file decide the types of its columns, so
+                files may differ. Make Arrow tables of one schema before, if they must not. JSON has no NaN and no
+                infinity: in ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
             overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
 

@@ -41,7 +41,7 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
 
 
 class SubstreamOperators(StreamBase[Record]):
-    """What streams offer for substreams.
+    """Methods of streams for substreams.
 
     A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
     its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
@@ -73,31 +73,35 @@ class SubstreamOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
-        Operators behind it get batches of one substream each, whose token has its ``key``, and what is sent with that
-        belongs to it: one that keeps records by time has to keep them by ``(token.time, token.key)``. One that is
-        described with ``bound="soft"`` is told by ``for key in input.ended`` when nothing of a key can come to it any
-        more. That a key ends is promised by `InputHandle.end_substream`, if this stream comes right from an input and
-        has no time-out, by `OperatorContext.end_substream` in the operator right before, by ``last``, or by a
-        ``timeout``. All keys end where the stream does. A record of a key that has ended fails the job, unless it is of
-        a later time: then it is of another substream, and waits until nothing is left of the one before that could get
-        to those who are told of ends. So they must not keep a token of it until that later time is complete.
+        Operators behind it receive batches of one substream each, with a token that has its ``key``. Records that are
+        sent with the token belong to the substream. So an operator that keeps records by time has to keep them by
+        ``(token.time, token.key)``. With ``bound="soft"`` an operator finds in ``input.ended`` the keys of which no
+        record can arrive any more.
 
-        Between workers records may overtake each other. Where ends are promised by ``last`` or by an operator, all
-        records of a key have to come from the same worker in their order, as from one partition of a source.
+        Four things can promise the end of a key: ``last``, a ``timeout``, `OperatorContext.end_substream` in the
+        operator right before, and `InputHandle.end_substream`. The last one takes a stream that comes right from an
+        input, and has no time-out. All keys end where the stream does.
+
+        A record of a key that has ended fails the job, unless it is of a later time. Then it belongs to another
+        substream, and waits until no record of the one before can reach an operator that asks for ends. So such an
+        operator must not keep a token of it until that later time is complete.
+
+        Between workers records may overtake each other. If ``last`` or an operator promises ends, one worker has to
+        send all records of a key in their order, as one partition of a source does.
 
         Args:
             name: of these substreams, unique in the dataflow.
             key: a function of a record, the name of a column or field, or a tuple of names.
-            last: tells whether a record is the last of its substream; not for what comes right from an input.
-            predicates: in place of a key, substreams by name, and which records belong to each. They may overlap: a
+            last: tells whether a record is the last of its substream; not for a stream right from an input.
+            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: a
                 record comes out once for each that it belongs to, and once, as part of none, if there is none.
             at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
-            timeout: how long nothing of a key happens when its substream is over, a number or a timedelta.
+            timeout: how long nothing of a key happens until its substream ends, a number or a timedelta.
             lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
 
         Raises:
-            GraphError: the stream has substreams already, or is that of an input which something else reads; or an
-                argument cannot be used, or there is a time-out in a loop, where times are in no order.
+            GraphError: the stream has substreams already, or is that of an input with another reader. An argument
+                cannot be used, or there is a time-out in a loop, where times are in no order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("visits")
@@ -215,7 +219,7 @@ class SubstreamOperators(StreamBase[Record]):
                 out.
 
         Raises:
-            GraphError: what is sent comes back round a loop; or, by `tidewheel.run`, the stream has no substreams.
+            GraphError: a result would come back round a loop; or, by `tidewheel.run`, the stream has no substreams.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("walks")

@@ -53,8 +53,8 @@ class Grouping:
                 floats depends in its last digits on how rows were split over workers and batches.
 
         Raises:
-            GraphError: what is asked for is no such pair, has the name of a column of the key, or does not fit the
-                schema of the stream.
+            GraphError: an aggregate is no such pair, has the name of a column of the key, or does not fit the schema
+                of the stream.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -91,7 +91,7 @@ class Grouping:
 
 
 class ColumnOperators(StreamBase[Record]):
-    """What streams offer for Arrow tables; they also take structured NumPy arrays."""
+    """Methods of streams for Arrow tables; they also take structured NumPy arrays."""
 
     __slots__ = ()
 

@@ -35,8 +35,8 @@ class Windowed(Generic[Record, Value]):
 
     Attributes:
         results: one for each key and window, when the window closes.
-        late: what came after that, at the epoch with which it came; whether it is read or not, ``job.statistics()``
-            counts it, at "window late".
+        late: records that came after that, at the epochs with which they came. ``job.statistics()`` counts them at
+            "window late", whether this stream is read or not.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -44,7 +44,7 @@ class Windowed(Generic[Record, Value]):
 
 
 class WindowOperators(StreamBase[Record]):
-    """What streams offer for windows on event time.
+    """Methods of streams for windows on event time.
 
     When an epoch is complete, the watermark is the greatest event time in it and in all epochs before, on any worker,
     less the lateness. It closes the windows that end at it or before, at that epoch. A record of a later epoch for a
@@ -129,14 +129,14 @@ class WindowOperators(StreamBase[Record]):
         lateness: Duration | None = None,
         flush_at: Time | None = None,
     ) -> Windowed[Record, Any]:
-        """Gather the records of each key by when they happened, and send what they come to when a window closes.
+        """Gather the records of each key by when they happened, and send the result when a window closes.
 
         Args:
             windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas where
                 times are datetimes.
             key: a function of a record, or the name or names of columns.
             at: when a record happened, by a function of it or the name of a column: a number, a datetime or a
-                timedelta; datetimes all have a zone, or none has. None: at its epoch.
+                timedelta. Datetimes all have a zone, or none has. None: at its epoch.
             start: returns the state of a new window. Without ``start`` and ``add``, a window is the list of its records
                 in order of event time, and of content where that is the same.
             add: returns the state with a record added; called for one epoch after the other, in order of event time

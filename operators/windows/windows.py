@@ -179,7 +179,7 @@ class SessionWindows:
     comes that lies near enough to both.
 
     Args:
-        gap: how long nothing happens once a session is over, more than zero.
+        gap: how long nothing happens after a session has ended, more than zero.
 
     Raises:
         GraphError: ``gap`` is not greater than zero.

@@ -14,7 +14,7 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What a partition yields that has nothing now: it is asked again after so many seconds, and not before."""
+    """A partition yields it when it has no batch now: it is asked again after so many seconds, and not before."""
 
     seconds: float
 
@@ -27,8 +27,8 @@ class Pause:
 class PartitionedSource(Protocol[Record_co]):
     """Records from outside, in partitions that are read each in its own order.
 
-    The source is pickled to every worker; it opens there what it needs. What its batches are annotated with says what
-    records the stream has: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
+    The source is pickled to every worker, and opens there what it needs. The annotation of its batches tells the type
+    of the stream's records: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
     """
 
     def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
@@ -38,8 +38,8 @@ class PartitionedSource(Protocol[Record_co]):
         times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
         the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
 
-        What a source keeps is how many batches of each partition it has sent. Built from that it passes over as many,
-        so a partition that is opened again should yield the same.
+        The state of a source is the number of batches that each partition has sent. A source that is built from it
+        skips as many, so a partition that is opened again should yield the same.
         """
 
 

@@ -200,7 +200,7 @@ def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
 
 def _ends(outline: Outline, edge: Edge, boxes: dict[int, Box]) -> tuple[Point, Point]:
     """Return where an edge leaves one box at the bottom and reaches another at the top."""
-    assert edge.source is not None, "what is not connected has no way"
+    assert edge.source is not None, "an edge without a source has no way"
     start, end = boxes[edge.source.operator], boxes[edge.operator]
     out = (edge.source.port + 1) / (outline.operators[edge.source.operator].outputs + 1)
     into = (edge.port + 1) / (len(outline.operators[edge.operator].sources) + 1)

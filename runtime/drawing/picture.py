@@ -71,7 +71,7 @@ def _scope(scope: tuple[str, Box]) -> str:
 
 def _edge(outline: Outline, route: Route) -> str:
     edge = route.edge
-    assert edge.source is not None, "what is not connected has no way"
+    assert edge.source is not None, "an edge without a source has no way"
     x, y = route.points[-1]
     line = (*route.points[:-1], (x, y - _ARROW))
     steps = "".join(_step(start, end, route.around) for start, end in pairwise(line))

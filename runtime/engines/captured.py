@@ -29,7 +29,7 @@ class Captured:
 
 
 class CapturedBatches(Sequence[Captured]):
-    """What ``stream.capture(name)`` had kept when it was asked for, worker by worker, each in order of arrival.
+    """The batches that ``stream.capture(name)`` had kept when asked, worker by worker, each in order of arrival.
 
     It equals a list of the same batches, and is shown as one.
     """

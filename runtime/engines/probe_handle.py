@@ -16,7 +16,7 @@ class ProbeHandle:
 
     Attributes:
         name: of the probe.
-        job: whose probe it is.
+        job: the job of the probe.
     """
 
     def __init__(self, job: "Job", name: str) -> None:
@@ -39,7 +39,7 @@ class ProbeHandle:
         return not self.frontier.less_equal(self._checked(time))
 
     def wait_until(self, time: Time, timeout: float | None = None) -> None:
-        """Wait until every time before ``time`` is complete: inputs have passed it, and all of it was worked off.
+        """Wait until every time before ``time`` is complete: inputs have passed it, and all its records are processed.
 
         Args:
             time: a time of the probed stream.

@@ -254,4 +254,4 @@ def _tell(call: EndCall, failure: Exception | None) -> None:
     try:
         call(failure)
     except Exception:
-        _LOGGER.exception("who feeds the job was to be told that it is over, and failed")
+        _LOGGER.exception("the callback for the end of the job has failed")

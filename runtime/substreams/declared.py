@@ -134,8 +134,8 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
         before = [compiled.reaching(Target(divider, port)) for port in range(len(plan.operators[divider].shape.inputs))]
         if any(output in reaching for output in outputs for reaching in before):
             raise GraphError(
-                f"operator {name!r} holds each substream until it has ended. What it sends comes back round a "
-                f"loop to where substreams {declared.name!r} are declared, which would wait for it. Divide the stream "
+                f"operator {name!r} holds each substream until it has ended. Its records come back round a loop "
+                f"to where substreams {declared.name!r} are declared, which would wait for them. Divide the stream "
                 'before the loop, or use bound="soft"'
             )
         for number, operator in enumerate(plan.operators if at in declared.turns else ()):
@@ -145,6 +145,6 @@ def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstream
             if any(at in compiled.reaching(target) for target in inputs):
                 raise GraphError(
                     f"operator {name!r} takes one substream after the other in a loop. {operator.name!r} there "
-                    "waits until times are complete, for which others would have to get through. Have one of them "
+                    "waits until times are complete, for which other substreams would have to pass. Have one of them "
                     'outside the loop, or use bound="soft"'
                 )

@@ -151,7 +151,7 @@ class FirmMailbox:
 
     def close(self, keys: Sequence[Key]) -> None:
         """Note that substreams come after all of which that was said before, in order; only on a cycle."""
-        assert self._turns is not None, "elsewhere nobody takes turns"
+        assert self._turns is not None, "only on a cycle are there turns"
         is_first = not self._turns
         self._turns.extend(keys)
         if is_first:
@@ -168,7 +168,7 @@ class FirmMailbox:
                 self._begin_turn()
 
     def _begin_turn(self) -> None:
-        assert self._turns is not None, "elsewhere nobody takes turns"
+        assert self._turns is not None, "only on a cycle are there turns"
         self._port.queue.extend(self._between)
         self._between.clear()
         if self._turns:

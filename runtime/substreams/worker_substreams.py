@@ -90,7 +90,7 @@ class WorkerSubstreams:
             if port.firm is not None:
                 port.firm.end(keys)
             else:
-                assert port.ends is not None, "the plan says which operators are told of ends"
+                assert port.ends is not None, "the plan says which operators learn of ends"
                 port.ends.add(keys)
         for declaration, keys in news.over.items():
             self.gates[declaration].over(keys)

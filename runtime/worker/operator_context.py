@@ -69,10 +69,10 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: how many workers there are.
-        nodes: the id of each worker's Ray node, by number, for sources that read what is near. All the same, and empty,
-            where that is not to matter: on the local engine, and where a job that is started again on other nodes has
-            to send the same batches from each worker, as a topic with exactly-once delivery is published.
-        activator: has this operator scheduled from any thread, now or after some time; may be handed on.
+        nodes: the id of each worker's Ray node, by number, for sources that read from near nodes. All ids are empty on
+            the local engine. So they are in a job with an exactly-once topic: when it is started again on other nodes,
+            each worker has to send the same batches.
+        activator: has this operator scheduled from any thread, now or after some time; may be passed to others.
     """
 
     def __init__(self, host: OperatorHost, instance: OperatorInstance, nodes: Sequence[str]) -> None:
@@ -146,8 +146,8 @@ class OperatorContext:
     def expect_activation(self) -> None:
         """Say that another thread is going to call `activate`; the next call of the operator forgets it.
 
-        So a job of the local engine waits for that where it would say otherwise that nothing is left to do; and
-        messages that the operator leaves unread meanwhile hold back the sources, on every engine.
+        So a job of the local engine waits for the call instead of raising that nothing is left to do. On every engine,
+        messages that the operator leaves unread meanwhile hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -234,7 +234,7 @@ class OperatorContext:
         self._host.closing.add(self.name, callback)
 
     def probe(self, name: str) -> Antichain:
-        """Return the frontier at a probe of this dataflow, as far as this worker knows, for who paces itself by it.
+        """Return the frontier at a probe of this dataflow, as far as this worker knows, for an operator to pace itself.
 
         From then on the operator is scheduled whenever the frontier at a probe moves.
 

@@ -54,7 +54,7 @@ def wire(
             for port, nesting in enumerate(shape.outputs)
         )
         for entry in instance.inputs if operator.ends is not None else ():
-            assert isinstance(entry, SubstreamInput), "who asks for ends reads a stream with substreams"
+            assert isinstance(entry, SubstreamInput), "an operator that asks for ends reads a stream with substreams"
             entry.ends = WaitingEnds()
     for one in declared:
         _receive_firmly(host, plan, compiled, one, instances)

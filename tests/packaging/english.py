@@ -44,13 +44,15 @@ USUAL_WORDS = {
     r"gets? (?:to know|through)|got through": "learn, arrive",
     r"for ever": "forever",
 }
-"""What we do not write, as a pattern of whole words, and what stands for it."""
+"""Words that we do not write, as patterns of whole words, and the usual ones.
+
+Messages begin with a small letter, and so do explanations of arguments. In these "what to do" may stand for a noun.
+"""
 
 _REFUSED = [
-    (
-        re.compile(text if text.startswith("^") else rf"(?:(?<![\w`'])|(?=[,;:]))(?:{text})(?![\w`])", re.IGNORECASE),
-        usual,
-    )
+    (re.compile(text), usual)
+    if text.startswith("^")
+    else (re.compile(rf"(?:(?<![\w`'])|(?=[,;:]))(?:{text})(?![\w`])", re.IGNORECASE), usual)
     for text, usual in USUAL_WORDS.items()
 ]
 _END = re.compile(r"(?<=[.!?])[)\"'*]*\s+(?=[\"'(*`]*[A-Z`\d])")
@@ -70,7 +72,7 @@ def long_sentences() -> list[str]:
     """The sentences of more than 25 words in pages and docstrings of public names; `layout` has those in messages."""
     return [
         f"{place}: {words} words: {text}"
-        for place, text in (*_pages(), *_docstrings())
+        for place, text in (*pages(), *docstrings())
         if (words := len(text.split())) > MOST_WORDS
     ]
 
@@ -79,7 +81,7 @@ def unusual_words() -> list[str]:
     """The sentences with a word for which the project has a usual one."""
     return [
         f"{place}: {found[0].strip()!r} -> {usual}: {text}"
-        for place, text in (*_messages(), *_pages(), *_docstrings())
+        for place, text in (*messages(), *pages(), *docstrings())
         for found, usual in refused(text)
     ]
 
@@ -90,16 +92,18 @@ def refused(sentence: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 @cache
-def _messages() -> list[Sentence]:
+def messages() -> list[Sentence]:
+    """The sentences of texts in the code that are no docstrings."""
     return [
-        Sentence(f"{name_of(path)}:{line}", text)
+        Sentence(f"{name_of(path)}:{line}", text[:1].upper() + text[1:])
         for path in shipped_modules()
         for line, text in sentences(ast.parse(path.read_text("utf-8")))
     ]
 
 
 @cache
-def _pages() -> list[Sentence]:
+def pages() -> list[Sentence]:
+    """The sentences of the README and of the pages in docs/."""
     return [
         Sentence(f"{name_of(path)}:{line}", text)
         for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -156,7 +160,7 @@ def _split(paragraph: list[str], line: int) -> Iterator[tuple[int, str]]:
 
 
 @cache
-def _docstrings() -> list[Sentence]:
+def docstrings() -> list[Sentence]:
     """The sentences of the docstrings of public names and of their public methods."""
     texts: dict[str, str] = {}
     for module in map(importlib.import_module, PUBLIC_MODULES):
