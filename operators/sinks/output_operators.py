@@ -68,7 +68,7 @@ class OutputOperators(StreamBase[Record]):
         self._operator(f"capture {name}", [], 0, build_capture, notify=False)
         return self
 
-    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
+    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None) -> Self:
         """Write what passes here to a folder, from which `ReplaySource` plays it again. Returns this stream.
 
         Each worker writes a log of its batches, and of when times were complete. Arrow stays Arrow; other records have
@@ -78,6 +78,7 @@ class OutputOperators(StreamBase[Record]):
         Args:
             folder: where the logs go; all nodes have to see it.
             overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+            name: what errors, statistics and drawings call it.
 
         >>> import tempfile
         >>> import tidewheel as tw
@@ -95,10 +96,10 @@ class OutputOperators(StreamBase[Record]):
         """
         path = _folder("capture_to", folder)
         build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
-        self._operator(f"capture_to {path.name}", [], 0, build)
+        self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self
 
-    def publish(
+    def publish(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         topic: str,
         *,
@@ -109,6 +110,7 @@ class OutputOperators(StreamBase[Record]):
         log: str | os.PathLike[str] | None = None,
         retention: float = RETENTION_S,
         ends: bool = False,
+        name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
 
@@ -133,6 +135,7 @@ class OutputOperators(StreamBase[Record]):
                 who leaves out epochs misses the ends in them.
                 So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
                 worker that owns their substream.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already; or no ends of the stream can be told.
@@ -163,7 +166,7 @@ class OutputOperators(StreamBase[Record]):
         self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
-        self._operator(f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
+        self._operator(name or f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
 
     def _check_ends(self, publication: Publication) -> None:
@@ -180,7 +183,9 @@ class OutputOperators(StreamBase[Record]):
                 "Publish what leaves the loop"
             )
 
-    def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
+    def for_each_epoch(
+        self, function: Callable[[Time, list[Record]], Result], *, name: str = "for_each_epoch"
+    ) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
 
         It is called on worker 0, whose memory has to hold the epoch; for no time before one that is less, and not for
@@ -201,7 +206,7 @@ class OutputOperators(StreamBase[Record]):
         def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> list[list[Batch]]:
             return [[[function(token.time, [record for batch in batches[0] for record in records(batch)])]]]
 
-        return self._unary("for_each_epoch", build_gathered(1, process), GatherPact())
+        return self._unary(name, build_gathered(1, process), GatherPact())
 
     def write_files(
         self,
@@ -210,6 +215,7 @@ class OutputOperators(StreamBase[Record]):
         *,
         overwrite: bool = False,
         file_bytes: int = _FILE_BYTES,
+        name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
         """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
 
@@ -227,6 +233,7 @@ class OutputOperators(StreamBase[Record]):
                 ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
             overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument is wrong, or this dataflow writes to that folder already.
@@ -250,8 +257,8 @@ class OutputOperators(StreamBase[Record]):
         check_positive("write_files", "file_bytes", file_bytes)
         self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
-        parts = self._unary("write_files", build_write_parts(folders, format, file_bytes))
-        return parts._unary("commit_files", build_gathered(1, commit_epochs(folders)), GatherPact())
+        parts = self._unary(name, build_write_parts(folders, format, file_bytes))
+        return parts._unary(f"{name}: commit", build_gathered(1, commit_epochs(folders)), GatherPact())
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
