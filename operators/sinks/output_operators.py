@@ -110,6 +110,7 @@ class OutputOperators(StreamBase[Record]):
         log: str | os.PathLike[str] | None = None,
         retention: float = RETENTION_S,
         ends: bool = False,
+        wait_for: int = 0,
         name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
@@ -135,6 +136,10 @@ class OutputOperators(StreamBase[Record]):
                 who leaves out epochs misses the ends in them.
                 So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
                 worker that owns their substream.
+            wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
+                first epochs, too. Until then records wait here and hold back the sources; a log line says so after
+                5 s. With exactly-once delivery durable subscriptions of earlier runs count, and a log that has
+                messages already awaits nobody. 0, the default, awaits nobody.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -159,7 +164,9 @@ class OutputOperators(StreamBase[Record]):
             declared,
             topic_log(topic, delivery, log, retention),
             ends,
+            wait_for,
         )
+        check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)
         self._description.attach(topic, publication)
