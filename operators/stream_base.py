@@ -3,9 +3,10 @@
 `Stream` is made of classes that each have the operators of one kind, in a file of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
@@ -32,6 +33,7 @@ Other = TypeVar("Other")
 Result = TypeVar("Result")
 State = TypeVar("State")
 Value = TypeVar("Value")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class StreamBase(Generic[Record]):
@@ -171,6 +173,20 @@ def check_function(name: str, function: object) -> None:
     """Raise GraphError unless ``function`` can be called."""
     if not callable(function):
         raise GraphError(f"{name} takes a function, not {function!r}")
+
+
+def callback(name: str, function: Function) -> Function:
+    """Return a function that is called for its effect; raise GraphError if it cannot be called.
+
+    Ray replaces ``print``, after which the one that a program passes cannot be pickled: another stands in for it.
+    """
+    check_function(name, function)
+    is_print = isinstance(function, BuiltinFunctionType) and function.__name__ == "print"
+    return cast(Function, _print) if is_print else function
+
+
+def _print(*values: object) -> None:
+    print(*values)  # noqa: T201 - that is what the program asks for
 
 
 def check_positive(what: str, name: str, value: object, least: int = 1) -> None:

@@ -6,7 +6,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.operators.records.batchwise import build_batchwise, keep, with_keys_repeated
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
@@ -202,11 +202,11 @@ class RecordOperators(StreamBase[Record]):
         tide
         wheel
         """
-        check_function("inspect", function)
+        call = callback("inspect", function)
 
         def look(batch: Batch) -> Batch:
             for record in records(batch):
-                function(record)
+                call(record)
             return batch
 
         return self._stage(name, look, schema=self.schema)
@@ -225,11 +225,11 @@ class RecordOperators(StreamBase[Record]):
         tide at 0 on worker 0
         wheel at 1 on worker 0
         """
-        check_function("inspect_with_time", function)
+        call = callback("inspect_with_time", function)
 
         def look(batch: Batch, time: Time, worker: int) -> None:
             for record in records(batch):
-                function(record, time, worker)
+                call(record, time, worker)
 
         return self._inspect(name, look)
 
@@ -249,8 +249,7 @@ class RecordOperators(StreamBase[Record]):
         ...     job.wait()
         3 rows at 0
         """
-        check_function("inspect_batches", function)
-        return self._inspect(name, function)
+        return self._inspect(name, callback("inspect_batches", function))
 
     def _inspect(self, name: str, function: Callable[[Batch, Time, int], object]) -> "Stream[Record]":
         def look(batch: Batch, time: Time, worker: int) -> tuple[Batch]:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from tidewheel.operators.records.batchwise import build_batchwise, build_delay, build_pass, by_record, by_time
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.plan import Build
@@ -230,8 +230,8 @@ class TimeOperators(StreamBase[Record]):
         [3]
         []
         """
-        check_function("on_frontier", function)
-        return self._unary(name, partial(_build_on_frontier, function), schema=self.schema)
+        build = partial(_build_on_frontier, callback("on_frontier", function))
+        return self._unary(name, build, schema=self.schema)
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:

@@ -12,7 +12,7 @@ from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
@@ -208,10 +208,10 @@ class OutputOperators(StreamBase[Record]):
         0 3
         1 12
         """
-        check_function("for_each_epoch", function)
+        call = callback("for_each_epoch", function)
 
         def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> list[list[Batch]]:
-            return [[[function(token.time, [record for batch in batches[0] for record in records(batch)])]]]
+            return [[[call(token.time, [record for batch in batches[0] for record in records(batch)])]]]
 
         return self._unary(name, build_gathered(1, process), GatherPact())
 

@@ -211,7 +211,7 @@ def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: obje
         check_duration("operator 'window'", "lateness", lateness, least="zero")
         check_alike("operator 'window'", "lateness", lateness, durations_of(windows)[0])
     if flush_at is not None:
-        time = f"flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
+        time = f"flush_at is a time of the dataflow, where times are {domain.describe()}, not {flush_at!r}"
         _require(domain.contains(flush_at), time)
 
 
