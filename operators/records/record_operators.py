@@ -209,7 +209,7 @@ class RecordOperators(StreamBase[Record]):
                 call(record)
             return batch
 
-        return self._stage(name, look, schema=self.schema)
+        return self._stage(name, look, schema=self.schema)._for_effect()
 
     def inspect_with_time(
         self, function: Callable[[Record, Any, int], object], *, name: str = "inspect_with_time"
@@ -256,7 +256,7 @@ class RecordOperators(StreamBase[Record]):
             function(batch, time, worker)
             return (batch,)
 
-        return self._pass_on(name, build_batchwise(look))[0]
+        return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
     def map_async(
         self,
@@ -313,7 +313,8 @@ class RecordOperators(StreamBase[Record]):
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise GraphError(f"map_async: retry_on is a class of exceptions or a tuple of them, not {retry_on!r}")
         policy = CallPolicy(concurrency, timeout_s, retries, retry_on)
-        return self._unary(name, build_map_async(function, policy, ordered=ordered), notify=False, by_substream=True)
+        build = build_map_async(function, policy, ordered=ordered)
+        return self._unary(name, build, notify=False, by_substream=True)._for_effect()
 
 
 def _try_each(

@@ -231,7 +231,7 @@ class TimeOperators(StreamBase[Record]):
         []
         """
         build = partial(_build_on_frontier, callback("on_frontier", function))
-        return self._unary(name, build, schema=self.schema)
+        return self._unary(name, build, schema=self.schema)._for_effect()
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:

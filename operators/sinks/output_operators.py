@@ -116,9 +116,9 @@ class OutputOperators(StreamBase[Record]):
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
 
         Args:
-            topic: its name, which no other job that runs may have; those that begin with "tidewheel/" are reserved.
-            partition: ``"worker"`` has each worker publish what it has, in a partition of its own. ``"merged"`` has all
-                of it go to worker 0, which publishes it in one, in the order in which it comes there.
+            topic: its name, which no other running job may have; those that begin with "tidewheel/" are reserved.
+            partition: ``"worker"``: each worker publishes its records, in a partition of its own. ``"merged"``: worker
+                0 publishes all records in one partition, in the order in which they come there.
             schema: what records are: a `pyarrow.Schema` that batches have, or a type of records such as ``int``,
                 ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
                 the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
@@ -132,14 +132,12 @@ class OutputOperators(StreamBase[Record]):
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get, as `Epoch.ended`, the keys of substreams that have ended: each once, with the
-                epoch of its last records, or a later one if it becomes known only then, which differs from run to run;
-                who leaves out epochs misses the ends in them.
-                So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
-                worker that owns their substream.
+                epoch of its last records, or, from run to run, a later one. A subscriber that leaves out epochs misses
+                the ends in them. With exactly-once delivery a job that is started again needs a log of its own.
+                Records go to the worker that owns their substream.
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
-                first epochs, too. Until then records wait here and hold back the sources; a log line says so after
-                5 s. With exactly-once delivery durable subscriptions of earlier runs count, and a log that has
-                messages already awaits nobody. 0, the default, awaits nobody.
+                first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
+                delivery durable subscriptions of earlier runs count, and a log that has messages awaits nobody.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -156,16 +154,8 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        publication = Publication(
-            topic,
-            self._outlet.scope.nesting.domain,
-            capacity,
-            partition,
-            declared,
-            topic_log(topic, delivery, log, retention),
-            ends,
-            wait_for,
-        )
+        kept = topic_log(topic, delivery, log, retention)
+        publication = Publication(topic, self.nesting.domain, capacity, partition, declared, kept, ends, wait_for)
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)
@@ -213,7 +203,7 @@ class OutputOperators(StreamBase[Record]):
         def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> list[list[Batch]]:
             return [[[call(token.time, [record for batch in batches[0] for record in records(batch)])]]]
 
-        return self._unary(name, build_gathered(1, process), GatherPact())
+        return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
     def write_files(
         self,
@@ -265,7 +255,7 @@ class OutputOperators(StreamBase[Record]):
         self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
         parts = self._unary(name, build_write_parts(folders, format, file_bytes))
-        return parts._unary(f"{name}: commit", build_gathered(1, commit_epochs(folders)), GatherPact())
+        return parts._unary(f"{name}: commit", build_gathered(1, commit_epochs(folders)), GatherPact())._for_effect()
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
@@ -141,6 +142,7 @@ class Job(ABC):
         """
         self._check_alive()
         description = description_of(flow, "job.add()")
+        warn_of_loose_ends(description)
         name = description.name
         with self._naming:
             if name in {self.plan.name, *self._added, *self._being_added}:

@@ -6,6 +6,7 @@ import msgspec
 
 from tidewheel.progress import GraphError, SpreadName
 from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
@@ -50,6 +51,7 @@ def run(
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
     plan = description.plan()
+    warn_of_loose_ends(description)
     job: Job
     if engine == "local":
         from tidewheel.runtime.engines.local_job import LocalJob
