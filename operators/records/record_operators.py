@@ -54,6 +54,10 @@ class RecordOperators(StreamBase[Record]):
     def map(self, function: Callable[[Record], Result], *, name: str = "map") -> "Stream[Result]":
         """Replace each record by ``function(record)``.
 
+        The function must not change the record: on the same worker all operators that read a stream get the same
+        objects. It returns a new one, such as ``{**record, "n": 1}``. ``RuntimeConfig(check_records=True)``, or
+        ``TIDEWHEEL_CHECK_RECORDS=1``, makes an operator fail that changes what it has received.
+
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
         >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2, 3])]]))

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
+from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
@@ -151,7 +152,8 @@ class Job(ABC):
                 )
             self._being_added.add(name)
         try:
-            job = type(self)(description.plan(), self.workers, self.config, self._shared)
+            plan = checked(description.plan(), self.config.check_records)
+            job = type(self)(plan, self.workers, self.config, self._shared)
             self._added[name] = job.deploy(description.attachments, paused=paused)
         finally:
             self._being_added.discard(name)
