@@ -143,7 +143,8 @@ class IntegerDomain(TimeDomain):
 
     def contains(self, time: Time) -> bool:
         """Tell whether ``time`` is a whole number of any type, NumPy's too, but not a bool, from 0 to the maximum."""
-        return isinstance(time, int | Integral) and not isinstance(time, bool) and 0 <= int(time) <= self.maximum
+        is_whole = type(time) is int or (isinstance(time, Integral) and not isinstance(time, bool))
+        return is_whole and 0 <= time <= self.maximum
 
     def describe(self) -> str:
         """Return the range."""

@@ -178,7 +178,7 @@ class Publisher:
     @property
     def is_held(self) -> bool:
         """Whether a subscriber holds this publisher back now, or is awaited."""
-        if self.is_awaiting:
+        if not self._sequence and self.is_awaiting:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
             if queue.is_full:
