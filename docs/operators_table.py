@@ -31,6 +31,9 @@ _TITLE = """\
 # Operators
 
 Written by `make docs` from the docstrings, which say more and have an example each: `help(tw.Stream.map)`.
+
+Every operator takes `name=`, too: errors, `job.statistics()`, `explain` and drawings show it. Names are unique within
+their scope: the second operator that is named "parse" is "parse-2".
 """
 
 
@@ -105,7 +108,12 @@ def _pick(owner: type, *names: str) -> Iterator[tuple[str, str]]:
     prefix = "" if issubclass(tw.Stream, owner) else f"{owner.__name__}."
     for name in names:
         method = getattr(owner, name)
-        yield f"{prefix}{name}{_parameters(method)}", first_line(method)
+        yield f"{prefix}{name}{_parameters(method, without=_is_for_all)}", first_line(method)
+
+
+def _is_for_all(parameter: inspect.Parameter) -> bool:
+    """Tell whether it is the ``name=`` that every operator has."""
+    return parameter.name == "name" and parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def _functions(*functions: Callable[..., Any]) -> Iterator[tuple[str, str]]:
@@ -165,10 +173,12 @@ def _is_interface(made: type) -> bool:
     return inspect.isabstract(made) or getattr(made, "_is_protocol", False)
 
 
-def _parameters(called: Callable[..., Any]) -> str:
-    """Return the parameters of a function or class, without self and types."""
+def _parameters(
+    called: Callable[..., Any], without: Callable[[inspect.Parameter], bool] = lambda parameter: False
+) -> str:
+    """Return the parameters of a function or class, without self and types, and without some others."""
     signature = inspect.signature(called)
-    shown = [_shown(parameter) for name, parameter in signature.parameters.items() if name != "self"]
+    shown = [_shown(one) for one in signature.parameters.values() if one.name != "self" and not without(one)]
     return str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))
 
 

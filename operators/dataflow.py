@@ -118,6 +118,7 @@ class Dataflow(Described):
         slow: Slow = "block",
         block_limit: float = BLOCK_LIMIT_S,
         schema: Any = None,
+        name: str | None = None,
     ) -> Stream[Any]:
         """Add a stream of what another job publishes, from the moment on at which this one has subscribed.
 
@@ -136,6 +137,7 @@ class Dataflow(Described):
                 unread messages in its log, and holds no job back.
             block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
             schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError, DeliveryError: an argument is wrong; what goes wrong later fails the job.
@@ -162,7 +164,7 @@ class Dataflow(Described):
         options = {"where": where, "schema": schema}
         connect = partial(subscribe, topic, atomic=atomic, slow=slow, block_limit=block_limit, **options)
         source = TopicSource(topic, self._description.root.nesting.domain, connect, timeout)
-        return self._begin(f"from_topic {topic}", source.build, schema)
+        return self._begin(name or f"from_topic {topic}", source.build, schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:
         """Add an operator without inputs, and return what it sends."""
@@ -236,7 +238,7 @@ class Dataflow(Described):
             notify=notify,
             by_substream=ends_wanted(name, bound, ordered=ordered),
         )
-        return tuple(Stream(self, outlet) for outlet in made)
+        return tuple(Stream(self, outlet)._for_effect() for outlet in made)
 
     def scope(self, name: str) -> Loop:
         """Return a loop in the outermost scope, to be entered, fed back and left by hand.
@@ -257,7 +259,7 @@ class Dataflow(Described):
         """
         return Loop(self, self._description.root.inside(name))
 
-    def feedback(self, advance: int = 1) -> Feedback[Any]:
+    def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
         """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later.
 
         >>> import tidewheel as tw
@@ -273,7 +275,7 @@ class Dataflow(Described):
         ...     job.captured("numbers")
         [Captured(time=0, batch=[5]), Captured(time=1, batch=[2]), Captured(time=2, batch=[1])]
         """
-        return Loop(self, self._description.root).feedback(advance)
+        return Loop(self, self._description.root).feedback(advance, name=name)
 
     def explain(self, *, fused: bool = False) -> str:
         """Return the dataflow as text, complete or not: each operator with what it reads, indented by scope.

@@ -69,6 +69,11 @@ class Stream(
 
     A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. Methods that take a function of
     a record call it once for each, with a dict for a row of Arrow; `map_batches` takes the batch as it is.
+
+    Every operator takes ``name=``, which errors, statistics and drawings show; the default is the name of the method.
+    Names are unique within their scope: the second operator that is named "parse" is "parse-2", in the order in which
+    you add them. Within the loop "rounds" it is "rounds/parse". An operator that consists of several names the others
+    after itself, such as "parse: partial".
     """
 
     __slots__ = ()
@@ -119,7 +124,8 @@ class Stream(
         ...     job.captured("greatest")
         [Captured(time=0, batch=[3])]
         """
-        return self._unary(name, build, exchange, by_substream=ends_wanted(name, bound, ordered=ordered))
+        wanted = ends_wanted(name, bound, ordered=ordered)
+        return self._unary(name, build, exchange, by_substream=wanted)._for_effect()
 
     def binary(
         self,
@@ -164,7 +170,7 @@ class Stream(
                 f"operator {name!r}: exchange has a key for each side, (left, right), None for none, not {exchange!r}"
             )
         wanted = ends_wanted(name, bound, ordered=ordered)
-        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]
+        return self._operator(name, [other], 1, build, exchange, by_substream=wanted)[0]._for_effect()
 
 
 class Feedback(Stream[Record]):
@@ -194,7 +200,7 @@ class Loop:
         self._flow = flow
         self._scope = scope
 
-    def feedback(self, advance: int = 1) -> Feedback[Any]:
+    def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
         """Return a stream of what will be fed back; `Feedback.connect` says later what that is."""
         scope = self._scope
         if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
@@ -204,7 +210,7 @@ class Loop:
             )
         check_positive(f"a feedback in {scope.describe()}", "advance", advance, least=0)
         summary = PathSummary.advance(scope.nesting, advance)
-        operator, outlet = description_of(self._flow).add_open_operator("feedback", scope, build_pass, summary)
+        operator, outlet = description_of(self._flow).add_open_operator(name, scope, build_pass, summary)
         return Feedback(self._flow, outlet, operator)
 
     def inner(self, name: str) -> "Loop":

@@ -3,9 +3,11 @@
 `Stream` is made of classes that each have the operators of one kind, in a file of their own.
 """
 
-from collections.abc import Sequence
+import builtins
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting
@@ -32,6 +34,7 @@ Other = TypeVar("Other")
 Result = TypeVar("Result")
 State = TypeVar("State")
 Value = TypeVar("Value")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class StreamBase(Generic[Record]):
@@ -130,6 +133,11 @@ class StreamBase(Generic[Record]):
         )
         return tuple(self._made(outlet, schema) for outlet in made)
 
+    def _for_effect(self) -> Self:
+        """Take note that the operator does something though nobody reads this stream. Returns this stream."""
+        self._description.effects.add(self._outlet.source.operator)
+        return self
+
     def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
         """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
         pact = make_pact(name, key)
@@ -171,6 +179,20 @@ def check_function(name: str, function: object) -> None:
     """Raise GraphError unless ``function`` can be called."""
     if not callable(function):
         raise GraphError(f"{name} takes a function, not {function!r}")
+
+
+def callback(name: str, function: Function) -> Function:
+    """Return a function that is called for its effect; raise GraphError if it cannot be called.
+
+    Ray replaces ``print``, after which the one that a program passes cannot be pickled: another stands in for it.
+    """
+    check_function(name, function)
+    is_print = isinstance(function, BuiltinFunctionType) and function.__name__ == "print"
+    return cast(Function, _print) if is_print else function
+
+
+def _print(*values: object) -> None:
+    vars(builtins)["print"](*values)
 
 
 def check_positive(what: str, name: str, value: object, least: int = 1) -> None:

@@ -11,6 +11,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 Time: TypeAlias = Any
@@ -67,6 +68,14 @@ class TimeDomain(ABC):
     @abstractmethod
     def contains(self, time: Time) -> bool:
         """Tell whether ``time`` is a value of this domain, so that a wrong one is refused where it enters."""
+
+    def describe(self) -> str:
+        """Return which values are times, for messages."""
+        return f"values such as {self.minimum()!r}"
+
+    def plain(self, time: Time) -> Time:
+        """Return ``time``, which the domain contains, in the form in which it is kept: whole numbers as ``int``."""
+        return time
 
     def less_than(self, a: Time, b: Time) -> bool:
         """Tell whether ``a`` is strictly before ``b``."""
@@ -133,8 +142,17 @@ class IntegerDomain(TimeDomain):
         return bool(a <= b)
 
     def contains(self, time: Time) -> bool:
-        """Tell whether ``time`` is an integer (not a bool) from 0 to the maximum."""
-        return isinstance(time, int) and not isinstance(time, bool) and 0 <= time <= self.maximum
+        """Tell whether ``time`` is a whole number of any type, NumPy's too, but not a bool, from 0 to the maximum."""
+        is_whole = type(time) is int or (isinstance(time, Integral) and not isinstance(time, bool))
+        return is_whole and 0 <= time <= self.maximum
+
+    def describe(self) -> str:
+        """Return the range."""
+        return f"whole numbers from 0 to {'2^63 - 1' if self.maximum == 2**63 - 1 else self.maximum}"
+
+    def plain(self, time: Time) -> Time:
+        """Return the number as an ``int``."""
+        return int(time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +218,14 @@ class ProductDomain(TimeDomain):
         """Tell whether ``time`` is a pair of times of the two domains."""
         pair = isinstance(time, tuple) and len(time) == 2
         return pair and self.outer.contains(time[0]) and self.inner.contains(time[1])
+
+    def describe(self) -> str:
+        """Return what both coordinates are."""
+        return f"pairs of {self.outer.describe()} and {self.inner.describe()}"
+
+    def plain(self, time: Time) -> Time:
+        """Return the pair of plain times."""
+        return (self.outer.plain(time[0]), self.inner.plain(time[1]))
 
 
 @dataclass(frozen=True, slots=True)

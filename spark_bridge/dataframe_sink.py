@@ -51,7 +51,7 @@ def to_spark(
     source: Any,
     *,
     schema: "pa.Schema | None" = None,
-    time: str | None = None,
+    time: str | None = "time",
 ) -> "DataFrame":
     """Return a DataFrame of the rows of ``source``, which is read to its end here.
 
@@ -69,7 +69,7 @@ def to_spark(
             ``.time`` and ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
         schema: the schema of the rows. Give it for lists of dicts whose types do not show in the first, and for
             results that may have no batch at all.
-        time: the name of a column (64-bit integer) to add with the time of each row.
+        time: the name of the last column, which has the time of each row as a 64-bit integer; None for no such column.
 
     Raises:
         BridgeError: batches differ in schema, or Spark has no columns for their types. There is no batch, and no

@@ -46,7 +46,9 @@ class RecordTables:
 
     def _check_time_column(self, names: Sequence[str], where: str) -> None:
         if self.time is not None and self.time.casefold() in (name.casefold() for name in names):
-            raise BridgeError(f"{where} already has a column {self.time!r}: give time= another name, or leave it out")
+            raise BridgeError(
+                f"{where} already has a column {self.time!r}: pass time= another name, or time=None for no such column"
+            )
 
     def tables(self, messages: Iterable[tuple[Any, Any]]) -> Iterator[pa.Table]:
         """Yield ``(time, batch)`` as tables; raise as `table`."""
@@ -125,7 +127,7 @@ class RecordTables:
         if number is None or number not in _TIMES:
             raise BridgeError(
                 f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}. "
-                "Leave time= out, and add what you need of the time to the records"
+                "Pass time=None, and add what you need of the time to the records"
             )
         return table.append_column(column, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
 

@@ -40,6 +40,8 @@ class EpochOperators(StreamBase[Record]):
         add: Add[State, Record],
         finish: None = None,
         combine: Callable[[State, State], State] | None = None,
+        *,
+        name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
     @overload
@@ -50,6 +52,8 @@ class EpochOperators(StreamBase[Record]):
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
         combine: Callable[[State, State], State] | None = None,
+        *,
+        name: str = ...,
     ) -> "Stream[Result]": ...
 
     def aggregate(
@@ -59,6 +63,8 @@ class EpochOperators(StreamBase[Record]):
         add: Add[State, Record],
         finish: Callable[[Any, State], Any] | None = None,
         combine: Callable[[State, State], State] | None = None,
+        *,
+        name: str = "aggregate",
     ) -> "Stream[Any]":
         """Fold the records of each key and epoch into a state, and send one result for each.
 
@@ -71,6 +77,7 @@ class EpochOperators(StreamBase[Record]):
             finish: makes the result of a key and its state; by default the pair of them.
             combine: returns the state of two; it may change the first. With it, states are made where the records are,
                 and only these travel to the workers that own the keys; without it all records do.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("means")
@@ -88,23 +95,24 @@ class EpochOperators(StreamBase[Record]):
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
         if combine is None:
-            return self._unary("aggregate", build_per_epoch(fold.per_epoch()), key)
+            return self._unary(name, build_per_epoch(fold.per_epoch()), key)
         check_function("aggregate, for combine,", combine)
-        return self._in_two("aggregate", fold.partially(), fold.combined(combine), _KEY)
+        return self._in_two(name, fold.partially(), fold.combined(combine), _KEY)
 
     @overload
-    def count(self, key: None = None) -> "Stream[tuple[Record, int]]": ...
+    def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...
 
     @overload
-    def count(self, key: Callable[[Record], KeyType] | Names) -> "Stream[tuple[KeyType, int]]": ...
+    def count(self, key: Callable[[Record], KeyType] | Names, *, name: str = ...) -> "Stream[tuple[KeyType, int]]": ...
 
-    def count(self, key: Callable[[Record], Any] | Names | None = None) -> "Stream[Any]":
+    def count(self, key: Callable[[Record], Any] | Names | None = None, *, name: str = "count") -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
 
         Each worker counts the records that arrive there, so only counts travel.
 
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -116,10 +124,14 @@ class EpochOperators(StreamBase[Record]):
         [Captured(time=0, batch=[('to', 2), ('be', 2), ('or', 1), ('not', 1)])]
         """
         keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
-        return self._in_two("count", *counting_folds(keys), _KEY)
+        return self._in_two(name, *counting_folds(keys), _KEY)
 
     def reduce(
-        self, key: Callable[[Record], KeyType] | Names, function: Callable[[Record, Record], Record]
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        function: Callable[[Record, Record], Record],
+        *,
+        name: str = "reduce",
     ) -> "Stream[tuple[KeyType, Record]]":
         """Join the records of each key and epoch into one by ``function(one, other)``: pairs (key, record).
 
@@ -127,6 +139,7 @@ class EpochOperators(StreamBase[Record]):
             key: a function of a record, the name of a column or field, or a tuple of names.
             function: is associative and commutative; it must not change what it gets. It is first applied where the
                 records are, so that one record of each key travels.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("greatest")
@@ -139,11 +152,11 @@ class EpochOperators(StreamBase[Record]):
         """
         check_function("reduce", function)
         fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
-        return self._in_two("reduce", fold.partially(), fold.combined(function), _KEY)
+        return self._in_two(name, fold.partially(), fold.combined(function), _KEY)
 
     # ------------------------------------------------------------------ whole records
 
-    def distinct(self) -> "Stream[Record]":
+    def distinct(self, *, name: str = "distinct") -> "Stream[Record]":
         """Send each record once an epoch, however often it came; `deduplicate` does so for all epochs together.
 
         Arrow tables stay what they are, and rows are equal if they are so in all columns.
@@ -157,9 +170,11 @@ class EpochOperators(StreamBase[Record]):
         ['d', 'e', 'h', 'i', 'l', 't', 'w']
         """
         fold = pruned_fold(distinct_records)
-        return self._in_two("distinct", fold, fold, RecordPact(), keeps_rows=True)
+        return self._in_two(name, fold, fold, RecordPact(), keeps_rows=True)
 
-    def sort(self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False) -> "Stream[Record]":
+    def sort(
+        self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False, name: str = "sort"
+    ) -> "Stream[Record]":
         """Send all records of an epoch in order, as one batch, on worker 0: its memory has to hold them.
 
         Arrow tables are sorted by Arrow's kernels and stay tables. Records that the order leaves equal are in an order
@@ -170,6 +185,7 @@ class EpochOperators(StreamBase[Record]):
             order: a function of a record, the name of a column or field, or a tuple of names. By default it is the
                 record itself, and for tables all columns.
             reverse: greatest first.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("sorted")
@@ -183,7 +199,7 @@ class EpochOperators(StreamBase[Record]):
         check_order("sort", order, self.schema)
         by = Order(order, reverse)
         build = build_gathered(1, lambda _, batches, __: ([by.sorted(joined(batches[0]))],))
-        return self._unary("sort", build, GatherPact(), schema=self.schema)
+        return self._unary(name, build, GatherPact(), schema=self.schema)
 
     def top_k(
         self,
@@ -191,6 +207,7 @@ class EpochOperators(StreamBase[Record]):
         *,
         key: Callable[[Record], Any] | Names | None = None,
         order: Callable[[Record], Any] | Names | None = None,
+        name: str = "top_k",
     ) -> "Stream[Record]":
         """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0.
 
@@ -202,6 +219,7 @@ class EpochOperators(StreamBase[Record]):
             k: how many, 1 or more.
             key: a function of a record, the name of a column or field, or a tuple of names; by default there is none.
             order: by what records are compared, as for `sort`.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("frequent")
@@ -217,10 +235,15 @@ class EpochOperators(StreamBase[Record]):
         check_order("top_k", order, self.schema)
         keys = None if key is None else Keys.checked("top_k", key, self.schema)
         fold = pruned_fold(TopK(k, keys, Order(order, reverse=True)).pick)
-        return self._in_two("top_k", fold, fold, GatherPact() if key is None else key, keeps_rows=True)
+        return self._in_two(name, fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
     def sample(
-        self, fraction: float, seed: int = 0, *, key: Callable[[Record], Any] | Names | None = None
+        self,
+        fraction: float,
+        seed: int = 0,
+        *,
+        key: Callable[[Record], Any] | Names | None = None,
+        name: str = "sample",
     ) -> "Stream[Record]":
         """Keep about ``fraction`` of the records, chosen by their hash and the seed; the others are dropped.
 
@@ -231,6 +254,7 @@ class EpochOperators(StreamBase[Record]):
             seed: another one chooses independently.
             key: what is hashed instead of the whole record, which keeps or drops all records of a key: a function of a
                 record, the name of a column or field, or a tuple of names.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("a few")
@@ -245,7 +269,7 @@ class EpochOperators(StreamBase[Record]):
         if not isinstance(seed, int):
             raise GraphError(f"operator 'sample': the seed is an integer, not {seed!r}")
         return self._stage(
-            "sample",
+            name,
             Sampler(fraction, seed, None if key is None else Keys.checked("sample", key, self.schema)).pick,
             schema=self.schema,
         )

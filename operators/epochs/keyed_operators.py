@@ -39,6 +39,8 @@ class KeyedOperators(StreamBase[Record]):
         start: Start[State],
         add: Add[State, Record],
         finish: None = None,
+        *,
+        name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
     @overload
@@ -48,6 +50,8 @@ class KeyedOperators(StreamBase[Record]):
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
+        *,
+        name: str = ...,
     ) -> "Stream[Result]": ...
 
     def accumulate(
@@ -56,6 +60,8 @@ class KeyedOperators(StreamBase[Record]):
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[Any, State], Any] | None = None,
+        *,
+        name: str = "accumulate",
     ) -> "Stream[Any]":
         """Fold the records of each key over all epochs; at each epoch, send the state of the keys that had records.
 
@@ -67,6 +73,7 @@ class KeyedOperators(StreamBase[Record]):
             add: returns the state with a record in it; it may change the one that it gets.
             finish: makes what is sent of a key and its state, which must not change when the state does; by default it
                 is the pair of the key and a shallow copy of the state.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("balances")
@@ -79,7 +86,7 @@ class KeyedOperators(StreamBase[Record]):
         [(0, [('ann', 5), ('bob', 1)]), (1, [('ann', 3)])]
         """
         fold = KeyFold.checked("accumulate", key, self.schema, start, add, finish)
-        return self._unary("accumulate", build_keyed_state(Accumulation(fold)), key)
+        return self._unary(name, build_keyed_state(Accumulation(fold)), key)
 
     def stateful_map(
         self,
@@ -89,6 +96,7 @@ class KeyedOperators(StreamBase[Record]):
         order: Callable[[Record], Any] | Names | None = None,
         *,
         scope: Scope = "stream",
+        name: str = "stateful_map",
     ) -> "Stream[Result]":
         """Replace each record by a result that depends on the records of its key before.
 
@@ -102,6 +110,7 @@ class KeyedOperators(StreamBase[Record]):
                 which that matters may have other results in another run.
             scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
                 when it has ended; ``"stream"`` keeps them as long as the job runs.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("changes")
@@ -122,10 +131,10 @@ class KeyedOperators(StreamBase[Record]):
         mapped = StatefulMap(keys, start, step, Order.checked("stateful_map", order, self.schema))
         if scope == "substream":
             ends = EndsWanted(ordered=False, waits=True)
-            return self._unary("stateful_map", build_state_by_substream(mapped), key, by_substream=ends)
+            return self._unary(name, build_state_by_substream(mapped), key, by_substream=ends)
         if scope != "stream":
             raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
-        return self._unary("stateful_map", build_keyed_state(mapped), key)
+        return self._unary(name, build_keyed_state(mapped), key)
 
     def state_machine(
         self,
@@ -133,6 +142,8 @@ class KeyedOperators(StreamBase[Record]):
         start: Callable[[], State],
         step: Callable[[Any, State, Record], tuple[bool, Iterable[Result]]],
         order: Callable[[Record], Any] | Names | None = None,
+        *,
+        name: str = "state_machine",
     ) -> "Stream[Result]":
         """Let each record change the state of its key, and send any number of results, until the key is done.
 
@@ -142,6 +153,7 @@ class KeyedOperators(StreamBase[Record]):
             step: gets the key, its state, which it changes in place, and the record. It returns whether the key is
                 done, and the results to send. The state of a key that is done is forgotten.
             order: the order of the records of a key within an epoch, as for `stateful_map`.
+            name: what errors, statistics and drawings call it.
 
         Source: timely dataflow's ``state_machine``.
 
@@ -162,12 +174,14 @@ class KeyedOperators(StreamBase[Record]):
         check_function("state_machine, for start,", start)
         check_function("state_machine, for step,", step)
         machine = StateMachine(keys, start, step, Order.checked("state_machine", order, self.schema))
-        return self._unary("state_machine", build_keyed_state(machine), key)
+        return self._unary(name, build_keyed_state(machine), key)
 
     def deduplicate(
         self,
         key: Callable[[Record], Any] | Names | None = None,
         order: Callable[[Record], Any] | Names | None = None,
+        *,
+        name: str = "deduplicate",
     ) -> "Stream[Record]":
         """Let the first record of each key pass, of all epochs; those that come later are dropped.
 
@@ -178,6 +192,7 @@ class KeyedOperators(StreamBase[Record]):
             order: which of several records of a key in one epoch is the first, by a function of a record, a name or
                 names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
                 same one on any number of workers: in tables with key and order by name the other columns, else a hash.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("first visits")
@@ -191,6 +206,6 @@ class KeyedOperators(StreamBase[Record]):
         keys = Keys(None) if key is None else Keys.checked("deduplicate", key, self.schema)
         first = FirstOfEach(keys, Order.checked("deduplicate", order, self.schema))
         pruned = build_partial(pruned_fold(first.pick))
-        partial = self._unary("deduplicate: partial", pruned, notify=False, schema=self.schema)
+        partial = self._unary(f"{name}: partial", pruned, notify=False, schema=self.schema)
         exchange = RecordPact() if key is None else key
-        return partial._unary("deduplicate", build_keyed_state(first), exchange, schema=self.schema)
+        return partial._unary(name, build_keyed_state(first), exchange, schema=self.schema)

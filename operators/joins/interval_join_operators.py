@@ -62,6 +62,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
         suffix: str = "",
+        name: str = ...,
     ) -> IntervalJoined[Any, Any, Any]: ...
 
     @overload
@@ -75,9 +76,10 @@ class IntervalJoinOperators(StreamBase[Record]):
         other_at: Callable[[Other], Any] | str | None = None,
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
+        name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
-    def interval_join(
+    def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         other: "Stream[Any]",
         on: Key,
@@ -88,15 +90,15 @@ class IntervalJoinOperators(StreamBase[Record]):
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
         suffix: str = "",
+        name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
         """Pair records with equal keys that happened near each other, whichever epochs they are of.
 
         A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
         two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
         then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
-        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners; they
-        are kept until the watermark of the other side has passed the last of these. Keys, and results, are those of
-        `join`.
+        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners, and
+        are kept until the other side's watermark has passed the last of these. Keys and results are those of `join`.
 
         Args:
             other: the other side, of the same scope.
@@ -109,6 +111,7 @@ class IntervalJoinOperators(StreamBase[Record]):
                 times are no numbers.
             lateness: how far records may come after later ones of their side and still be in time; 0 by default.
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
@@ -133,15 +136,14 @@ class IntervalJoinOperators(StreamBase[Record]):
         ...     job.captured("followed")
         [Captured(time=1, batch=[(('ad', 100), ('ad', 107))])]
         """
-        name = "interval_join"
         self._description.check_inputs(name, [self._outlet, check_stream(name, other)])
         check_total_order(name, self._outlet.scope)
         keys = make_keys(name, on, other_on, suffix)
         times = (at, at if other_at is None else other_at)
         interval = make_interval(name, within, lateness)
         builds, known = _builds(keys, times, interval, lateness, suffix, (self.schema, other.schema))
-        left, latest = self._operator("event times", [], 2, builds[0], keys.exchanges[:1], notify=False)
-        right, other_latest = other._operator("event times", [], 2, builds[1], keys.exchanges[1:], notify=False)
+        left, latest = self._operator(f"{name} times", [], 2, builds[0], keys.exchanges[:1], notify=False)
+        right, other_latest = other._operator(f"{name} times", [], 2, builds[1], keys.exchanges[1:], notify=False)
         pacts = (None, None, BroadcastPact(), BroadcastPact())
         made = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
         for stream, schema in zip(made, known, strict=True):

@@ -42,6 +42,7 @@ class JoinOperators(StreamBase[Record]):
         *,
         how: How = "inner",
         suffix: str = "",
+        name: str = ...,
     ) -> "Stream[Any]": ...
 
     @overload
@@ -52,25 +53,51 @@ class JoinOperators(StreamBase[Record]):
         other_on: Match[Other] | None = None,
         *,
         how: Literal["inner"] = "inner",
+        name: str = ...,
     ) -> "Stream[tuple[Record, Other]]": ...
 
     @overload
     def join(
-        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["left"]
+        self,
+        other: "Stream[Other]",
+        on: Match[Record],
+        other_on: Match[Other] | None = None,
+        *,
+        how: Literal["left"],
+        name: str = ...,
     ) -> "Stream[tuple[Record, Other | None]]": ...
 
     @overload
     def join(
-        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["right"]
+        self,
+        other: "Stream[Other]",
+        on: Match[Record],
+        other_on: Match[Other] | None = None,
+        *,
+        how: Literal["right"],
+        name: str = ...,
     ) -> "Stream[tuple[Record | None, Other]]": ...
 
     @overload
     def join(
-        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, how: Literal["outer"]
+        self,
+        other: "Stream[Other]",
+        on: Match[Record],
+        other_on: Match[Other] | None = None,
+        *,
+        how: Literal["outer"],
+        name: str = ...,
     ) -> "Stream[tuple[Record | None, Other | None]]": ...
 
     def join(
-        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, how: How = "inner", suffix: str = ""
+        self,
+        other: "Stream[Any]",
+        on: Key,
+        other_on: Key | None = None,
+        *,
+        how: How = "inner",
+        suffix: str = "",
+        name: str = "join",
     ) -> "Stream[Any]":
         """Pair the records of each epoch whose keys are equal with those of ``other``, in no particular order.
 
@@ -90,6 +117,7 @@ class JoinOperators(StreamBase[Record]):
             how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
                 ("left"), the other's ("right") or both ("outer").
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -113,7 +141,7 @@ class JoinOperators(StreamBase[Record]):
             raise GraphError(f"operator 'join': how is one of {', '.join(map(repr, get_args(How)))}, not {how!r}")
         keys = make_keys("join", on, other_on, suffix)
         if not keys.are_columns:
-            return self._operator("join", [other], 1, build_pair_join(keys, how), keys.exchanges)[0]
+            return self._operator(name, [other], 1, build_pair_join(keys, how), keys.exchanges)[0]
         check_stream("join", other)
         columns = JoinedColumns(keys, suffix, takes_either=how in {"right", "outer"})
         schema = columns.schema_of("join", self.schema, other.schema)
@@ -121,10 +149,10 @@ class JoinOperators(StreamBase[Record]):
         pacts: list[Key | Pact | None] = [*keys.exchanges]
         if how != "inner":
             announce = build_announce(self.nesting.domain)
-            others += [side._unary("join schema", announce, notify=False) for side in (self, other)]
+            others += [side._unary(f"{name} schema", announce, notify=False) for side in (self, other)]
             pacts += [BroadcastPact(), BroadcastPact()]
         build = build_table_join(columns, how, (self.schema, other.schema), len(pacts))
-        return self._operator("join", others, 1, build, pacts, schema=schema)[0]
+        return self._operator(name, others, 1, build, pacts, schema=schema)[0]
 
     @overload
     def join_across_epochs(
@@ -134,15 +162,22 @@ class JoinOperators(StreamBase[Record]):
         other_on: str | tuple[str, ...] | None = None,
         *,
         suffix: str = "",
+        name: str = ...,
     ) -> "Stream[Any]": ...
 
     @overload
     def join_across_epochs(
-        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None
+        self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, name: str = ...
     ) -> "Stream[tuple[Record, Other]]": ...
 
     def join_across_epochs(
-        self, other: "Stream[Any]", on: Key, other_on: Key | None = None, *, suffix: str = ""
+        self,
+        other: "Stream[Any]",
+        on: Key,
+        other_on: Key | None = None,
+        *,
+        suffix: str = "",
+        name: str = "join_across_epochs",
     ) -> "Stream[Any]":
         """Pair records whose keys are equal, whichever epochs they are of: each pair once, at the later of the two.
 
@@ -154,6 +189,7 @@ class JoinOperators(StreamBase[Record]):
             on: the key of this side's records: a function, or the name or names of columns.
             other_on: of the other side's; the same as ``on`` by default.
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
@@ -174,7 +210,6 @@ class JoinOperators(StreamBase[Record]):
         ...     job.captured("known")
         [Captured(time=3, batch=[((7, '/home'), (7, 'ann'))])]
         """
-        name = "join_across_epochs"
         check_total_order(name, self._outlet.scope)
         keys = make_keys(name, on, other_on, suffix)
         if not keys.are_columns:
@@ -191,6 +226,8 @@ class JoinOperators(StreamBase[Record]):
         other: "Stream[Other]",
         on: Callable[[Record], KeyValue] | str | tuple[str, ...],
         other_on: Callable[[Other], KeyValue] | str | tuple[str, ...] | None = None,
+        *,
+        name: str = "cogroup",
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
         """Gather the records of each epoch by key: (key, this side's, the other's) for each key that either has.
 
@@ -202,6 +239,7 @@ class JoinOperators(StreamBase[Record]):
             on: the key of this side's records: a function, or the name or names of columns; rows of Arrow become
                 dicts.
             other_on: of the other side's; the same as ``on`` by default.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -218,9 +256,11 @@ class JoinOperators(StreamBase[Record]):
         [Captured(time=0, batch=[(1, [1, 3], [5]), (0, [2], [])])]
         """
         keys = make_keys("cogroup", on, other_on)
-        return self._operator("cogroup", [other], 1, build_cogroup(keys), keys.exchanges)[0]
+        return self._operator(name, [other], 1, build_cogroup(keys), keys.exchanges)[0]
 
-    def merge(self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...]) -> "Stream[Record]":
+    def merge(
+        self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...], name: str = "merge"
+    ) -> "Stream[Record]":
         """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
 
         Epochs come one after the other, so what comes out is in order of (epoch, ``by``), the stream, and the content
@@ -229,6 +269,7 @@ class JoinOperators(StreamBase[Record]):
         Args:
             others: the other streams, of the same scope and with the same kind of records.
             by: what is compared: a function of a record, or the name or names of columns.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -254,7 +295,7 @@ class JoinOperators(StreamBase[Record]):
             check_stream("merge", other)
         schema = common_schema("merge", [self.schema, *(other.schema for other in others)])
         build = build_gathered(inputs, lambda _, batches, __: ([_merged(Order(by), batches)],))
-        return self._operator("merge", others, 1, build, [GatherPact()] * inputs, schema=schema)[0]
+        return self._operator(name, others, 1, build, [GatherPact()] * inputs, schema=schema)[0]
 
 
 def _merged(order: Order, batches: list[list[Batch]]) -> Batch:

@@ -112,7 +112,7 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
         return
     reason = "a time only moves forward"
     if not domain.contains(time):
-        reason = f"that is no time here, where times are such as {domain.minimum()!r}"
+        reason = f"that is no time here, where times are {domain.describe()}"
     record = shortened(records(part)[0])
     raise ValueError(f"the function of {name} returned {time!r} at time {now!r}: {reason}, for {record}")
 

@@ -6,7 +6,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.operators.records.batchwise import build_batchwise, keep, with_keys_repeated
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
@@ -51,8 +51,12 @@ class RecordOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    def map(self, function: Callable[[Record], Result]) -> "Stream[Result]":
+    def map(self, function: Callable[[Record], Result], *, name: str = "map") -> "Stream[Result]":
         """Replace each record by ``function(record)``.
+
+        The function must not change the record: on the same worker all operators that read a stream get the same
+        objects. It returns a new one, such as ``{**record, "n": 1}``. ``RuntimeConfig(check_records=True)``, or
+        ``TIDEWHEEL_CHECK_RECORDS=1``, makes an operator fail that changes what it has received.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
@@ -64,9 +68,9 @@ class RecordOperators(StreamBase[Record]):
         [Captured(time=0, batch=[2, 4, 6])]
         """
         check_function("map", function)
-        return self._stage("map", lambda batch: [function(record) for record in records(batch)], one_to_one=True)
+        return self._stage(name, lambda batch: [function(record) for record in records(batch)], one_to_one=True)
 
-    def flat_map(self, function: Callable[[Record], Iterable[Result]]) -> "Stream[Result]":
+    def flat_map(self, function: Callable[[Record], Iterable[Result]], *, name: str = "flat_map") -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields.
 
         >>> import tidewheel as tw
@@ -83,12 +87,12 @@ class RecordOperators(StreamBase[Record]):
         """
         check_function("flat_map", function)
         return self._stage(
-            "flat_map",
+            name,
             lambda batch: [result for record in records(batch) for result in function(record)],
             with_keys=lambda batch, keys: with_keys_repeated((function(record) for record in records(batch)), keys),
         )
 
-    def filter(self, predicate: Callable[[Record], object] | Expression) -> "Stream[Record]":
+    def filter(self, predicate: Callable[[Record], object] | Expression, *, name: str = "filter") -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true; what is left of a batch is of the batch's kind.
 
         On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which runs on Arrow's
@@ -106,7 +110,7 @@ class RecordOperators(StreamBase[Record]):
         """
         if is_expression(predicate):
             selection = Selection(predicate)
-            return self._stage("filter", selection.of, schema=schema_after("filter", selection.of, self.schema))
+            return self._stage(name, selection.of, schema=schema_after("filter", selection.of, self.schema))
         if not callable(predicate):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
@@ -122,9 +126,9 @@ class RecordOperators(StreamBase[Record]):
             wanted = [bool(holds(record)) for record in records(batch)]
             return keep(batch, wanted), list(compress(keys, wanted))
 
-        return self._stage("filter", keep_matching, schema=self.schema, with_keys=keep_with_keys)
+        return self._stage(name, keep_matching, schema=self.schema, with_keys=keep_with_keys)
 
-    def filter_map(self, function: Callable[[Record], Result | None]) -> "Stream[Result]":
+    def filter_map(self, function: Callable[[Record], Result | None], *, name: str = "filter_map") -> "Stream[Result]":
         """Replace each record by ``function(record)``, and drop it if that is None.
 
         >>> import tidewheel as tw
@@ -138,16 +142,19 @@ class RecordOperators(StreamBase[Record]):
         """
         check_function("filter_map", function)
         return self._stage(
-            "filter_map",
+            name,
             lambda batch: [made for record in records(batch) if (made := function(record)) is not None],
         )
 
-    def try_map(self, function: Callable[[Record], Result], catch: Caught = Exception) -> Tried[Result, Record]:
+    def try_map(
+        self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
+    ) -> Tried[Result, Record]:
         """Replace each record by ``function(record)``, and put those at which it raises aside instead of failing.
 
         Args:
             function: of a record.
             catch: the exception, or a tuple of those, that make a record a failed one; any other fails the job.
+            name: what errors, statistics and drawings call it.
 
         Returns:
             ``(results, failures)``; a failure is a `Failed`, ``(record, error, message)``.
@@ -167,9 +174,9 @@ class RecordOperators(StreamBase[Record]):
         if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
             raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
         build = build_batchwise(partial(_try_each, function, catch))
-        return Tried(*self._operator("try_map", [], 2, build, notify=False, by_substream=True))
+        return Tried(*self._operator(name, [], 2, build, notify=False, by_substream=True))
 
-    def map_batches(self, function: Callable[[Any], Batch]) -> "Stream[Any]":
+    def map_batches(self, function: Callable[[Any], Batch], *, name: str = "map_batches") -> "Stream[Any]":
         """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent.
 
         >>> import pyarrow as pa
@@ -186,9 +193,9 @@ class RecordOperators(StreamBase[Record]):
         [{'square': [1, 4, 9]}]
         """
         check_function("map_batches", function)
-        return self._stage("map_batches", function)
+        return self._stage(name, function)
 
-    def inspect(self, function: Callable[[Record], object]) -> "Stream[Record]":
+    def inspect(self, function: Callable[[Record], object], *, name: str = "inspect") -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged.
 
         >>> import tidewheel as tw
@@ -199,16 +206,18 @@ class RecordOperators(StreamBase[Record]):
         tide
         wheel
         """
-        check_function("inspect", function)
+        call = callback("inspect", function)
 
         def look(batch: Batch) -> Batch:
             for record in records(batch):
-                function(record)
+                call(record)
             return batch
 
-        return self._stage("inspect", look, schema=self.schema)
+        return self._stage(name, look, schema=self.schema)._for_effect()
 
-    def inspect_with_time(self, function: Callable[[Record, Any, int], object]) -> "Stream[Record]":
+    def inspect_with_time(
+        self, function: Callable[[Record, Any, int], object], *, name: str = "inspect_with_time"
+    ) -> "Stream[Record]":
         """Call ``function(record, time, worker)`` for each record and pass the batch on unchanged.
 
         >>> import tidewheel as tw
@@ -220,15 +229,17 @@ class RecordOperators(StreamBase[Record]):
         tide at 0 on worker 0
         wheel at 1 on worker 0
         """
-        check_function("inspect_with_time", function)
+        call = callback("inspect_with_time", function)
 
         def look(batch: Batch, time: Time, worker: int) -> None:
             for record in records(batch):
-                function(record, time, worker)
+                call(record, time, worker)
 
-        return self._inspect("inspect_with_time", look)
+        return self._inspect(name, look)
 
-    def inspect_batches(self, function: Callable[[Any, Any, int], object]) -> "Stream[Record]":
+    def inspect_batches(
+        self, function: Callable[[Any, Any, int], object], *, name: str = "inspect_batches"
+    ) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
 
         The batch must not be changed: other operators may read it too.
@@ -242,15 +253,14 @@ class RecordOperators(StreamBase[Record]):
         ...     job.wait()
         3 rows at 0
         """
-        check_function("inspect_batches", function)
-        return self._inspect("inspect_batches", function)
+        return self._inspect(name, callback("inspect_batches", function))
 
     def _inspect(self, name: str, function: Callable[[Batch, Time, int], object]) -> "Stream[Record]":
         def look(batch: Batch, time: Time, worker: int) -> tuple[Batch]:
             function(batch, time, worker)
             return (batch,)
 
-        return self._pass_on(name, build_batchwise(look))[0]
+        return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
     def map_async(
         self,
@@ -261,6 +271,7 @@ class RecordOperators(StreamBase[Record]):
         timeout_s: float | None = None,
         retries: int = 0,
         retry_on: type[Exception] | tuple[type[Exception], ...] = Exception,
+        name: str = "map_async",
     ) -> "Stream[Result]":
         """Replace each record by what ``await function(record)`` gives, many calls at a time.
 
@@ -279,6 +290,7 @@ class RecordOperators(StreamBase[Record]):
             retries: how many more attempts there are, one at once after the other, before a call has failed. That
                 fails the job, with an error that names operator, worker and time.
             retry_on: after which exceptions there is another attempt.
+            name: what errors, statistics and drawings call it.
 
         >>> import asyncio
         >>> import tidewheel as tw
@@ -305,9 +317,8 @@ class RecordOperators(StreamBase[Record]):
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise GraphError(f"map_async: retry_on is a class of exceptions or a tuple of them, not {retry_on!r}")
         policy = CallPolicy(concurrency, timeout_s, retries, retry_on)
-        return self._unary(
-            "map_async", build_map_async(function, policy, ordered=ordered), notify=False, by_substream=True
-        )
+        build = build_map_async(function, policy, ordered=ordered)
+        return self._unary(name, build, notify=False, by_substream=True)._for_effect()
 
 
 def _try_each(

@@ -62,11 +62,12 @@ class RoutingOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    def exchange(self, key: Key) -> "Stream[Record]":
+    def exchange(self, key: Key, *, name: str = "exchange") -> "Stream[Record]":
         """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
 
         Args:
             key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
+            name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("together")
@@ -79,9 +80,9 @@ class RoutingOperators(StreamBase[Record]):
         """
         if key is None:
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
-        return self._stage("exchange", _unchanged, key, schema=self.schema, one_to_one=True)
+        return self._stage(name, _unchanged, key, schema=self.schema, one_to_one=True)
 
-    def broadcast(self) -> "Stream[Record]":
+    def broadcast(self, *, name: str = "broadcast") -> "Stream[Record]":
         """Send all records to every worker.
 
         A batch goes to each as one message, and on the worker that sends it stays the same object.
@@ -94,9 +95,9 @@ class RoutingOperators(StreamBase[Record]):
         ...     job.captured("everywhere")
         [Captured(time=0, batch=['tide']), Captured(time=0, batch=['tide'])]
         """
-        return self._stage("broadcast", _unchanged, BroadcastPact(), schema=self.schema, one_to_one=True)
+        return self._stage(name, _unchanged, BroadcastPact(), schema=self.schema, one_to_one=True)
 
-    def rebalance(self) -> "Stream[Record]":
+    def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
         """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
 
         Of what one worker sends, no worker gets more than one record more than any other. Which gets which is nothing
@@ -110,9 +111,9 @@ class RoutingOperators(StreamBase[Record]):
         ...     job.captured("shares")
         [Captured(time=0, batch=[1, 2]), Captured(time=0, batch=[3, 4])]
         """
-        return self._stage("rebalance", _unchanged, RebalancePact(), schema=self.schema, one_to_one=True)
+        return self._stage(name, _unchanged, RebalancePact(), schema=self.schema, one_to_one=True)
 
-    def concat(self, *others: "Stream[Record]") -> "Stream[Record]":
+    def concat(self, *others: "Stream[Record]", name: str = "concat") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker.
 
         Raises:
@@ -130,22 +131,25 @@ class RoutingOperators(StreamBase[Record]):
         for other in others:
             check_stream("concat", other)
         schema = common_schema("concat", [self.schema, *(other.schema for other in others)])
-        return self._operator("concat", others, 1, build_pass, notify=False, schema=schema, by_substream=True)[0]
+        return self._operator(name, others, 1, build_pass, notify=False, schema=schema, by_substream=True)[0]
 
     @overload
-    def branch(self, predicate: Callable[[Record], object], /) -> Branches[Record]: ...
+    def branch(self, predicate: Callable[[Record], object], /, *, name: str = ...) -> Branches[Record]: ...
 
     @overload
-    def branch(self, /, **predicates: Callable[[Record], object]) -> NamedBranches[Record]: ...
+    def branch(
+        self, /, *, name: "str | Callable[[Record], object]" = ..., **predicates: Callable[[Record], object]
+    ) -> NamedBranches[Record]: ...
 
     def branch(
-        self, predicate: Callable[[Record], object] | None = None, /, **predicates: Callable[[Record], object]
+        self, predicate: Callable[[Record], object] | None = None, /, **predicates: Any
     ) -> Branches[Record] | NamedBranches[Record]:
         """Send each record one of several ways: by the first predicate that is true for it, or as one of the rest.
 
         Args:
             predicate: for two ways, ``(matching, rest)``.
-            predicates: for any number of ways, the predicate of each by its name; ``rest`` is one more.
+            predicates: for any number of ways, the predicate of each by its name; ``rest`` is one more. A text as
+                ``name`` is no branch but the name of the operator.
 
         Raises:
             GraphError: there are no predicates, or both kinds, or a name is "rest" or begins with "_".
@@ -163,21 +167,23 @@ class RoutingOperators(StreamBase[Record]):
         ...     [job.captured(name)[0].batch for name in ("small", "large", "others", "odd")]
         [[1, 5], [300], [20], [1, 5]]
         """
+        name = predicates.pop("name") if isinstance(predicates.get("name"), str) else "branch"
         if predicate is not None:
             if predicates:
                 raise GraphError("branch takes one predicate, or predicates by name, not both")
-            return Branches(*self._branch([predicate]))
-        for name in predicates:
-            if name == "rest" or name.startswith("_"):
-                raise GraphError(f"branch: a branch cannot be named {name!r}; rest is what no predicate is true for")
+            return Branches(*self._branch(name, [predicate]))
+        for way in predicates:
+            if way == "rest" or way.startswith("_"):
+                raise GraphError(f"branch: a branch cannot be named {way!r}; rest is what no predicate is true for")
         if not predicates:
             raise GraphError("branch takes a predicate, or predicates by name")
-        return NamedBranches(dict(zip([*predicates, "rest"], self._branch(list(predicates.values())), strict=True)))
+        ways = self._branch(name, list(predicates.values()))
+        return NamedBranches(dict(zip([*predicates, "rest"], ways, strict=True)))
 
-    def _branch(self, predicates: list[Callable[[Record], object]]) -> "tuple[Stream[Record], ...]":
+    def _branch(self, name: str, predicates: list[Callable[[Record], object]]) -> "tuple[Stream[Record], ...]":
         for predicate in predicates:
             check_function("branch", predicate)
-        return self._divide("branch", first_match(predicates), len(predicates) + 1)
+        return self._divide(name, first_match(predicates), len(predicates) + 1)
 
     def _divide(self, name: str, owners: Owners, outputs: int) -> "tuple[Stream[Record], ...]":
         def parts(batch: Batch, *_: object) -> list[Batch | None]:
@@ -185,7 +191,7 @@ class RoutingOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(parts), outputs)
 
-    def branch_when(self, predicate: Callable[[Any], object]) -> Branches[Record]:
+    def branch_when(self, predicate: Callable[[Any], object], *, name: str = "branch_when") -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
 
         >>> import tidewheel as tw
@@ -199,9 +205,11 @@ class RoutingOperators(StreamBase[Record]):
         [[[1]], [[2], [3]]]
         """
         check_function("branch_when", predicate)
-        return Branches(*self._pass_on("branch_when", build_batchwise(by_time(predicate)), 2))
+        return Branches(*self._pass_on(name, build_batchwise(by_time(predicate)), 2))
 
-    def partition(self, parts: int, function: Callable[[Record], int]) -> "tuple[Stream[Record], ...]":
+    def partition(
+        self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
+    ) -> "tuple[Stream[Record], ...]":
         """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
 
         Any other number, or what is no integer, fails the job with an error that shows it and the record.
@@ -218,7 +226,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         check_positive("partition", "parts", parts)
         check_function("partition", function)
-        return self._divide("partition", by_number(parts, function), parts)
+        return self._divide(name, by_number(parts, function), parts)
 
 
 def _unchanged(batch: Batch) -> Batch:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.records.batchwise import build_delay, build_pass, by_record
-from tidewheel.operators.stream_base import Record, StreamBase, check_function
+from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.plan import Build
@@ -20,7 +20,7 @@ class TimeOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    def enter(self, loop: "Loop") -> "Stream[Record]":
+    def enter(self, loop: "Loop", *, name: str = "enter") -> "Stream[Record]":
         """Take this stream into a loop: time ``t`` becomes ``(t, 0)``.
 
         Raises:
@@ -36,9 +36,9 @@ class TimeOperators(StreamBase[Record]):
         ...     job.captured("inside")
         [Captured(time=(3, 0), batch=['tide'])]
         """
-        return self._enter("enter", loop, build_pass)
+        return self._enter("enter", name, loop, build_pass)
 
-    def enter_at(self, loop: "Loop", function: Callable[[Record], int]) -> "Stream[Record]":
+    def enter_at(self, loop: "Loop", function: Callable[[Record], int], *, name: str = "enter_at") -> "Stream[Record]":
         """Take this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
 
         A record goes in at once, at its later round; rounds before it do not wait for it. A number that is no round
@@ -63,21 +63,21 @@ class TimeOperators(StreamBase[Record]):
             outer, _ = first
             return [(outer, function(record)) for record in rows]
 
-        return self._enter("enter_at", loop, build_delay("enter_at", by_record(times)))
+        return self._enter("enter_at", name, loop, build_delay("enter_at", by_record(times)))
 
-    def _enter(self, name: str, loop: "Loop", build: Build) -> "Stream[Record]":
+    def _enter(self, method: str, name: str, loop: "Loop", build: Build) -> "Stream[Record]":
         from tidewheel.operators.stream import Loop
 
         if not isinstance(loop, Loop):
-            raise GraphError(f"{name}: a stream enters a loop of flow.scope(name), not {loop!r}")
+            raise GraphError(f"{method}: a stream enters a loop of flow.scope(name), not {loop!r}")
         inner = loop._scope
         if inner.parent is not self._outlet.scope:
             raise GraphError(
-                f"{name}: {inner.describe()} does not lie directly in the stream's, {self._outlet.scope.describe()}"
+                f"{method}: {inner.describe()} does not lie directly in the stream's, {self._outlet.scope.describe()}"
             )
         return self._move(name, inner, build, PathSummary.enter(inner.nesting))
 
-    def leave(self) -> "Stream[Record]":
+    def leave(self, *, name: str = "leave") -> "Stream[Record]":
         """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
 
         Raises:
@@ -99,7 +99,7 @@ class TimeOperators(StreamBase[Record]):
                 f"leave: the stream of dataflow {self._description.name!r} is in no loop, there is nothing to "
                 "leave; enter(loop) comes first"
             )
-        return self._move("leave", inner.parent, build_pass, PathSummary.leave(inner.nesting))
+        return self._move(name, inner.parent, build_pass, PathSummary.leave(inner.nesting))
 
     def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
         inputs, paths = [self._outlet], {(0, 0): (path,)}
@@ -108,7 +108,7 @@ class TimeOperators(StreamBase[Record]):
         )
         return self._made(made, self.schema)
 
-    def delay(self, function: Callable[[Record, Any], Time]) -> "Stream[Record]":
+    def delay(self, function: Callable[[Record, Any], Time], *, name: str = "delay") -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
         Records go on at once, with their new time; nothing is held here. A time is complete downstream once nothing
@@ -132,9 +132,9 @@ class TimeOperators(StreamBase[Record]):
         def times(rows: list[Record], now: Time) -> list[Time]:
             return [function(record, now) for record in rows]
 
-        return self._pass_on("delay", build_delay("delay", by_record(times)))[0]
+        return self._pass_on(name, build_delay("delay", by_record(times)))[0]
 
-    def delay_batches(self, function: Callable[[Any], Time]) -> "Stream[Record]":
+    def delay_batches(self, function: Callable[[Any], Time], *, name: str = "delay_batches") -> "Stream[Record]":
         """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
 
         >>> import tidewheel as tw
@@ -147,11 +147,11 @@ class TimeOperators(StreamBase[Record]):
         [(0, [1]), (10, [2]), (10, [3])]
         """
         check_function("delay_batches", function)
-        return self._pass_on(
-            "delay_batches", build_delay("delay_batches", lambda batch, time: [(function(time), batch)])
-        )[0]
+        return self._pass_on(name, build_delay("delay_batches", lambda batch, time: [(function(time), batch)]))[0]
 
-    def on_frontier(self, function: Callable[[Antichain, int], object]) -> "Stream[Record]":
+    def on_frontier(
+        self, function: Callable[[Antichain, int], object], *, name: str = "on_frontier"
+    ) -> "Stream[Record]":
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
         The frontier is the lower bound on the times that can still come by, on any worker; it is empty when the stream
@@ -170,8 +170,8 @@ class TimeOperators(StreamBase[Record]):
         [3]
         []
         """
-        check_function("on_frontier", function)
-        return self._unary("on_frontier", partial(_build_on_frontier, function), schema=self.schema)
+        build = partial(_build_on_frontier, callback("on_frontier", function))
+        return self._unary(name, build, schema=self.schema)._for_effect()
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:

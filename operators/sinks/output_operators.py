@@ -12,7 +12,7 @@ from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function, check_positive
+from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
@@ -68,7 +68,7 @@ class OutputOperators(StreamBase[Record]):
         self._operator(f"capture {name}", [], 0, build_capture, notify=False)
         return self
 
-    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Self:
+    def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None) -> Self:
         """Write what passes here to a folder, from which `ReplaySource` plays it again. Returns this stream.
 
         Each worker writes a log of its batches, and of when times were complete. Arrow stays Arrow; other records have
@@ -78,6 +78,7 @@ class OutputOperators(StreamBase[Record]):
         Args:
             folder: where the logs go; all nodes have to see it.
             overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+            name: what errors, statistics and drawings call it.
 
         >>> import tempfile
         >>> import tidewheel as tw
@@ -95,10 +96,10 @@ class OutputOperators(StreamBase[Record]):
         """
         path = _folder("capture_to", folder)
         build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
-        self._operator(f"capture_to {path.name}", [], 0, build)
+        self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self
 
-    def publish(
+    def publish(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         topic: str,
         *,
@@ -109,13 +110,15 @@ class OutputOperators(StreamBase[Record]):
         log: str | os.PathLike[str] | None = None,
         retention: float = RETENTION_S,
         ends: bool = False,
+        wait_for: int = 0,
+        name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
 
         Args:
-            topic: its name, which no other job that runs may have; those that begin with "tidewheel/" are reserved.
-            partition: ``"worker"`` has each worker publish what it has, in a partition of its own. ``"merged"`` has all
-                of it go to worker 0, which publishes it in one, in the order in which it comes there.
+            topic: its name, which no other running job may have; those that begin with "tidewheel/" are reserved.
+            partition: ``"worker"``: each worker publishes its records, in a partition of its own. ``"merged"``: worker
+                0 publishes all records in one partition, in the order in which they come there.
             schema: what records are: a `pyarrow.Schema` that batches have, or a type of records such as ``int``,
                 ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
                 the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
@@ -129,10 +132,13 @@ class OutputOperators(StreamBase[Record]):
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get, as `Epoch.ended`, the keys of substreams that have ended: each once, with the
-                epoch of its last records, or a later one if it becomes known only then, which differs from run to run;
-                who leaves out epochs misses the ends in them.
-                So with exactly-once delivery a job that is started again needs a log of its own. Records go to the
-                worker that owns their substream.
+                epoch of its last records, or, from run to run, a later one. A subscriber that leaves out epochs misses
+                the ends in them. With exactly-once delivery a job that is started again needs a log of its own.
+                Records go to the worker that owns their substream.
+            wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
+                first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
+                delivery durable subscriptions of earlier runs count, and a log that has messages awaits nobody.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: this dataflow publishes a topic of that name already; or no ends of the stream can be told.
@@ -148,22 +154,16 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        publication = Publication(
-            topic,
-            self._outlet.scope.nesting.domain,
-            capacity,
-            partition,
-            declared,
-            topic_log(topic, delivery, log, retention),
-            ends,
-        )
+        kept = topic_log(topic, delivery, log, retention)
+        publication = Publication(topic, self.nesting.domain, capacity, partition, declared, kept, ends, wait_for)
+        check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)
         self._description.attach(topic, publication)
         self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
-        self._operator(f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
+        self._operator(name or f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
 
     def _check_ends(self, publication: Publication) -> None:
@@ -180,7 +180,9 @@ class OutputOperators(StreamBase[Record]):
                 "Publish what leaves the loop"
             )
 
-    def for_each_epoch(self, function: Callable[[Time, list[Record]], Result]) -> "Stream[Result]":
+    def for_each_epoch(
+        self, function: Callable[[Time, list[Record]], Result], *, name: str = "for_each_epoch"
+    ) -> "Stream[Result]":
         """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
 
         It is called on worker 0, whose memory has to hold the epoch. Calls are in order of time, and there is none for
@@ -196,12 +198,12 @@ class OutputOperators(StreamBase[Record]):
         0 3
         1 12
         """
-        check_function("for_each_epoch", function)
+        call = callback("for_each_epoch", function)
 
         def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> list[list[Batch]]:
-            return [[[function(token.time, [record for batch in batches[0] for record in records(batch)])]]]
+            return [[[call(token.time, [record for batch in batches[0] for record in records(batch)])]]]
 
-        return self._unary("for_each_epoch", build_gathered(1, process), GatherPact())
+        return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
     def write_files(
         self,
@@ -210,6 +212,7 @@ class OutputOperators(StreamBase[Record]):
         *,
         overwrite: bool = False,
         file_bytes: int = _FILE_BYTES,
+        name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
         """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
 
@@ -227,6 +230,7 @@ class OutputOperators(StreamBase[Record]):
                 infinity: in ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
             overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument is wrong, or this dataflow writes to that folder already.
@@ -250,8 +254,8 @@ class OutputOperators(StreamBase[Record]):
         check_positive("write_files", "file_bytes", file_bytes)
         self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
-        parts = self._unary("write_files", build_write_parts(folders, format, file_bytes))
-        return parts._unary("commit_files", build_gathered(1, commit_epochs(folders)), GatherPact())
+        parts = self._unary(name, build_write_parts(folders, format, file_bytes))
+        return parts._unary(f"{name}: commit", build_gathered(1, commit_epochs(folders)), GatherPact())._for_effect()
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""

@@ -167,7 +167,8 @@ class _Share:
         connection = self._connection
         has_room = self._hand_over(input)
         frontier = input.frontier
-        if not has_room and len(frontier) and (not running_input(input).is_empty or frontier != self._announced):
+        has_news = len(frontier) and (not running_input(input).is_empty or frontier != self._announced)
+        if not has_room and (has_news or connection.is_awaiting):
             connection.flush()
             self._waiting.begin()
             return

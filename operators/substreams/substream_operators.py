@@ -184,7 +184,7 @@ class SubstreamOperators(StreamBase[Record]):
                 "Promise ends by job.input(...).end_substream(key), or have them end by a time-out"
             )
 
-    def without_substreams(self) -> "Stream[Record]":
+    def without_substreams(self, *, name: str = "without_substreams") -> "Stream[Record]":
         """Take records out of their substreams: what is made of them from here on belongs to none.
 
         Operators that put records of different substreams together, such as those that wait for whole epochs, read
@@ -201,10 +201,12 @@ class SubstreamOperators(StreamBase[Record]):
         ...     job.captured("count")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        made = self._unary("without_substreams", build_unlabelled, notify=False, by_substream="left")
+        made = self._unary(name, build_unlabelled, notify=False, by_substream="left")
         return self._made(replace(made._outlet, substreams=frozenset()), self.schema)
 
-    def collect_substream(self, result: Callable[[Any, list[Record]], Result]) -> "Stream[Result]":
+    def collect_substream(
+        self, result: Callable[[Any, list[Record]], Result], *, name: str = "collect_substream"
+    ) -> "Stream[Result]":
         """Send one result for each substream, when nothing of it is left before this operator.
 
         It is at the latest of the times of its records; of times that are in no order, at the last in the domain's
@@ -214,6 +216,7 @@ class SubstreamOperators(StreamBase[Record]):
             result: gets the key and all records of the substream that have come here, in any order, and returns what
                 is sent; it is not called for a substream of which nothing has come. What is of no substream is left
                 out.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: a result would come back round a loop; or, by `tidewheel.run`, the stream has no substreams.
@@ -235,4 +238,4 @@ class SubstreamOperators(StreamBase[Record]):
         """
         check_function("collect_substream", result)
         ends = EndsWanted(ordered=False, holds=True)
-        return self._unary("collect_substream", build_collect(result), SubstreamPact(), notify=False, by_substream=ends)
+        return self._unary(name, build_collect(result), SubstreamPact(), notify=False, by_substream=ends)

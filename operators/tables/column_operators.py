@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class Grouping:
     """The rows of each epoch of a stream by key, of ``stream.group_by(...)``."""
 
-    __slots__ = ("_keys", "_stream")
+    __slots__ = ("_keys", "_name", "_stream")
 
-    def __init__(self, stream: StreamBase[Any], keys: tuple[str, ...]) -> None:
+    def __init__(self, stream: StreamBase[Any], keys: tuple[str, ...], name: str) -> None:
         if not keys:
             raise GraphError("operator 'group_by': name one column of the key or more")
         check_names("group_by", stream.schema, keys)
@@ -38,6 +38,7 @@ class Grouping:
             raise GraphError(f"operator 'group_by': a column of the key is named once, not as in {', '.join(keys)}")
         self._stream = stream
         self._keys = keys
+        self._name = name
 
     def aggregate(self, **aggregates: tuple[str, str] | str) -> "Stream[dict[str, Any]]":
         """Send, when an epoch is complete, a table with a row for each key: its columns, and those named here.
@@ -73,9 +74,9 @@ class Grouping:
         schema = self._stream.schema
         check_names("group_by", schema, aggregation.columns)
         made = schema_after("group_by", lambda rows: aggregation.result([aggregation.of_rows(as_table(rows))]), schema)
-        known = self._stream._unary("group_by: partial", build_per_epoch(rows_fold(aggregation)))
+        known = self._stream._unary(f"{self._name}: partial", build_per_epoch(rows_fold(aggregation)))
         groups = build_per_epoch(groups_fold(aggregation))
-        return known._unary("group_by", groups, aggregation.exchange_key, schema=made)
+        return known._unary(self._name, groups, aggregation.exchange_key, schema=made)
 
     def _checked(self, name: str, what: object) -> Aggregate:
         if name in self._keys:
@@ -95,7 +96,7 @@ class ColumnOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    def with_schema(self, schema: "pa.Schema") -> "Stream[dict[str, Any]]":
+    def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
         """Promise that batches are Arrow tables of ``schema``, so that what is built on it is checked beforehand.
 
         One that comes with other columns fails the job, with an error that names the first that is wrong. Which columns
@@ -118,15 +119,16 @@ class ColumnOperators(StreamBase[Record]):
         known = self.schema
         if known is not None and (known.names, known.types) != (schema.names, schema.types):
             raise GraphError(f"operator 'with_schema': the stream has {shown(known)}, and not {shown(schema)}")
-        return self._stage("with_schema", lambda batch: check_schema(batch, schema), schema=schema)
+        return self._stage(name, lambda batch: check_schema(batch, schema), schema=schema)
 
-    def select(self, *names: str, **expressions: "Expression") -> "Stream[dict[str, Any]]":
+    def select(self, *names: str, **expressions: "Expression | str") -> "Stream[dict[str, Any]]":
         """Replace each table by one with the columns ``names``, and those that ``expressions`` make of its columns.
 
         Args:
             names: columns that go on as they are, without being touched.
             expressions: for the name of each other column what it is, such as ``pc.field("n") * 2`` or
-                ``pc.utf8_upper(pc.field("word"))`` of `pyarrow.compute`. They run on Arrow's kernels.
+                ``pc.utf8_upper(pc.field("word"))`` of `pyarrow.compute`. They run on Arrow's kernels. A text as
+                ``name`` is no column but the name of the operator.
 
         Raises:
             GraphError: two columns have one name, what is asked for is no expression, or does not fit the schema of
@@ -143,6 +145,7 @@ class ColumnOperators(StreamBase[Record]):
         ...     [captured.batch.to_pydict() for captured in job.captured("doubles")]
         [{'word': ['a', 'b'], 'double': [2, 4]}]
         """
+        called = str(expressions.pop("name")) if isinstance(expressions.get("name"), str) else "select"
         check_names("select", self.schema, names)
         twice = [name for number, name in enumerate(names) if name in names[:number] or name in expressions]
         if twice or not (names or expressions):
@@ -154,10 +157,10 @@ class ColumnOperators(StreamBase[Record]):
                     f"operator 'select': {name!r} is an expression of pyarrow.compute, such as pc.field('n') * 2, "
                     f"not {expression!r}"
                 )
-        projection = Projection(names, expressions)
-        return self._stage("select", projection.of, schema=schema_after("select", projection.of, self.schema))
+        projection = Projection(names, {column: made for column, made in expressions.items() if is_expression(made)})
+        return self._stage(called, projection.of, schema=schema_after("select", projection.of, self.schema))
 
-    def group_by(self, *keys: str) -> Grouping:
+    def group_by(self, *keys: str, name: str = "group_by") -> Grouping:
         """Group the rows of each epoch by the columns ``keys``, one or more; `Grouping.aggregate` says what for.
 
         Raises:
@@ -173,4 +176,4 @@ class ColumnOperators(StreamBase[Record]):
         ...     [captured.batch.to_pydict() for captured in job.captured("counts")]
         [{'word': ['to', 'be'], 'n': [2, 1]}]
         """
-        return Grouping(self, keys)
+        return Grouping(self, keys, name)

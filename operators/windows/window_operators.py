@@ -73,6 +73,7 @@ class WindowOperators(StreamBase[Record]):
         at: Callable[[Record], Any] | str | None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        name: str = ...,
     ) -> Windowed[Record, list[Record]]: ...
 
     @overload
@@ -85,6 +86,7 @@ class WindowOperators(StreamBase[Record]):
         finish: Callable[[list[Record]], Value],
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
     @overload
@@ -99,6 +101,7 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[State, State], State] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        name: str = ...,
     ) -> Windowed[Record, State]: ...
 
     @overload
@@ -114,6 +117,7 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[State, State], State] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
@@ -128,6 +132,7 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[Any, Any], Any] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        name: str = "window",
     ) -> Windowed[Record, Any]:
         """Gather the records of each key by when they happened, and send the result when a window closes.
 
@@ -147,6 +152,7 @@ class WindowOperators(StreamBase[Record]):
                 when they close.
             lateness: how far records may come after later ones and still be in time; 0 by default.
             flush_at: the epoch, if there is none later, at which windows come out that are open when the input ends.
+            name: what errors, statistics and drawings call it.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
@@ -171,16 +177,16 @@ class WindowOperators(StreamBase[Record]):
         _check(self, windows, at, lateness, flush_at)
         if at is None:
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
-            return _windowed(*self._operator("window", [], 2, build, [key]))
+            return _windowed(name, *self._operator(name, [], 2, build, [key]))
         reader = EventTimeReader(keys, at, durations_of(windows)[0])
-        timed, latest = self._operator("window times", [], 2, build_reading(reader.read), [key], notify=False)
+        timed, latest = self._operator(f"{name} times", [], 2, build_reading(reader.read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
-        return _windowed(*timed._operator("window", [latest], 2, build, [None, BroadcastPact()]))
+        return _windowed(name, *timed._operator(name, [latest], 2, build, [None, BroadcastPact()]))
 
 
-def _windowed(results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
+def _windowed(name: str, results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
     """Return both streams; what is late passes an operator of its own, where statistics count it, read or not."""
-    return Windowed(results, late._stage("window late", lambda batch: batch))
+    return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect())
 
 
 def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: object, flush_at: object) -> None:
@@ -205,7 +211,7 @@ def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: obje
         check_duration("operator 'window'", "lateness", lateness, least="zero")
         check_alike("operator 'window'", "lateness", lateness, durations_of(windows)[0])
     if flush_at is not None:
-        time = f"flush_at is a time of the dataflow, like {domain.minimum()!r}, not {flush_at!r}"
+        time = f"flush_at is a time of the dataflow, where times are {domain.describe()}, not {flush_at!r}"
         _require(domain.contains(flush_at), time)
 
 

@@ -10,6 +10,7 @@ Invariants:
   never affects the others.
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
 - The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
+- While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
@@ -73,6 +74,7 @@ class Publisher:
     Args:
         domain: the times of the topic; the lower frontier starts at its minimum.
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
+        awaited: how many subscribers it awaits before the first event; an attribute, too.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
@@ -85,8 +87,9 @@ class Publisher:
     [0, 1]
     """
 
-    def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+    def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES, awaited: int = 0) -> None:
         self._epochs = EpochStates(domain)
+        self.awaited = awaited
         self.capacity_bytes = capacity_bytes
         self.queues: dict[str, OutgoingQueue] = {}
         self._blocking: dict[str, OutgoingQueue] = {}
@@ -168,8 +171,15 @@ class Publisher:
         self._blocking.pop(subscriber, None)
 
     @property
+    def is_awaiting(self) -> bool:
+        """Whether nothing has happened yet, and fewer subscribers than awaited are connected."""
+        return not self._sequence and self.subscribers < self.awaited
+
+    @property
     def is_held(self) -> bool:
-        """Whether a subscriber holds this publisher back now."""
+        """Whether a subscriber holds this publisher back now, or is awaited."""
+        if not self._sequence and self.is_awaiting:
+            return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
             if queue.is_full:
                 return True

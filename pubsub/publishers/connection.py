@@ -5,10 +5,11 @@ they are the publisher's business. Where one of them holds the publisher back th
 operator leaves unread what comes next, until it has.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -17,8 +18,26 @@ from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
 from tidewheel.pubsub.protocol.publisher import Publisher
 
+_LOG = logging.getLogger(__name__)
+
+AWAITED_S: Final = 5.0
+AWAITED_AGAIN_S: Final = 60.0
+"""After so long a log line says that a topic awaits its first subscribers, and then again and again."""
+
 _MOST_GATHERED = 1024 * 1024
 _PART_GATHERED = 4
+
+
+def log_awaited(topic: str, awaited: int) -> None:
+    """Log that a topic publishes nothing before its first subscribers have come."""
+    _LOG.warning(
+        "topic %r publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or end "
+        "the job",
+        topic,
+        awaited,
+        "its first subscriber" if awaited == 1 else "so many subscribers",
+        topic,
+    )
 
 
 class PublisherConnection:
@@ -94,6 +113,11 @@ class PublisherConnection:
         """Tell whether the publisher takes more."""
         return True
 
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the publisher awaits its first subscribers, so that it takes not even the end."""
+        return False
+
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called, once, from any thread, when there is room again.
 
@@ -148,6 +172,7 @@ class LocalPublisher:
         with self.changed:
             self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()
+        self._let_go_on()
 
     def take(self, subscriber: str) -> list[Numbered]:
         """Return and remove what is there for a subscriber; never waits."""
@@ -169,11 +194,11 @@ class LocalPublisher:
         self._let_go_on()
 
     def is_held(self) -> bool:
-        """Tell whether a subscriber holds this publisher back; cut off those that have done so for too long."""
+        """Tell whether a subscriber holds this publisher back, or is awaited; cut off those that hold for too long."""
         with self.changed:
             if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()
-            return bool(self.publisher.holders())
+            return self.publisher.is_held
 
     def when_free(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
@@ -187,7 +212,7 @@ class LocalPublisher:
     def _let_go_on(self) -> None:
         with self.changed:
             waiting: list[Callable[[], None]] = []
-            if not self.publisher.holders():
+            if not self.publisher.is_held:
                 waiting, self._waiting = self._waiting, waiting
         for wake in waiting:
             wake()
@@ -205,6 +230,7 @@ class LocalConnection(PublisherConnection):
     def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
         super().__init__(topic, partition)
         self._publisher = publisher
+        self._log_at_s = monotonic() + AWAITED_S
         self._most_gathered = min(_MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def _send(self, events: list[FeedEvent]) -> None:
@@ -218,6 +244,18 @@ class LocalConnection(PublisherConnection):
         """Tell whether no subscriber holds the publisher back."""
         return not self._publisher.is_held()
 
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the publisher awaits its first subscribers."""
+        return self._publisher.publisher.is_awaiting
+
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when no subscriber holds the publisher back any more."""
-        return self._publisher.when_free(wake)
+        """Have ``wake`` called when no subscriber holds the publisher back, or is awaited, any more."""
+        again_s = self._publisher.when_free(wake)
+        if not self.is_awaiting:
+            return again_s
+        now_s = monotonic()
+        if now_s >= self._log_at_s:
+            log_awaited(self._topic, self._publisher.publisher.awaited)
+            self._log_at_s = now_s + AWAITED_AGAIN_S
+        return self._log_at_s - now_s

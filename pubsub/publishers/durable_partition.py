@@ -38,6 +38,7 @@ class DurablePartition(Partition):
         identity: whose log it is.
         domain: the times of the topic.
         node: the node of the cluster that this process is on.
+        awaited: how many subscriptions it awaits before the first message; one that is logged already awaits none.
         retention_s: for how long a durable subscription that nobody reads keeps messages, and for how long messages are
             kept where there are no subscriptions, in seconds.
         lease_s: for how long a reader that is connected to a relay lives when it was heard of, a subscription that is
@@ -53,12 +54,13 @@ class DurablePartition(Partition):
         audience: its readers.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
         self,
         directory: Path,
         identity: LogIdentity,
         domain: TimeDomain,
         node: str,
+        awaited: int = 0,
         *,
         retention_s: float = RETENTION_S,
         lease_s: float = LEASE_S,
@@ -81,6 +83,7 @@ class DurablePartition(Partition):
             tell=self.children.tell,
             later=self._later,
             clock=clock,
+            awaited=awaited,
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=segment_bytes,
         )
@@ -118,6 +121,7 @@ class DurablePartition(Partition):
     def _look(self) -> None:
         """Do what is due, again and again."""
         now_s = self._loop.time()
+        self._settle()
         self.audience.look(frozenset(self.children.names), now_s)
         if self.core.error is None:
             self.core.look(forgets=self.audience.may_forget)

@@ -56,6 +56,7 @@ class DurablePubend:
         tell: sends messages to children.
         later: has something called soon on the thread of all calls; may be called by any thread.
         clock: seconds since 1970; it may go back.
+        awaited: how many subscriptions it awaits before it has room for its first message.
         wait_s: for how long another may still have the log open, in seconds.
         cache_bytes: how much of what was published last is kept in memory.
         segment_bytes: how long the files of the log become.
@@ -84,6 +85,7 @@ class DurablePubend:
         tell: Callable[[list[Outgoing]], None],
         later: Callable[[Callable[[], None]], None],
         clock: Callable[[], float] = time.time,
+        awaited: int = 0,
         wait_s: float = 0.0,
         cache_bytes: int = CACHE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
@@ -94,6 +96,7 @@ class DurablePubend:
         self._domain = domain
         self._tell = tell
         self._clock = clock
+        self._awaited = awaited
         first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
             self.log = Log.open(
@@ -168,8 +171,9 @@ class DurablePubend:
 
     @property
     def has_room(self) -> bool:
-        """Whether what was fed is on its way to the disk; if not, nothing more should be."""
-        return self.writer.has_room
+        """Whether what was fed is on its way to the disk, and no subscription is awaited; if not, feed nothing more."""
+        is_awaiting = not self._message_end and len(self.subscriptions.known) < self._awaited
+        return self.writer.has_room and not is_awaiting
 
     @property
     def error(self) -> LogError | None:

@@ -57,6 +57,7 @@ class Feed:
         connect: returns a connection to the publisher, which does not block; raises FeedLost if there is none just now.
         restarts_within_s: for how long a publisher may be away, in seconds; 0 if it is not started again.
         room_bytes: how much may be kept.
+        is_awaiting: whether there is no room before the publisher says that it reads; an attribute, too.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class Feed:
         connect: Callable[[], socket.socket],
         restarts_within_s: float = RESTARTS_WITHIN_S,
         room_bytes: int = ROOM_BYTES,
+        *,
+        is_awaiting: bool = False,
     ) -> None:
+        self.is_awaiting = is_awaiting
         self._connect = connect
         self._restarts_within_s = restarts_within_s
         self._room_bytes = room_bytes
@@ -111,12 +115,13 @@ class Feed:
         """Tell whether more can be sent now without piling up here."""
         with self._changed:
             self._raise()
-            return self._waiting_bytes() < self._room_bytes
+            return not self.is_awaiting and self._waiting_bytes() < self._room_bytes
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called once there is room; return after how many seconds to ask in any case, None for never."""
         with self._changed:
-            if self._error is not None or self._waiting_bytes() < self._room_bytes:
+            has_room = not self.is_awaiting and self._waiting_bytes() < self._room_bytes
+            if self._error is not None or has_room:
                 return 0.0
             self._wake = wake
         return None
@@ -189,6 +194,7 @@ class Feed:
                 self._fail(FeedRefused(answer))
                 return
             with self._changed:
+                self.is_awaiting = False
                 self._sent.durable(answer)
                 if not self._sent.waiting:
                     self._changed.notify_all()
@@ -199,7 +205,8 @@ class Feed:
         """Call the worker that waits for room, if there is room again, or there will be none."""
         with self._changed:
             wake = self._wake
-            if wake is None or (self._error is None and self._waiting_bytes() >= self._room_bytes // 2):
+            is_full = self.is_awaiting or self._waiting_bytes() >= self._room_bytes // 2
+            if wake is None or (self._error is None and is_full):
                 return
             self._wake = None
         wake()
@@ -248,18 +255,23 @@ class RayConnection(PublisherConnection):
         publisher: the handle of the actor.
         has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
             again, and sends again what is not durable.
+        awaits: whether the publisher may await its first subscribers.
     """
 
-    def __init__(self, topic: str, partition: int, domain: TimeDomain, publisher: Any, has_log: bool) -> None:
+    def __init__(
+        self, topic: str, partition: int, domain: TimeDomain, publisher: Any, has_log: bool, awaits: bool = False
+    ) -> None:
         super().__init__(topic, partition)
         self._domain = domain
         self._publisher = publisher
         self._has_log = has_log
+        self._awaits = awaits
         self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
         self._feed: Feed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._topic, self._partition, self._domain, self._publisher, self._has_log)
+        described = self._topic, self._partition, self._domain, self._publisher
+        return type(self), (*described, self._has_log, self._awaits)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Receive one move of the frontier, indivisible."""
@@ -270,9 +282,16 @@ class RayConnection(PublisherConnection):
     def _has_room(self) -> bool:
         """Tell whether what was sent is on its way."""
         try:
+            if self._feed is None and self._awaits:
+                self._feed = self._new_feed()
             return self._feed is None or self._feed.has_room()
         except (FeedLost, FeedRefused) as error:
             raise self._error(error) from error
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the publisher has not said yet that its first subscribers have come."""
+        return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called when there is room again."""
@@ -280,15 +299,19 @@ class RayConnection(PublisherConnection):
 
     def _send(self, events: list[FeedEvent]) -> None:
         try:
-            if self._feed is None and self._has_log:
-                self._feed = Feed(SentEvents(self._domain), self._connect)
-            elif self._feed is None:
-                self._feed = Feed(PassingEvents(self._domain), self._connect, restarts_within_s=0.0)
+            if self._feed is None:
+                self._feed = self._new_feed()
             self._feed.send(events)
             if not self._frontier:
                 self._feed.finish()
         except (FeedLost, FeedRefused) as error:
             raise self._error(error) from error
+
+    def _new_feed(self) -> Feed:
+        if self._has_log:
+            return Feed(SentEvents(self._domain), self._connect, is_awaiting=self._awaits)
+        passing = PassingEvents(self._domain)
+        return Feed(passing, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
 
     def _connect(self) -> socket.socket:
         """Return a new connection to the publisher, which is on this node."""

@@ -48,6 +48,7 @@ class LivePartition(Partition):
         name: of the partition, for messages and logs.
         domain: the times of the topic.
         capacity_bytes: how much may wait for one subscriber.
+        awaited: how many subscribers it awaits before it publishes anything.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -58,6 +59,7 @@ class LivePartition(Partition):
         name: str,
         domain: TimeDomain,
         capacity_bytes: int,
+        awaited: int = 0,
         *,
         node: str | None = None,
         lease_s: float = LEASE_S,
@@ -65,7 +67,7 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = Publisher(domain, capacity_bytes)
+        self._publisher = Publisher(domain, capacity_bytes, awaited)
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s

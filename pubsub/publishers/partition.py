@@ -11,7 +11,8 @@ from           what                                                  head; paylo
 =============  ====================================================  ============================================
 the worker     where it begins to send, once, first                  a `WorkerPosition`, pickled; none
 the worker     messages, in order                                    those of the message
-the publisher  how many more of them are confirmed                   the number, as msgpack; none
+the publisher  how many more of them are confirmed; 0 at first,      the number, as msgpack; none
+               as soon as it reads
 the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
 =============  ====================================================  ============================================
 """
@@ -146,8 +147,10 @@ class WorkerLink:
         self._untold = self._untold_bytes = 0
         self._told_s = 0.0
         self._telling: asyncio.TimerHandle | None = None
-        self._is_paused = self.is_closed = False
-        loop.add_reader(connection, self._readable)
+        self.is_closed = False
+        self._is_paused = not sink.has_room
+        if not self._is_paused:
+            self._go_on()
 
     def settle(self) -> None:
         """Tell the worker soon what is confirmed, and go on reading if there is room; to be called after news."""
@@ -157,7 +160,7 @@ class WorkerLink:
         if sink.error is not None:
             self._refuse(str(sink.error))
             return
-        messages, size_bytes = sink.confirmed()
+        messages, size_bytes = sink.confirmed() if self._has_begun else (0, 0)
         self._untold += messages
         self._untold_bytes += size_bytes
         if self._untold:
@@ -171,7 +174,13 @@ class WorkerLink:
             if self._is_paused:
                 self._loop.remove_reader(self._connection)
             else:
-                self._loop.add_reader(self._connection, self._readable)
+                self._go_on()
+
+    def _go_on(self) -> None:
+        """Read what the worker sends; tell it at first that the first subscribers are not awaited, or no longer."""
+        self._loop.add_reader(self._connection, self._readable)
+        if not self._has_begun:
+            self._say(0)
 
     def _tell(self) -> None:
         if self._telling is not None:

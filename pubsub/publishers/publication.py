@@ -38,6 +38,7 @@ class Publication:
         schema: what its records are; None if nothing is said.
         log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
         ends: whether subscribers are told of the ends of substreams.
+        awaited: how many subscribers each partition awaits before it publishes anything.
 
     Raises:
         DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
@@ -51,6 +52,7 @@ class Publication:
     schema: TopicSchema | None = None
     log: TopicLog | None = None
     ends: bool = False
+    awaited: int = 0
 
     def __post_init__(self) -> None:
         name: object = self.topic
@@ -182,7 +184,9 @@ class LocalPublication(RunningPublication):
         super().__init__(publication.topic)
         self._changed = threading.Condition()
         self._publishers = [
-            LocalPublisher(Publisher(publication.domain, publication.capacity_bytes), self._changed, host.pump)
+            LocalPublisher(
+                Publisher(publication.domain, publication.capacity_bytes, publication.awaited), self._changed, host.pump
+            )
             for _ in range(publication.partitions(host))
         ]
         self._info = publication.entry(host, self._publishers)

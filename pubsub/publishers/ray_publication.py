@@ -17,6 +17,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.feed import RayConnection
 from tidewheel.pubsub.publishers.live_partition import LivePartition
@@ -62,6 +63,8 @@ class RayPublication(RunningPublication):
         self._silent: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._publishers = _start_publishers(publication, host)
+        self._awaited = publication.awaited
+        self._lonely = set(range(len(self._publishers)))
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
             self._entry.register()
@@ -74,7 +77,9 @@ class RayPublication(RunningPublication):
         self.handles = publication.handles(
             host,
             [
-                RayConnection(self._topic, partition, publication.domain, publisher, bool(self._log))
+                RayConnection(
+                    self._topic, partition, publication.domain, publisher, bool(self._log), bool(self._awaited)
+                )
                 for partition, publisher in enumerate(self._publishers)
             ],
         )
@@ -82,6 +87,7 @@ class RayPublication(RunningPublication):
         self._waiting: dict[Any, tuple[Callable[[int, Any], None], int]] = {}
         for partition in range(len(self._publishers)):
             self._watch(partition)
+            self._await(partition, AWAITED_S)
             if self._log:
                 self._listen_for_problems(partition)
 
@@ -107,6 +113,7 @@ class RayPublication(RunningPublication):
                     raise reason from None
                 text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
                 raise DeliveryError(text, topic=self._topic, partition=partition) from error
+        self._awaited = 0 if has_begun else self._awaited
         if has_begun and ends:
             refusal = (
                 f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an "
@@ -141,6 +148,20 @@ class RayPublication(RunningPublication):
     def _watch(self, partition: int) -> None:
         """Have a call wait that is answered when a partition has ended, and at once when its publisher dies."""
         self._waiting[self._publishers[partition].ended.remote(_WATCH_S)] = self._ended, partition
+
+    def _await(self, partition: int, within_s: float) -> None:
+        """Have a call wait that is answered when the first subscribers of a partition have come, or after some time."""
+        if self._awaited:
+            call = self._publishers[partition].wait_for_subscribers.remote(self._awaited, within_s)
+            self._waiting[call] = self._have_come, partition
+
+    def _have_come(self, partition: int, call: Any) -> None:
+        if (_answer(call) or 0) >= self._awaited:
+            self._lonely.discard(partition)
+            return
+        if partition == min(self._lonely):  # one line for all of them
+            log_awaited(self._topic, self._awaited)
+        self._await(partition, AWAITED_AGAIN_S)
 
     def _ended(self, partition: int, call: Any) -> None:
         import ray
@@ -309,10 +330,12 @@ def _maker(topic: Publication, number: int, partitions: int, node: str) -> MakeP
     """Return what makes a partition."""
     log = topic.log
     if log is None:
-        return partial(LivePartition, f"{topic.topic!r}[{number}]", topic.domain, topic.capacity_bytes, node=node)
+        name = f"{topic.topic!r}[{number}]"
+        return partial(LivePartition, name, topic.domain, topic.capacity_bytes, topic.awaited, node=node)
     identity = LogIdentity(topic.topic, number, partitions, _named(topic.domain))
     directory = Path(log.of_partition(topic.topic, number))
-    return partial(DurablePartition, directory, identity, topic.domain, node, retention_s=log.retention_s)
+    kept_s = log.retention_s
+    return partial(DurablePartition, directory, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
 
 
 def _only_on(node: str) -> Any:

@@ -50,6 +50,9 @@ class DataflowDescription:
     Args:
         name: the dataflow's name, for people.
         domain: the times of the outermost scope, integers from 0 by default.
+
+    Attributes:
+        effects: the numbers of the operators that do something though nobody reads what they send.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
@@ -58,6 +61,7 @@ class DataflowDescription:
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.attachments: dict[str, Attachment] = {}
+        self.effects: set[int] = set()
         self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -183,12 +187,12 @@ class DataflowDescription:
         """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
-        attachments = dict(self.attachments)
+        attachments, effects = dict(self.attachments), set(self.effects)
         try:
             yield
         except BaseException:
             del self._operators[size:]
-            self._names, self._named, self.attachments = names, named, attachments
+            self._names, self._named, self.attachments, self.effects = names, named, attachments, effects
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
@@ -196,6 +200,16 @@ class DataflowDescription:
         if name in self.attachments:
             raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
         self.attachments[name] = attachment
+
+    @property
+    def operators(self) -> Sequence[DescribedOperator]:
+        """What there is so far."""
+        return self._operators
+
+    @property
+    def probes(self) -> Mapping[str, Source]:
+        """The probed outputs, by the name of the probe."""
+        return self._named["probe"]
 
     @property
     def size(self) -> int:

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
+from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
@@ -141,6 +143,7 @@ class Job(ABC):
         """
         self._check_alive()
         description = description_of(flow, "job.add()")
+        warn_of_loose_ends(description)
         name = description.name
         with self._naming:
             if name in {self.plan.name, *self._added, *self._being_added}:
@@ -149,7 +152,8 @@ class Job(ABC):
                 )
             self._being_added.add(name)
         try:
-            job = type(self)(description.plan(), self.workers, self.config, self._shared)
+            plan = checked(description.plan(), self.config.check_records)
+            job = type(self)(plan, self.workers, self.config, self._shared)
             self._added[name] = job._bring_up(description.attachments, paused=paused)
         finally:
             self._being_added.discard(name)

@@ -88,7 +88,7 @@ class ProbeHandle:
         if not self._domain.contains(time):
             raise JobError(
                 f"probe {self.name!r} cannot tell about {time!r}: that is no time of its stream, where times are "
-                f"such as {self._domain.minimum()!r}"
+                f"{self._domain.describe()}"
             )
         return time
 

@@ -5,7 +5,9 @@ from typing import Any, Literal
 import msgspec
 
 from tidewheel.progress import GraphError, SpreadName
+from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
@@ -50,7 +52,8 @@ def run(
     chosen: dict[str, Any] = {"progress": progress, "link": link}
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
-    plan = description.plan()
+    plan = checked(description.plan(), settings.check_records)
+    warn_of_loose_ends(description)
     job: Job
     if engine == "local":
         from tidewheel.runtime.engines.local_job import LocalJob

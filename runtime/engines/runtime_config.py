@@ -64,6 +64,8 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         resources: what each worker reserves on its node, by Ray's names, such as ``{"CPU": 1, "my_resource": 0.5}``;
             0.0001 is the least. By default nothing, so that a job always finds room.
         node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
+        check_records: whether an operator fails that changes a record that it has received, which other operators may
+            read, too. It is for debugging: each batch is pickled twice for each operator. False.
         deploy_timeout_s: for how many seconds a job may wait for room on the cluster, and then for its workers to come
             up, before it fails. 60.
 
@@ -87,6 +89,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     placement: PlacementName = _setting("placement", "spread")
     resources: Mapping[_Name, _Amount] = _setting("resources", {})
     node_labels: Mapping[_Name, _Label] = _setting("node_labels", {})
+    check_records: bool = _setting("check_records", False)
     deploy_timeout_s: Annotated[float, msgspec.Meta(ge=1.0)] = _setting("deploy_timeout_s", 60.0)
 
     def __post_init__(self) -> None:

@@ -137,7 +137,7 @@ class InputHandle:
                 self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
         with self._feed.lock:
             self._check_open("advance")
-            self._check_time(time, "advance to")
+            time = self._checked_time(time, "advance to")
             if time != self._time:
                 self._left.append(self._time)
                 self._time = time
@@ -188,7 +188,7 @@ class InputHandle:
         """
         with self._feed.lock:
             self._check_open("clone a handle of")
-            self._check_time(time, "make a handle at")
+            time = self._checked_time(time, "make a handle at")
             number = secrets.randbits(_HANDLE_BITS)
             self._spawn(number, time)
             return type(self)(self._fed, time, number)
@@ -301,18 +301,19 @@ class InputHandle:
         if worker is not None and not (is_number and worker in range(self.workers)):
             raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.workers}, from 0 on")
 
-    def _check_time(self, time: Time, action: str) -> None:
+    def _checked_time(self, time: Time, action: str) -> Time:
         domain = self.domain
         if not domain.contains(time):
             raise TokenError(
                 f"input {self.name!r} cannot {action} {time!r}: that is no time of this dataflow, where times are "
-                f"such as {domain.minimum()!r}"
+                f"{domain.describe()}"
             )
         if not domain.less_equal(self._time, time):
             raise TokenError(
                 f"input {self.name!r} is at time {self._time!r} and cannot go back to {time!r}: times already "
                 "passed may be complete; send such records at a later time"
             )
+        return domain.plain(time)
 
     def __enter__(self) -> Self:
         return self

@@ -81,7 +81,7 @@ class TimestampToken:
                 been discarded.
         """
         with self._ledger.lock:
-            self._check(time, "delay")
+            time = self._checked(time, "delay")
             token = TimestampToken(self._ledger, self.domain, self._stamp[0], time, self._owner, self.label)
             self._ledger.record((token._stamp, 1), label=self.label)
             return token
@@ -89,7 +89,7 @@ class TimestampToken:
     def downgrade(self, time: Time) -> None:
         """Take this token forward to ``time``. Raises TokenError as `delayed` does, and then changes nothing."""
         with self._ledger.lock:
-            self._check(time, "downgrade")
+            time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
                 before, self._stamp = self._stamp, (self._stamp[0], time)
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
@@ -108,18 +108,19 @@ class TimestampToken:
                 "clone() or retain() a token to keep one"
             )
 
-    def _check(self, time: Time, action: str) -> None:
+    def _checked(self, time: Time, action: str) -> Time:
         self._check_live()
         if not self.domain.contains(time):
             raise TokenError(
                 f"operator {self._owner.name!r} cannot {action} a token for time {self.time!r} to {time!r}: "
-                f"that is no time of this scope, where times are such as {self.domain.minimum()!r}"
+                f"that is no time of this scope, where times are {self.domain.describe()}"
             )
         if not self.domain.less_equal(self.time, time):
             raise TokenError(
                 f"operator {self._owner.name!r} cannot {action} a token for time {self.time!r} to {time!r}: "
                 "a token only moves forward"
             )
+        return time if type(time) is int else self.domain.plain(time)
 
     def _time_on(self, output: "RunningOutput") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
@@ -213,9 +214,9 @@ class LentToken:
             raise TokenError(
                 f"operator {self._input.owner.name!r} cannot delay the token of a message at time {self.time!r} to "
                 f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
-                f"like {chosen.domain.minimum()!r}"
+                f"that are {chosen.domain.describe()}"
             )
-        return chosen.new_token(time, self._own_label())
+        return chosen.new_token(chosen.domain.plain(time), self._own_label())
 
     def _check_lent(self) -> None:
         if self._call != self._input.owner.call:

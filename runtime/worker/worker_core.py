@@ -321,4 +321,4 @@ class WorkerCore(OperatorHost):
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self._tracker.is_complete and self.is_idle and self.books.is_over
+        return self._tracker.is_complete and self.is_idle and self.books.is_over and not self.agenda.expected

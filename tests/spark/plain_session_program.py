@@ -45,7 +45,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
     values = [f"if((id + {at}) % 7 = 0, null, {COLUMNS[kind]}) as `{kind}`" for at, kind in enumerate(kinds)]
     df = spark.range(3_000).selectExpr(*values, "cast(id % 5 as int) as epoch")
     source = from_spark(KeepsSource(), "values", df, time="epoch", partitions=3)
-    back = to_spark(spark, messages(source))
+    back = to_spark(spark, messages(source), time=None)
     maps = spark.range(50).selectExpr(f"{COLUMNS['map']} as m")
     days = spark.range(5_000).selectExpr("id", "cast(id % 9 as int) as day")
     flow = tw.Dataflow("through")
@@ -61,7 +61,7 @@ def look(spark: SparkSession) -> dict[str, Any]:
         "differing": [name for name in df.columns if not same_rows(df[[name]], back[[name]])],
         "blocks": len(source.blocks),
         "epochs": [[time for time, _ in part] for part in read(source)],
-        "maps": same_rows(maps, to_spark(spark, messages(from_spark(KeepsSource(), "maps", maps)))),
+        "maps": same_rows(maps, to_spark(spark, messages(from_spark(KeepsSource(), "maps", maps)), time=None)),
         "through": same_rows(through.where("time = day").drop("time"), days),
         "empty": [len(empty.blocks), empty.blocks.schema.names],
         "nothing": to_spark(spark, [], schema=empty.blocks.schema).count(),

@@ -61,7 +61,7 @@ def test_values_survive_the_round_trip(spark: "SparkSession", kinds: list[str]) 
     """
     values = [f"if((id + {at}) % 7 = 0, null, {COLUMNS[kind]}) as `{kind}`" for at, kind in enumerate(kinds)]
     df = spark.range(ROWS).selectExpr(*values, "cast(id % 5 as int) as epoch")
-    back = to_spark(spark, messages(from_spark(KeepsSource(), "values", df, time="epoch", partitions=3)))
+    back = to_spark(spark, messages(from_spark(KeepsSource(), "values", df, time="epoch", partitions=3)), time=None)
     assert back.schema.simpleString() == df.schema.simpleString()
     assert back.count() == ROWS
     assert same_rows(df, back), [name for name in df.columns if not same_rows(df[[name]], back[[name]])]
@@ -80,7 +80,7 @@ def test_timestamps_are_the_same_instants(spark: "SparkSession") -> None:
     df = spark.sql("select timestamp_micros(1234567890123456) as at, unix_micros(timestamp_micros(7)) as seven")
     ((_, table),) = [message for part in read(from_spark(KeepsSource(), "instants", df)) for message in part]
     assert table["at"].cast(pa.int64()).to_pylist() == [1234567890123456]
-    assert to_spark(spark, [SimpleNamespace(time=0, batch=table)]).first() == df.first()
+    assert to_spark(spark, [SimpleNamespace(time=0, batch=table)], time=None).first() == df.first()
 
 
 def test_the_time_becomes_a_column(spark: "SparkSession") -> None:
@@ -90,6 +90,18 @@ def test_the_time_becomes_a_column(spark: "SparkSession") -> None:
     df = to_spark(spark, sent, time="at")
     assert sorted(map(tuple, df.collect())) == [(1, 0), (2, 0), (3, 10), (4, 20)]
     assert df.schema.simpleString() == "struct<n:bigint,at:bigint>"
+
+
+def test_the_time_is_kept_unless_it_is_refused(spark: "SparkSession") -> None:
+    """Its column is "time" by default; a clash, and a time that is no number, are errors that say what to do."""
+    sent = [SimpleNamespace(time=7, batch=[{"n": 1}])]
+    assert to_spark(spark, sent).collect() == [(1, 7)]
+    assert to_spark(spark, sent).columns == ["n", "time"]
+    assert to_spark(spark, sent, time=None).columns == ["n"]
+    with pytest.raises(BridgeError, match=r"has a column 'time': pass time= another name, or time=None for no such"):
+        to_spark(spark, [SimpleNamespace(time=7, batch=[{"Time": 1}])])
+    with pytest.raises(BridgeError, match=r"time \(0, 1\) is no 64-bit integer.*Pass time=None"):
+        to_spark(spark, [SimpleNamespace(time=(0, 1), batch=[{"n": 1}])])
 
 
 def test_epochs_are_read_whole(spark: "SparkSession") -> None:
@@ -104,9 +116,9 @@ def test_no_rows_with_columns(spark: "SparkSession") -> None:
     """The columns come from tables without rows, or from schema=; without either there is an error that says so."""
     schema = pa.schema([("a", pa.int8()), ("b", pa.list_(pa.string()))])
     for df in (
-        to_spark(spark, [SimpleNamespace(time=0, batch=schema.empty_table())]),
-        to_spark(spark, [], schema=schema),
-        to_spark(spark, [SimpleNamespace(time=0, batch=[])], schema=schema),
+        to_spark(spark, [SimpleNamespace(time=0, batch=schema.empty_table())], time=None),
+        to_spark(spark, [], schema=schema, time=None),
+        to_spark(spark, [SimpleNamespace(time=0, batch=[])], schema=schema, time=None),
     ):
         assert df.schema.simpleString() == "struct<a:tinyint,b:array<string>>"
         assert df.collect() == []
@@ -173,7 +185,7 @@ def test_threads_may_call_together(spark: "SparkSession") -> None:
     LEASES.clear()
 
     def made(n: int) -> "DataFrame":
-        return to_spark(spark, [SimpleNamespace(time=0, batch=pa.table({"n": [n]}))])
+        return to_spark(spark, [SimpleNamespace(time=0, batch=pa.table({"n": [n]}))], time=None)
 
     with ThreadPoolExecutor(12) as threads:
         kept = list(threads.map(made, range(24)))
@@ -239,7 +251,7 @@ def test_workers_agree_on_the_columns(spark: "SparkSession") -> None:
         _,
         captured,
     ):
-        df = to_spark(spark, captured)
+        df = to_spark(spark, captured, time=None)
         assert sorted(map(tuple, df.collect()), key=str) == [(1, "one"), (2, None), (None, "three")]
         with pytest.raises(BridgeError, match="at time 1 has records with 'text', which schema= has not"):
             to_spark(spark, captured, schema=pa.schema([("n", pa.int16())]))
@@ -267,7 +279,7 @@ def test_a_real_graph(spark: "SparkSession", pytestconfig: pytest.Config) -> Non
     path = pytestconfig.rootpath / "examples" / "data" / "debian-bookworm-dependencies.parquet"
     df = spark.read.parquet(str(path)).selectExpr("*", "cast(length(source) as int) as epoch")
     source = from_spark(KeepsSource(), "debian", df, time="epoch")
-    back = to_spark(spark, messages(source))
+    back = to_spark(spark, messages(source), time=None)
     assert back.count() == 312_735
     assert back.exceptAll(df).isEmpty()
     assert df.exceptAll(back).isEmpty()

@@ -314,6 +314,35 @@ def test_columns() -> None:
 # ---------------------------------------------------------------------- several streams
 
 
+def test_names_leave_types_as_they_are() -> None:
+    """Each form of an operator takes ``name=``, and is what it is without."""
+    stream = words(numbers())
+    other = stream.flow.input("other words", str)
+    minute = tw.TumblingWindows(60)
+    assert_type(stream.map(length, name="lengths"), tw.Stream[int])
+    assert_type(stream.branch(bool, name="two ways"), Branches[str])
+    assert_type(stream.branch(small=bool, name="ways"), NamedBranches[str])
+    assert_type(stream.branch(small=bool, name=bool), NamedBranches[str])
+    assert_type(stream.count(name="words"), tw.Stream[tuple[str, int]])
+    assert_type(stream.count(length, name="by length"), tw.Stream[tuple[int, int]])
+    assert_type(stream.aggregate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(stream.aggregate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
+    assert_type(stream.accumulate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(stream.accumulate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
+    assert_type(stream.window(minute, key=length, at=length, name="w"), tw.Windowed[str, list[str]])
+    assert_type(stream.window(minute, key=length, at=length, finish=len, name="w"), tw.Windowed[str, int])
+    assert_type(stream.window(minute, key=length, at=length, start=int, add=join_up, name="w"), tw.Windowed[str, int])
+    assert_type(stream.join(other, length, name="j"), tw.Stream[tuple[str, str]])
+    assert_type(stream.join(other, length, how="left", name="j"), tw.Stream[tuple[str, str | None]])
+    assert_type(stream.join(other, length, how="right", name="j"), tw.Stream[tuple[str | None, str]])
+    assert_type(stream.join(other, length, how="outer", name="j"), tw.Stream[tuple[str | None, str | None]])
+    assert_type(stream.join_across_epochs(other, length, name="j"), tw.Stream[tuple[str, str]])
+    joined = stream.interval_join(other, length, at=length, within=(0, 5), name="near")
+    assert_type(joined.results, tw.Stream[tuple[str, str]])
+    with pytest.raises(tw.GraphError):
+        stream.map(length, name=7)  # type: ignore[arg-type]
+
+
 def test_joins() -> None:
     """Pairs have a record of each side; which side may be missing is known."""
     one = numbers()

@@ -47,7 +47,7 @@ def test_windows_that_cannot_be(make: Callable[[], object], said: str) -> None:
         ({"lateness": -1}, "lateness is not negative"),
         ({"lateness": HOUR}, "both as numbers or as timedeltas"),
         ({"lateness": "1s"}, "lateness is a finite number"),
-        ({"flush_at": "end"}, "flush_at is a time of the dataflow, like 0"),
+        ({"flush_at": "end"}, "flush_at is a time of the dataflow, where times are whole numbers from 0"),
         ({"start": int}, "go together"),
         ({"add": max}, "go together"),
         ({"combine": max}, "go together"),

@@ -188,7 +188,7 @@ def test_a_run_that_dies_while_it_replaces_an_epoch_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", dies)
-        with pytest.raises(tw.JobError, match=r"'commit_files' failed .* power failure"):
+        with pytest.raises(tw.JobError, match=r"'write_files: commit' failed .* power failure"):
             write(tmp_path, [(0, [2])], overwrite=True)
     assert seen(tmp_path) == {}
     write(tmp_path, [(1, [3])])

@@ -128,7 +128,10 @@ def test_a_partition_that_goes_backwards_fails_the_job() -> None:
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (("0", [1]), r"TokenError: .*'table'.* to '0': that is no time of this scope, where times are such as 0"),
+        (
+            ("0", [1]),
+            r"TokenError: .*'table'.* to '0': that is no time of this scope, where times are whole numbers from 0",
+        ),
         ((0, (1, 2)), "TypeError: a batch is a list"),
         ((0, 1), "TypeError: a batch is a list"),
         (7, r"TypeError: a partition of a source yields \(time, batch\), or Pause\(seconds\) while .* not 7"),

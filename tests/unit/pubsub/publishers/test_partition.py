@@ -97,14 +97,16 @@ class Pubend:
 class Linked:
     """A worker's end of a link, and what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_room: bool = True) -> None:
         self.loop, self.pubend = Loop(), Pubend()
+        self.pubend.has_room = has_room
         self._worker, theirs = socket.socketpair()
         theirs.setblocking(False)
         self._worker.settimeout(10)
         link: Any = WorkerLink
         self.link: WorkerLink = link(theirs, self.loop, self.pubend, pytest.fail)
         self._answers = FrameReader(self._worker, decode_answer)
+        self.first_told = self.told()
         self._write(position_frame(WorkerPosition([0], {})))
 
     def _write(self, parts: list[Any]) -> None:
@@ -138,6 +140,20 @@ def linked() -> Iterator[Linked]:
     made = Linked()
     yield made
     made.close()
+
+
+def test_a_worker_is_told_when_it_is_read_for_the_first_time() -> None:
+    """Until then it sends nothing, not even the end; where first subscribers are awaited that is later."""
+    at_once, later = Linked(), Linked(has_room=False)
+    assert at_once.first_told == [0]
+    assert later.first_told == []
+    later.link.settle()
+    assert later.told() == []
+    later.pubend.has_room = True
+    later.link.settle()
+    assert later.told() == [0]
+    at_once.close()
+    later.close()
 
 
 def test_what_comes_often_is_told_together(linked: Linked) -> None:

@@ -1,0 +1,39 @@
+"""The streams of a dataflow that nobody reads, which are most often a forgotten sink."""
+
+import logging
+
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+
+_LOG = logging.getLogger(__name__)
+
+
+def loose_ends(description: DataflowDescription) -> list[str]:
+    """Return the operators that work for nothing, by name: no output is read or probed, and they have no effect.
+
+    A loop that nobody reads is none if something within has an effect. O(operators), and of loops O(n) for each.
+    """
+    operators, effects = description.operators, description.effects
+    read = {source.operator for one in operators for source in one.sources if source is not None}
+    read |= {source.operator for source in description.probes.values()}
+    found: list[str] = []
+    for index, operator in enumerate(operators):
+        if index in read or index in effects or not operator.output_scopes:
+            continue
+        loops = tuple(scope.path for scope in operator.input_scopes if scope not in operator.output_scopes)
+        inside = (at for at, one in enumerate(operators) if any(s.path.startswith(loops) for s in one.input_scopes))
+        if not any(at in effects or not operators[at].output_scopes for at in inside):
+            found.append(operator.name)
+    return found
+
+
+def warn_of_loose_ends(description: DataflowDescription) -> None:
+    """Log a warning of streams that nobody reads, or that there are no operators at all."""
+    if not description.size:
+        _LOG.warning("dataflow %r is empty: it ends at once. Add streams with its input(), source()", description.name)
+    if names := loose_ends(description):
+        _LOG.warning(
+            "dataflow %r: nothing reads what %s sends, so those records are lost. Add capture(name), publish(topic) or "
+            "another sink, probe(name) to wait for it, or use inspect(function) for an effect",
+            description.name,
+            " and ".join(map(repr, names)),
+        )

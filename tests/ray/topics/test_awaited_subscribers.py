@@ -1,0 +1,113 @@
+"""Topics on a real Ray cluster that wait for their first subscribers, which are in processes of their own."""
+
+import json
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.ray.leftovers import nothing_left
+from tests.ray.topics.relay_program import RECORDS
+from tests.waiting import eventually
+from tidewheel.pubsub.publishers import ray_publication
+
+pytestmark = [pytest.mark.ray]
+
+EPOCHS = 6
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name)
+
+
+@pytest.fixture(params=["best_effort", "exactly_once"])
+def delivery(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The arguments of `publish` for either kind of delivery."""
+    return {"delivery": request.param, **({"log": tmp_path} if request.param == "exactly_once" else {})}
+
+
+def publishing(topic: str, options: dict[str, Any]) -> tw.Dataflow:
+    flow = tw.Dataflow(f"publishes {topic}")
+    flow.input("numbers").exchange(lambda n: n).probe("sent").publish(topic, **options)
+    return flow
+
+
+def send_all(job: tw.Job) -> None:
+    """Send all epochs, and wait until they have come before the topic."""
+    with job.input("numbers") as numbers:
+        for epoch in range(EPOCHS):
+            numbers.send([epoch * RECORDS + n for n in range(RECORDS)])
+            numbers.advance_to(epoch + 1)
+    job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
+
+
+def wait_for_its_stop(job: tw.Job) -> None:
+    with pytest.raises(tw.JobError):
+        job.wait()
+
+
+def test_another_process_that_comes_later_gets_all_epochs(
+    topic: str, delivery: dict[str, Any], ray_cluster: str
+) -> None:
+    """Its interpreter only starts when everything was sent and the inputs are closed."""
+    with tw.run(publishing(topic, {"wait_for": 1, **delivery}), workers=2) as job:
+        send_all(job)
+        with DriverProcess(ray_cluster, "tests.ray.topics.relay_program", "consume", topic, str(EPOCHS)) as consumer:
+            output, errors = consumer.ended(DEADLINE_S)
+            assert consumer.code == 0, errors
+        sums = dict(json.loads(output.splitlines()[-1]))
+        assert sums == {epoch: sum(epoch * RECORDS + n for n in range(RECORDS)) for epoch in range(EPOCHS)}
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_it_says_what_it_waits_for_and_the_job_can_be_left(
+    topic: str,
+    delivery: dict[str, Any],
+    ray_cluster: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line for both partitions, again and again; the job can be stopped, and leaves nothing."""
+    monkeypatch.setattr(ray_publication, "AWAITED_S", 0.1)
+    monkeypatch.setattr(ray_publication, "AWAITED_AGAIN_S", 0.1)
+    line = f"topic {topic!r} publishes nothing yet: publish(..., wait_for=2) waits for so many subscribers"
+
+    def said() -> int:
+        return sum(record.getMessage().startswith(line) for record in caplog.records)
+
+    flow = publishing(topic, {"wait_for": 2, **delivery})
+    with nothing_left(), caplog.at_level(logging.WARNING), tw.run(flow, workers=2) as job:
+        send_all(job)
+        with tw.subscribe(topic) as only:
+            waiting = threading.Thread(target=wait_for_its_stop, args=[job])
+            waiting.start()
+            assert eventually(lambda: said() >= 2, DEADLINE_S)
+            with pytest.raises(TimeoutError):
+                next(only.epochs(timeout=0.1))
+        began_s = time.monotonic()
+        job.stop()
+        waiting.join(DEADLINE_S)
+    assert not waiting.is_alive()
+    assert time.monotonic() - began_s < 20
+
+
+def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
+    """A job that is started again goes on, as what it sends is in the log already."""
+    options = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+    with tw.run(publishing(topic, options), workers=2) as job:
+        send_all(job)
+        with tw.subscribe(topic, name="billing", ack="manual") as billing:
+            first = next(billing.epochs(timeout=DEADLINE_S))
+            assert (first.time, len(first.records)) == (0, RECORDS)
+        job.wait(timeout=DEADLINE_S)
+    with tw.run(publishing(topic, options), workers=2) as job:
+        send_all(job)
+        job.wait(timeout=DEADLINE_S)

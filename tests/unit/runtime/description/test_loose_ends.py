@@ -1,0 +1,104 @@
+"""A warning of streams that nobody reads, and no false alarms."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.loose_ends import loose_ends
+
+Numbers = tw.Stream[Any]
+
+
+def described(describe: Callable[[Numbers], object]) -> list[str]:
+    """Return the loose ends of a dataflow."""
+    flow = tw.Dataflow("flow")
+    describe(flow.input("numbers"))
+    return loose_ends(description_of(flow))
+
+
+def build(context: tw.OperatorContext) -> Any:
+    return lambda *ports: None
+
+
+def with_sink_inside(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """The body of a loop that captures."""
+    halves = numbers.map(lambda n: n // 2).filter(bool)
+    halves.capture("halves")
+    return halves, halves
+
+
+@pytest.mark.parametrize(
+    ("describe", "names"),
+    [
+        (lambda numbers: None, ["input numbers"]),
+        (lambda numbers: numbers.map(abs), ["map"]),
+        (lambda numbers: numbers.map(abs, name="sizes").count(), ["count"]),
+        (lambda numbers: (numbers.map(abs), numbers.capture("all")), ["map"]),
+        (lambda numbers: numbers.branch(bool), ["branch"]),
+        (lambda numbers: numbers.iterate(lambda inner: inner.map(abs), rounds=2), ["leave"]),
+        (lambda numbers: numbers.join(numbers, abs), ["join"]),
+    ],
+)
+def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], object], names: list[str]) -> None:
+    """The operator is named by the name that the user has given it; those before it are read."""
+    assert described(describe) == names
+
+
+@pytest.mark.parametrize(
+    "describe",
+    [
+        lambda numbers: numbers.map(abs).probe("done"),
+        lambda numbers: numbers.map(abs).capture("done"),
+        lambda numbers: numbers.publish("topic"),
+        lambda numbers: numbers.capture_to("folder"),
+        lambda numbers: numbers.write_files("folder"),
+        lambda numbers: numbers.inspect(abs),
+        lambda numbers: numbers.inspect_with_time(build),
+        lambda numbers: numbers.inspect_batches(build),
+        lambda numbers: numbers.for_each_epoch(build),
+        lambda numbers: numbers.on_frontier(build),
+        lambda numbers: numbers.map_async(abs),
+        lambda numbers: numbers.unary("own", build),
+        lambda numbers: numbers.binary(numbers, "own", build),
+        lambda numbers: numbers.flow.operator("own", [numbers], 2, build),
+        lambda numbers: numbers.flow.operator("own", [numbers], 0, build),
+        lambda numbers: numbers.branch(bool).rest.capture("rest"),
+        lambda numbers: numbers.try_map(abs).results.capture("results"),
+        lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).results.capture("results"),
+        lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.capture("late"),
+        lambda numbers: numbers.iterate(with_sink_inside),
+        lambda numbers: numbers.iterate(lambda outer: (outer.iterate(with_sink_inside), outer)),
+        lambda numbers: numbers.substreams("s", key=abs).unary("own", build, bound="soft"),
+    ],
+)
+def test_there_is_no_false_alarm(describe: Callable[[Numbers], object]) -> None:
+    """Sinks, probes and effects have none, nor have outputs that may be left alone, nor loops with a sink inside."""
+    assert described(describe) == []
+
+
+def test_the_warning_names_streams_and_what_to_do(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """It comes when the dataflow is run, or added to a job; an empty one is told, too."""
+    flow = tw.Dataflow("words")
+    flow.source("words", tw.RecordSource(["to", "be"])).map(str.upper, name="upper").filter(bool)
+    with tw.run(flow, engine="local") as job:
+        job.wait()
+        added = tw.Dataflow("added")
+        added.source("more", tw.RecordSource([1]))
+        with job.add(added):
+            job.wait()
+    with tw.run(tw.Dataflow("nothing"), engine="local") as job:
+        job.wait()
+    said = [record.getMessage() for record in caplog.records]
+    to_do = (
+        "sends, so those records are lost. Add capture(name), publish(topic) or another sink, probe(name) to wait for "
+        "it, or use inspect(function) for an effect"
+    )
+    assert said == [
+        f"dataflow 'words': nothing reads what 'filter' {to_do}",
+        f"dataflow 'added': nothing reads what 'more' {to_do}",
+        "dataflow 'nothing' is empty: it ends at once. Add streams with its input(), source()",
+    ]
