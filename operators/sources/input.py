@@ -14,7 +14,7 @@ from tidewheel.progress import GraphError, Time
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, note_received
 from tidewheel.transport.batches import Batch, records, take_slice
 
 Check: TypeAlias = Callable[[Batch], Batch]
@@ -105,6 +105,7 @@ class _Input:
             if command.action == "send":
                 token = self._tokens[command.handle]
                 instance_of(self._context).work_at(token.time)
+                note_received(self._context, command)
                 batch = command.batch if self._check is None else self._check(command.batch)
                 if labeller is None:
                     output.send(token, batch)

@@ -104,7 +104,7 @@ class InputHandle:
         self._check_worker(worker)
         if not count:
             return
-        size = size_in_bytes(batch) + OVERHEAD_BYTES
+        size = size_in_bytes(batch, self._fed.sizes) + OVERHEAD_BYTES
         self._wait(
             lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),
             timeout,

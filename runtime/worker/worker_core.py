@@ -103,6 +103,7 @@ class WorkerCore(OperatorHost):
         self.activate = self.agenda.activate
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing = Closing()
+        self.received = None
         self.leaks: list[Leak] = []
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         self._steps = 0
@@ -193,6 +194,7 @@ class WorkerCore(OperatorHost):
             leak = self.ledger.leaks.popleft()
             self.leaks.append(leak)
             _LOGGER.warning("worker %d: %s", self.worker, leak.describe())
+        self.received = None
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
         news = self.books.commit(out_of_work=self.agenda.is_empty)
