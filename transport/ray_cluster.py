@@ -9,6 +9,8 @@ import os
 import socket
 import threading
 import uuid
+from functools import cache
+from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
 
@@ -17,6 +19,14 @@ NAMESPACE = "tidewheel"
 
 _JOINING = threading.Lock()
 _CONNECT_TIMEOUT_S = 10.0
+
+
+@cache
+def actor_class(kind: type) -> Any:
+    """Return the class of Ray actors of a class, always the same: for each that Ray makes, it keeps memory for ever."""
+    import ray
+
+    return ray.remote(kind)
 
 
 def connect(failure: type[TidewheelError]) -> None:
