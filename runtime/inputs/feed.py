@@ -61,6 +61,7 @@ class FedInput:
         waited_s: for how long that waited.
         handed_over: how many handles other processes have.
         sizes: of the records that were sent.
+        check: raises TypeError for a batch that is not of the input's type; None takes all.
     """
 
     name: str
@@ -73,6 +74,7 @@ class FedInput:
     waited_s: float = 0.0
     handed_over: int = 0
     sizes: RecordSizes = field(default_factory=RecordSizes)
+    check: Callable[[Any], object] | None = None
 
     @property
     def times(self) -> tuple[Time, ...]:
