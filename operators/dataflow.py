@@ -5,7 +5,9 @@ from functools import partial
 from types import UnionType
 from typing import Any, overload
 
-from tidewheel.operators.sources.input import InputBuild, Schema, check_for
+from tidewheel.operators.records.batchwise import build_batchwise
+from tidewheel.operators.records.record_operators import Tried
+from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
@@ -53,14 +55,20 @@ class Dataflow(Described):
     def input(self, name: str, records: Schema) -> Stream[dict[str, Any]]: ...
     @overload
     def input(self, name: str, records: UnionType) -> Stream[Any]: ...
-    def input(self, name: str, records: Any = None) -> Stream[Any]:
+    @overload
+    def input(self, name: str, records: type[Record], *, on_bad_record: OnBadRecord) -> Tried[Record, Any]: ...
+    @overload
+    def input(self, name: str, records: Schema | UnionType, *, on_bad_record: OnBadRecord) -> Tried[Any, Any]: ...
+    def input(
+        self, name: str, records: Any = None, *, on_bad_record: OnBadRecord | None = None
+    ) -> Stream[Any] | Tried[Any, Any]:
         """Add a stream that the driver feeds through ``job.input(name)``.
 
         Args:
             name: the input's name.
-            records: of what type records are, so that type checkers know it, too. The first record of each batch is
-                checked against it; a row of Arrow is a dict. Or a `pyarrow.Schema`, which each batch must have. None
-                takes anything.
+            records: the type of the records, of which ``send`` checks a sample; a row of Arrow is a dict. Or a
+                `pyarrow.Schema`, which each batch must have. None takes anything.
+            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a `Failed`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -72,9 +80,12 @@ class Dataflow(Described):
         ...     job.captured("lengths")
         [Captured(time=0, batch=[2, 2])]
         """
-        check = check_for(name, records) if records is not None else None
+        check = check_for(name, records, on_bad_record)
         self._description.register("input", name, self._description.size)
-        return self._begin(f"input {name}", InputBuild(check), records)
+        if check is None or on_bad_record is None:
+            return self._begin(f"input {name}", InputBuild(check), records)
+        came, build = self._begin(f"input {name}", InputBuild()), build_batchwise(check.divide)
+        return Tried(*came._operator(f"check {name}", [], 2, build, notify=False, by_substream=True))
 
     def source(
         self,

@@ -5,8 +5,9 @@ Arrow and NumPy are looked up among the modules that are loaded already: a batch
 
 import sys
 from collections.abc import Sequence
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidewheel.transport.held_bytes import RecordSizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,16 +66,14 @@ def length(batch: Batch) -> int:
     return int(batch.num_rows) if is_arrow(batch) else len(batch)
 
 
-def size_in_bytes(batch: Batch) -> int:
-    """Return how much memory a batch takes; for a list, which is not empty, as if all records were like the first."""
+def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
+    """Return about how much memory a batch takes, with what its records hold; ``sizes`` knows those before it."""
     if isinstance(batch, list):
-        return getsizeof(batch) + len(batch) * _size_of_record(batch[0])
-    return int(batch.nbytes)
-
-
-def _size_of_record(record: Any) -> int:
-    """Return its size without what it refers to; classes' own ``__sizeof__`` may take long, or raise."""
-    return getsizeof(record) if type(record).__module__ == "builtins" else object.__sizeof__(record)
+        return sizes.of(batch)
+    size = int(batch.nbytes)
+    if is_numpy(batch) and batch.dtype.hasobject:
+        size += sizes.of(batch.reshape(-1))
+    return size
 
 
 def records(batch: Batch) -> list[Any]:

@@ -78,8 +78,8 @@ class Sender(ABC, Generic[Item]):
     """
 
     @abstractmethod
-    def send(self, peer: int, item: Item) -> None:
-        """Send an item to a peer, by its worker number; never waits for the peer to take it.
+    def send(self, peer: int, item: Item) -> int:
+        """Send an item to a peer, by its worker number, and return its size in bytes; never waits for the peer.
 
         Raises:
             PeerLost: that peer is known to be gone.

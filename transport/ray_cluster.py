@@ -15,6 +15,7 @@ import socket
 import threading
 import uuid
 from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
@@ -32,6 +33,14 @@ _LISTENS_WITHIN_S = 1.0
 _NO_ADDRESS = {"", "auto", "local"}
 _THIS_MACHINE = {"localhost", "127.0.0.1", "[::1]"}
 _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
+
+
+@cache
+def actor_class(kind: type) -> Any:
+    """Return the class of Ray actors of a class, always the same: for each that Ray makes, it keeps memory for ever."""
+    import ray
+
+    return ray.remote(kind)
 
 
 def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:

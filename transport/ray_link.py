@@ -33,17 +33,19 @@ class RaySender(Sender[Item]):
         self._job = job
         self._outstanding: dict[Any, int] = {}
 
-    def send(self, peer: int, item: Item) -> None:
+    def send(self, peer: int, item: Item) -> int:
         """Call the peer's actor; look at earlier calls every now and then."""
-        self._outstanding[self._call(peer, item)] = peer
+        frames = self._codec.encode(item)
+        self._outstanding[self._call(peer, frames)] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)
         if len(self._outstanding) > _MOST_OUTSTANDING:
             self._settle(_ANSWER_TIMEOUT_S)
+        return sum(map(len, frames))
 
-    def _call(self, peer: int, item: Item) -> Any:
+    def _call(self, peer: int, frames: Sequence[Any]) -> Any:
         # One argument: of several, Ray would make an object of each that is large.
-        return self._peers[peer].receive.remote(self._job, _frames(self._codec, item))
+        return self._peers[peer].receive.remote(self._job, _picklable(frames))
 
     def check(self) -> None:
         """Look at all calls that have ended."""
@@ -94,12 +96,13 @@ class Mail(Sender[Item]):
         self._kept: dict[int, list[Sequence[Any]]] = {}
         self._changed = threading.Condition()
 
-    def send(self, peer: int, item: Item) -> None:
+    def send(self, peer: int, item: Item) -> int:
         """Keep an item."""
-        frames = _frames(self._codec, item)
+        frames = self._codec.encode(item)
         with self._changed:
-            self._kept.setdefault(peer, []).append(frames)
+            self._kept.setdefault(peer, []).append(_picklable(frames))
             self._changed.notify_all()
+        return sum(map(len, frames))
 
     def fetch(self, peer: int, timeout_s: float) -> list[Sequence[Any]]:
         """Return the frames of each item for a peer; wait until there is one, for ``timeout_s`` seconds at most."""
@@ -178,6 +181,6 @@ class FetchReceiver(CallReceiver[Item]):
         self.wake()
 
 
-def _frames(codec: Codec[Item], item: Item) -> list[Any]:
-    head, *buffers = codec.encode(item)
+def _picklable(frames: Sequence[Any]) -> list[Any]:
+    head, *buffers = frames
     return [head, *map(pickle.PickleBuffer, buffers)]

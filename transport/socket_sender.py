@@ -81,12 +81,12 @@ class SocketSender(Sender[Item]):
                 connection.connect(address.tcp)
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
-    def send(self, peer: int, item: Item) -> None:
+    def send(self, peer: int, item: Item) -> int:
         """Send a small item to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
-            return
+            return len(frames[0])
         connection = self._sockets[peer]
         try:
             if len(frames) == 1:
@@ -97,6 +97,7 @@ class SocketSender(Sender[Item]):
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.
             raise _lost(peer, f"{named(peer)} has refused the connection: it is none of this job") from None
+        return sum(map(len, frames))
 
     def check(self) -> None:
         """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""

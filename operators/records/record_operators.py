@@ -6,6 +6,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.operators.records.batchwise import build_batchwise, keep, with_keys_repeated
+from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
@@ -18,20 +19,6 @@ if TYPE_CHECKING:
 
 Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 """Which exceptions make a record a failed one."""
-
-
-class Failed(NamedTuple, Generic[Record]):
-    """A record at which a function raised.
-
-    Attributes:
-        record: as the function got it.
-        error: the name of the exception's class, such as ``"ValueError"``.
-        message: what the exception says.
-    """
-
-    record: Record
-    error: str
-    message: str
 
 
 class Tried(NamedTuple, Generic[Result, Record]):

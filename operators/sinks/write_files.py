@@ -22,6 +22,7 @@ from tidewheel.progress import Time
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.transport.batches import Batch, length, size_in_bytes
+from tidewheel.transport.held_bytes import RecordSizes
 
 _EPOCH = "epoch="
 _UNFINISHED = ".tmp-"
@@ -131,11 +132,12 @@ class _Part:
     records: int = 0
     waiting: list[Batch] = field(default_factory=list)
     waiting_bytes: int = 0
+    sizes: RecordSizes = field(default_factory=RecordSizes)
 
     def add(self, batch: Batch) -> None:
         self.records += length(batch)
         self.waiting.append(batch)
-        self.waiting_bytes += size_in_bytes(batch)
+        self.waiting_bytes += size_in_bytes(batch, self.sizes)
 
 
 def build_write_parts(folders: EpochFolders, suffix: str, file_bytes: int) -> Build:

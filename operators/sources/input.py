@@ -1,24 +1,28 @@
 """The input operator: one worker's end of what is fed from outside, and the check of each batch that is fed.
 
-A type is compared with the first record of a batch: what is wrong is mostly wrong throughout, and looking at all of
-them would cost more than many an operator. A schema is compared with that of the batch, which holds for all its rows.
+A type is compared with a sample of the records of a batch: what is wrong is mostly wrong throughout, and to look at all
+of them would cost more than many operators do. A schema is compared with that of the batch, which holds for all rows.
+The driver checks a batch before it sends it. A worker checks it again, as another process may have sent it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, get_origin
+from itertools import compress
+from operator import not_
+from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
+from tidewheel.operators.records.batchwise import keep
+from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.operators.tables.columns import check_schema, is_schema
 from tidewheel.progress import GraphError, Time
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.transport.batches import Batch, records, take_slice
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, note_received
+from tidewheel.transport.batches import Batch, is_numpy, length, records, take_slice
 
-Check: TypeAlias = Callable[[Batch], Batch]
-"""Returns a batch, which is not empty; raises TypeError if its records are of another kind."""
+_MOST_CHECKED = 32
 
 
 class Schema(Protocol):
@@ -32,8 +36,12 @@ class Schema(Protocol):
         """Return a column's name, type, and whether it may have nulls."""
 
 
-def check_for(name: str, kind: object) -> Check:
-    """Return the check for records of a type, or for batches of a `pyarrow.Schema`, of the input ``name``.
+OnBadRecord: TypeAlias = Literal["divert"]
+"""What happens to a record that is not of the type of its input, other than that `send` raises."""
+
+
+def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None) -> "RecordCheck | SchemaCheck | None":
+    """Return the check for records of a type, or for batches of a `pyarrow.Schema`, of the input ``name``, if any.
 
     >>> check = check_for("numbers", int)
     >>> check([1, 2])
@@ -44,26 +52,78 @@ def check_for(name: str, kind: object) -> Check:
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither.
+        GraphError: ``kind`` is neither, or ``on_bad_record`` is something else or comes without a type.
     """
+    if on_bad_record not in (None, "divert") or (on_bad_record is not None and kind is None):
+        raise GraphError(
+            f'input {name!r}: on_bad_record is None, or "divert" for an input with a type of records: it is '
+            f"{on_bad_record!r}, and the type {kind!r}"
+        )
+    if kind is None:
+        return None
     if is_schema(kind):
-        return lambda batch: check_schema(batch, kind)
+        return SchemaCheck(kind)
     try:
-        classes = classes_of(kind)
+        return RecordCheck(name, kind, classes_of(kind))
     except TypeError:
         raise GraphError(
             f"input {name!r}: what its records are is said by a class, such as int or tuple[str, int], or by a "
             f"pyarrow.Schema, not by {kind!r}"
         ) from None
-    return lambda batch: _check_first(name, batch, kind, classes)
 
 
-def _check_first(name: str, batch: Batch, kind: object, classes: tuple[type, ...]) -> Batch:
-    (record,) = records(take_slice(batch, 0, 1))
-    if isinstance(record, classes):
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """The check of batches for a `pyarrow.Schema`."""
+
+    schema: Any
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return a batch as a table of the schema; raise TypeError if it has another one."""
+        return check_schema(batch, self.schema)
+
+    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[Failed[Any]] | None]:
+        """Return a batch and None, or None and a failure for each row of a batch that has another schema."""
+        try:
+            return self(batch), None
+        except TypeError as error:
+            return None, [Failed(row, "TypeError", str(error)) for row in records(batch)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCheck:
+    """The check of the records of the input ``name`` for a type, by the classes that this permits."""
+
+    name: str
+    kind: Any
+    classes: tuple[type, ...]
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return a batch; raise TypeError if one of up to 32 of its records, evenly spread, is of another type."""
+        for record in self._some(batch, 1 + length(batch) // _MOST_CHECKED):
+            if not isinstance(record, self.classes):
+                raise TypeError(self._reason(record))
         return batch
-    shown = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
-    raise TypeError(f"input {name!r} has records of {shown}, not {type(record).__qualname__}: {record!r:.200}")
+
+    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[Failed[Any]] | None]:
+        """Return the records of the type, and a failure for each of the others; None for none."""
+        wanted = [isinstance(record, self.classes) for record in self._some(batch, 1)]
+        if all(wanted):
+            return batch, None
+        if len(wanted) < length(batch):  # all records of an Arrow table or an array of numbers are of one type
+            wanted = [False] * length(batch)
+        failed = compress(records(batch), map(not_, wanted))
+        return keep(batch, wanted), [Failed(record, "TypeError", self._reason(record)) for record in failed]
+
+    def _some(self, batch: Batch, step: int) -> list[Any]:
+        if isinstance(batch, list):
+            return batch[::step]
+        return records(batch[::step] if is_numpy(batch) and batch.dtype.hasobject else take_slice(batch, 0, 1))
+
+    def _reason(self, record: Any) -> str:
+        kind = self.kind
+        shown = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
+        return f"input {self.name!r} has records of {shown}, not {type(record).__qualname__}: {record!r:.200}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +134,7 @@ class InputBuild:
     ``divided`` into substreams, if that is given.
     """
 
-    check: Check | None = None
+    check: RecordCheck | SchemaCheck | None = None
     divided: SubstreamKeys | None = None
 
     def __call__(self, context: OperatorContext) -> Schedule:
@@ -85,7 +145,9 @@ class InputBuild:
 class _Input:
     """One worker's share of an input."""
 
-    def __init__(self, context: OperatorContext, check: Check | None, divided: SubstreamKeys | None) -> None:
+    def __init__(
+        self, context: OperatorContext, check: RecordCheck | SchemaCheck | None, divided: SubstreamKeys | None
+    ) -> None:
         mailbox = instance_of(context).mailbox
         assert mailbox is not None, "the plan says which operators are inputs"
         self._context = context
@@ -105,6 +167,7 @@ class _Input:
             if command.action == "send":
                 token = self._tokens[command.handle]
                 instance_of(self._context).work_at(token.time)
+                note_received(self._context, command)
                 batch = command.batch if self._check is None else self._check(command.batch)
                 if labeller is None:
                     output.send(token, batch)

@@ -19,7 +19,7 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.ray_cluster import cluster, connect_to_running, namespace
+from tidewheel.transport.ray_cluster import actor_class, cluster, connect_to_running, namespace
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
@@ -247,10 +247,8 @@ def catalog_actor() -> Any:
 
     The catalog outlives the process that starts it.
     """
-    import ray
-
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "num_cpus": 0, "max_restarts": 0}
-    actor = ray.remote(CatalogActor).options(
+    actor = actor_class(CatalogActor).options(
         name=CATALOG_NAME, namespace=namespace(), max_concurrency=_MOST_CALLS, **options
     )
     return actor.remote()

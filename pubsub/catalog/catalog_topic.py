@@ -14,6 +14,7 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.transport.link import OrderedInbox
+from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,10 +56,7 @@ class CatalogPublisher(PublisherActor):
 
 def start_publisher() -> Any:
     """Start the actor; it ends with the process that starts it."""
-    import ray
-
-    actor: Any = ray.remote(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
-    return actor.remote()
+    return actor_class(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0).remote()
 
 
 class CatalogTopic:

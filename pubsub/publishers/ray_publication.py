@@ -24,7 +24,7 @@ from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import is_joined, process_id
+from tidewheel.transport.ray_cluster import actor_class, is_joined, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -313,13 +313,11 @@ def _start_publishers(publication: Publication, host: AttachmentHost) -> list[An
 
     Ray starts an actor with a log again when it has died, and only where its log is.
     """
-    import ray
-
-    restarts = 0 if publication.log is None else -1
-    actor: Any = ray.remote(num_cpus=0, max_restarts=restarts, max_task_retries=0)(PublisherActor)
+    options = {"num_cpus": 0, "max_restarts": 0 if publication.log is None else -1, "max_task_retries": 0}
+    actor = actor_class(PublisherActor)
     nodes = host.nodes[: publication.partitions(host)]
     return [
-        actor.options(scheduling_strategy=_only_on(node)).remote(
+        actor.options(**options, scheduling_strategy=_only_on(node)).remote(
             publication.topic, number, _maker(publication, number, len(nodes), node)
         )
         for number, node in enumerate(nodes)

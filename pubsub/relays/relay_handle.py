@@ -14,7 +14,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport.ray_cluster import is_joined, node_id
+from tidewheel.transport.ray_cluster import actor_class, is_joined, node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics
@@ -83,16 +83,16 @@ def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
 
 def _started(topic: str, node: str) -> tuple[str, Any]:
     """Start a relay on a node; return its name, and its handle."""
-    import ray
-
     from tidewheel.pubsub.relays.relay_actor import RelayActor
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
     # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
     there, anywhere = ({"label_selector": selector} for selector in ({"ray.io/node-id": node}, {}))
-    actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(RelayActor)
-    options = actor.options(**there, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS)
-    return name, options.remote(name, RelayRegistry(topic))
+    restarts = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0}
+    actor = actor_class(RelayActor).options(
+        **there, **restarts, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS
+    )
+    return name, actor.remote(name, RelayRegistry(topic))
 
 
 class RelayHandle:

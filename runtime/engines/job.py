@@ -70,7 +70,8 @@ class Job(ABC):
             self._deploy(attachments)
             for name in self.plan.inputs:
                 domain = self.plan.input_nesting(name).domain
-                fed = self._feed.inputs[name] = FedInput(name, domain, self._feed)
+                check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
+                fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                 self._handles[name] = InputHandle(fed, domain.minimum())
             if not paused:
                 self.start()

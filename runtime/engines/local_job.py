@@ -256,14 +256,15 @@ class _LocalFeed(Feed):
         """Raise JobError if the job has failed or was stopped."""
         self._job._check_alive()
 
-    def send(self, worker: int, envelope: Envelope) -> None:
-        """Put an envelope where the next round finds it."""
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Put an envelope where the next round finds it; it is not pickled, so it has no size."""
         with self.lock:
             # Ray pickles what is sent; here too the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
             self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
             self.sequences[worker] += 1
         self._job._rounds.wake()
+        return 0
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         """Return the frontier at a probe."""

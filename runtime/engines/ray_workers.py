@@ -12,7 +12,7 @@ from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
-from tidewheel.transport.ray_cluster import NAMESPACE, is_joined, lost
+from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, is_joined, lost
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0
@@ -140,8 +140,6 @@ class RayWorkers:
     """
 
     def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
-        import ray
-
         self._job = job
         self._config = config
         self._lock = threading.Lock()
@@ -153,7 +151,7 @@ class RayWorkers:
         placement = Placement(config.placement, config.resources, config.node_labels)
         self._nodes = placement.choose(count, config.deploy_timeout_s, job)
         self.nodes = [node.id for node in self._nodes]
-        actor = ray.remote(WorkerActor)
+        actor = actor_class(WorkerActor)
         self.actors: list[Any] = [
             actor.options(
                 **placement.actor_options(node),

@@ -17,9 +17,10 @@ from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_report import WorkerReport
+from tidewheel.transport.held_bytes import RecordSizes
 from tidewheel.transport.link import Sender
 from tidewheel.transport.pickling import unpicklable
 
@@ -59,6 +60,8 @@ class FedInput:
         batches, records, bytes: what was sent.
         waited_s: for how long that waited.
         handed_over: how many handles other processes have.
+        sizes: of the records that were sent.
+        check: raises TypeError for a batch that is not of the input's type; None takes all.
     """
 
     name: str
@@ -70,6 +73,8 @@ class FedInput:
     bytes: int = 0
     waited_s: float = 0.0
     handed_over: int = 0
+    sizes: RecordSizes = field(default_factory=RecordSizes)
+    check: Callable[[Any], object] | None = None
 
     @property
     def times(self) -> tuple[Time, ...]:
@@ -133,20 +138,22 @@ class Feed(ABC):
         self.check_alive()
         self.is_carrying = True
         try:
-            self.send(worker, Envelope(self.number, 0, self.sequences[worker], commands=[command]))
+            envelope = Envelope(self.number, 0, self.sequences[worker], commands=[command])
+            sent = self.send(worker, envelope)
         except (TypeError, AttributeError, PicklingError) as error:
             reason = unpicklable(command, error)
             name = command.input
             raise JobError(f"input {name!r}: a batch cannot be pickled, so it was not sent: {reason}") from None
         finally:
             self.is_carrying = False
-        self._submitted[worker] += command.size
+        self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
-    def send(self, worker: int, envelope: Envelope) -> None:
-        """Send a worker an envelope; one that cannot be pickled was not sent, and its number is still free."""
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""
         with lost_peers_fail_the_job():
-            self.sender.send(worker, envelope)
+            size = self.sender.send(worker, envelope)
         self.sequences[worker] += 1
+        return size
 
     def has_room(self, worker: int, size: int) -> bool:
         """Tell whether so many bytes may be sent to a worker now."""

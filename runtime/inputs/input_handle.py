@@ -95,7 +95,7 @@ class InputHandle:
         Raises:
             WouldBlock: there was too much in flight all the time; nothing was sent.
             TokenError: the handle is closed, or was handed to another process; or there is no such worker.
-            TypeError: ``batch`` is none of these.
+            TypeError: ``batch`` is none of these; or, in the driver, a record is not of the input's type.
             JobError: the job has failed or was stopped.
         """
         self._check_open("send to")
@@ -104,7 +104,9 @@ class InputHandle:
         self._check_worker(worker)
         if not count:
             return
-        size = size_in_bytes(batch) + OVERHEAD_BYTES
+        if self._fed.check is not None:
+            self._fed.check(batch)
+        size = size_in_bytes(batch, self._fed.sizes) + OVERHEAD_BYTES
         self._wait(
             lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),
             timeout,

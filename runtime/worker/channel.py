@@ -10,6 +10,7 @@ from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.transport.batches import Batch, length, size_in_bytes
+from tidewheel.transport.held_bytes import RecordSizes
 
 
 class Channel:
@@ -34,6 +35,7 @@ class Channel:
         "_operator",
         "_pact",
         "_put",
+        "_sizes",
         "bytes",
         "messages",
         "records",
@@ -55,6 +57,7 @@ class Channel:
         self._operator = operator
         self._name = name
         self._pact = None if pact is None else pact.for_worker(host.worker)
+        self._sizes = RecordSizes()
         self.takes_marks = pact is not None and pact.takes_marks
         self.messages = 0
         self.records = 0
@@ -93,8 +96,12 @@ class Channel:
 
     def _count(self, batch: Batch, count: int) -> int:
         """Count a message; return what it counts for among the bytes in flight."""
-        size = size_in_bytes(batch)
+        received = self._host.received
+        if received is not None and received.batch is batch and received.size:
+            size = received.size
+        else:
+            size = size_in_bytes(batch, self._sizes) + OVERHEAD_BYTES
         self.messages += 1
         self.records += count
-        self.bytes += size
-        return size + OVERHEAD_BYTES
+        self.bytes += size - OVERHEAD_BYTES
+        return size

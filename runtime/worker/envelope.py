@@ -172,7 +172,29 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
         raise ProtocolError(f"it cannot be unpickled: {type(error).__name__}: {error}") from error
     if type(fields) is not tuple or len(fields) != _FIELDS:
         raise ProtocolError(f"it cannot be unpickled: it is no envelope but of type {type(fields).__name__}")
-    return Envelope(*fields)
+    envelope = Envelope(*fields)
+    if buffers or len(head) > _LARGE:
+        _count_frames(envelope, len(head) + sum(memoryview(buffer).nbytes for buffer in buffers))
+    return envelope
+
+
+def uncounted_bytes(envelope: Envelope, frame_bytes: int) -> int:
+    """Return how many bytes more the frames of an envelope have than its batches count for; 0 if the frames are small.
+
+    The sender counts these bytes as in flight, and the receiver as part of the last batch.
+    """
+    parts = envelope.messages or envelope.commands
+    if frame_bytes <= _LARGE or not parts:
+        return 0
+    return max(0, frame_bytes - sum(part.size for part in parts))
+
+
+def _count_frames(envelope: Envelope, frame_bytes: int) -> None:
+    """Have the last batch of a received envelope count for the bytes that its batches do not count for."""
+    more = uncounted_bytes(envelope, frame_bytes)
+    parts: list[Any] = envelope.messages or envelope.commands
+    if more:
+        parts[-1] = msgspec.structs.replace(parts[-1], size=parts[-1].size + more)
 
 
 ENVELOPES: Codec[Envelope] = Codec(encode, decode, Envelope)

@@ -10,6 +10,7 @@ from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 
@@ -252,3 +253,8 @@ class OperatorContext:
 def instance_of(context: OperatorContext) -> OperatorInstance:
     """Return the operator behind a context, for operators of this package and tests."""
     return context._instance
+
+
+def note_received(context: OperatorContext, command: InputCommand) -> None:
+    """Note what the operator of an input has received."""
+    context._host.received = command

@@ -8,7 +8,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import Outbox
+from tidewheel.runtime.worker.envelope import InputCommand, Message, Outbox
 from tidewheel.runtime.worker.flow_control import FlowControl
 
 _LOGGER = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class OperatorHost:
         activate: schedules an operator: still in this step if its turn has not passed, else in the next.
         probes: the frontiers at the probes.
         closing: the callbacks for the end.
+        received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
     """
 
     worker: int
@@ -68,6 +69,7 @@ class OperatorHost:
     activate: Callable[[int], None]
     probes: "ProbeWatch"
     closing: Closing
+    received: Message | InputCommand | None
     _compiled: CompiledGraph
     _tracker: Tracker
     _progress: Spread

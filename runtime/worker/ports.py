@@ -79,6 +79,7 @@ class RunningInput:
             time, batch = message.time, message.batch
             host.consume(self.location, time)
             host.flow.take(message.sender, message.size)
+            host.received = message
             self.consumed += 1
             self.records += length(batch)
             owner.time = time

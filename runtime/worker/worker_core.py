@@ -106,6 +106,7 @@ class WorkerCore(OperatorHost):
         self.activate = self.agenda.activate
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing = Closing()
+        self.received = None
         self.leaks: list[Leak] = []
         self._on_leak = on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
@@ -195,6 +196,7 @@ class WorkerCore(OperatorHost):
         self.count_tokens()
         while self.ledger.leaks:
             self._leaked(self.ledger.leaks.popleft())
+        self.received = None
         committed = self._progress.commit()
         self._frontiers_moved(committed.moved)
         news = self.books.commit(out_of_work=self.agenda.is_empty)

@@ -16,7 +16,7 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -263,7 +263,8 @@ class WorkerLoop:
     def _step(self) -> None:
         for peer, envelope in self._core.step():
             try:
-                self._sender.send(peer, envelope)
+                sent = self._sender.send(peer, envelope)
+                self._core.flow.add(uncounted_bytes(envelope, sent))
             except (TypeError, AttributeError, PicklingError) as error:
                 raise self._unsendable(envelope, error) from None
 

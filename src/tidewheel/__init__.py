@@ -2,7 +2,8 @@
 
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.record_operators import Failed, Tried
+from tidewheel.operators.records.failed import Failed
+from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource

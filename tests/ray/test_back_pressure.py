@@ -1,5 +1,7 @@
 """Back-pressure between processes: a source that is faster than the dataflow holds the memory of every process flat."""
 
+import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,3 +75,47 @@ def test_an_input_need_not_wait() -> None:
         job.wait(timeout=60)
         assert sum(len(entry.batch) for entry in job.captured("arrays")) == 20
         assert refused > 0
+
+
+def digest(record: Any) -> str:
+    """Work for some milliseconds."""
+    image = record if isinstance(record, bytes) else record["image"]
+    return ",".join(hashlib.sha512(image).hexdigest() for _ in range(10))
+
+
+RECORDS: dict[str, Callable[[int], list[Any]]] = {
+    "bytes": lambda number: [bytes([number % 256]) * MIB],
+    "dicts": lambda number: [{"number": number, "image": bytes([number % 256]) * MIB}],
+    "one large of fifty": lambda number: [
+        {"number": number, "image": bytes([number % 256]) * (MIB if at == 30 else 1)} for at in range(50)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_records_hold_back_the_driver_by_what_they_hold(kind: str, exchanged: bool) -> None:
+    """Dicts with a large value keep memory as flat as plain bytes do, behind an operator slower than the driver.
+
+    That is so on the worker that receives them, and on one to which they go from there.
+    """
+    flow = tw.Dataflow("digests")
+    records = flow.input("records")
+    if exchanged:
+        records = records.exchange(lambda record: 0)
+    records.map(digest).map_batches(lambda batch: [len(batch)]).probe("done").capture("counts")
+    job = tw.run(flow, workers=2 if exchanged else 1, config=tw.RuntimeConfig(bytes_in_flight=16 * MIB))
+    assert isinstance(job, RayJob)
+    with job:
+        processes = [psutil.Process(pid) for pid in job.pids]
+        before = [process.memory_info().rss for process in processes]
+        most = [0] * len(processes)
+        for number in range(300):
+            job.input("records").send(RECORDS[kind](number))
+            grown = [process.memory_info().rss - start for process, start in zip(processes, before, strict=True)]
+            most = list(map(max, most, grown))
+        assert job.statistics().inputs["records"].seconds_waited > 0
+        job.input("records").close()
+        job.wait(timeout=120)
+        assert sum(n for entry in job.captured("counts") for n in entry.batch) == 300 * len(RECORDS[kind](0))
+    assert all(growth < 130 * MIB for growth in most), f"grew by {[growth // MIB for growth in most]} MiB"

@@ -13,7 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.record_operators import Failed
+from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.transport.batches import Batch

@@ -63,6 +63,8 @@ class Noting:
     def state(self, _: str, make: Any) -> Any:
         return make()
 
+    is_awaiting = False
+
     def has_room(self) -> bool:
         return self.room
 

@@ -96,7 +96,7 @@ def test_tables_of_the_schema_arrive(case: Case) -> None:
         (Event, [Event(1)]),
         (int, np.array([1, 2])),
         (tuple, np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])),
-        (int, [1, "only the first is looked at"]),
+        (int, [1, *["of 64, every third is looked at"], *range(62)]),
         (int, []),
     ],
     ids=str,
@@ -125,11 +125,110 @@ def test_what_is_of_a_type(records: Any, batch: Any) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_fails_the_job(records: Any, batch: Any, message: str) -> None:
-    """The error names the input, its time, what was promised and what came."""
-    with pytest.raises(tw.JobError, match=rf"at time 3.*TypeError: .*{message}") as caught:
-        run_with(records, batch, time=3)
+def test_what_is_not_is_an_error_where_it_is_sent(records: Any, batch: Any, message: str) -> None:
+    """The error names the input, what was promised and what came; nothing was sent, and the job goes on."""
+    flow = tw.Dataflow("typed")
+    flow.input("in", records).capture("out")
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(TypeError, match=message):
+            job.input("in").send(batch)
+        assert job.input("in").statistics.batches == 0
+        job.input("in").close()
+        job.wait()
+        assert list(job.captured("out")) == []
+
+
+@pytest.mark.parametrize(("records", "batch"), [(int, ["1"]), (SCHEMA, [1])], ids=str)
+def test_what_another_process_sends_is_checked_on_the_worker(records: Any, batch: Any) -> None:
+    """There, a feeder does not know the type: the job fails, and the error names the input and its time."""
+    flow = tw.Dataflow("typed")
+    flow.input("in", records).capture("out")
+
+    def run() -> None:
+        with tw.run(flow, engine="local") as job, job.input("in") as handle:
+            handle._fed.check = None
+            handle.advance_to(3)
+            handle.send(batch)
+            handle.close()
+            job.wait()
+
+    with pytest.raises(tw.JobError, match=r"at time 3.*TypeError: ") as caught:
+        run()
     assert (caught.value.operator, caught.value.worker) == ("input in", 0)
+
+
+@pytest.mark.parametrize("place", [0, 13, 31])
+def test_a_mistake_anywhere_in_a_batch_of_a_few(place: int) -> None:
+    """Of up to 31 records, `send` looks at all."""
+    batch: list[Any] = list(range(32))
+    batch[place] = "wrong"
+    with pytest.raises(TypeError, match="not str: 'wrong'"):
+        run_with(int, batch[1:] if place else batch[:-1])
+
+
+WRONG = "input 'in' has records of int, not "
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("records", "batch", "results", "failures"),
+    [
+        (int, [1, "a", 2, None], [1, 2], [("a", WRONG + "str: 'a'"), (None, WRONG + "NoneType: None")]),
+        (int, [*range(100), "a"], [*range(100)], [("a", WRONG + "str: 'a'")]),
+        (int, ["a"], [], [("a", WRONG + "str: 'a'")]),
+        (int, [1], [1], []),
+        (int, np.array([1, 2]), [1, 2], []),
+        (int, np.array([1.5]), [], [(1.5, WRONG + "float: 1.5")]),
+        (int, np.array([1, "a"], dtype=object), [1], [("a", WRONG + "str: 'a'")]),
+        (int, pa.table({"n": [1]}), [], [({"n": 1}, WRONG + "dict: {'n': 1}")]),
+        (dict, pa.table({"n": [1]}), [{"n": 1}], []),
+        (SCHEMA, pa.table({"n": [1]}), [{"n": 1}], []),
+        (SCHEMA, [1], [], [(1, "a list came, where an Arrow table is expected with (n: int64)")]),
+    ],
+    ids=str,
+)
+def test_bad_records_go_to_a_stream_of_their_own(
+    records: Any, batch: Any, results: list[Any], failures: list[Any], workers: int
+) -> None:
+    """Each as a `Failed` that says why, at its time; the others go on, and the job does not fail."""
+    flow = tw.Dataflow("typed")
+    good, bad = flow.input("in", records, on_bad_record="divert")
+    good.map(lambda record: record).capture("good")
+    bad.capture("bad")
+    with tw.run(flow, engine="local", workers=workers) as job:
+        with job.input("in") as handle:
+            handle.advance_to(3)
+            handle.send(batch)
+        job.wait()
+        assert [(entry.time, record) for entry in job.captured("good") for record in entry.batch] == [
+            (3, record) for record in results
+        ]
+        found = [(entry.time, failed) for entry in job.captured("bad") for failed in entry.batch]
+    assert found == [(3, tw.Failed(record, "TypeError", reason)) for record, reason in failures]
+
+
+def test_bad_records_of_a_divided_input() -> None:
+    """The good ones can be divided into substreams, whose ends come though records were diverted."""
+    flow = tw.Dataflow("typed")
+    good, bad = flow.input("in", tuple, on_bad_record="divert")
+    parts = good.substreams("part", key=lambda pair: pair[0], last=lambda pair: pair[1] == 2)
+    parts.collect_substream(lambda key, pairs: (key, len(pairs))).capture("good")
+    bad.capture("bad")
+    with tw.run(flow, engine="local", workers=2) as job:
+        with job.input("in") as handle:
+            handle.send([("a", 1), "wrong", ("a", 2)])
+        job.wait()
+        assert [record for entry in job.captured("good") for record in entry.batch] == [("a", 2)]
+        assert [failed.record for entry in job.captured("bad") for failed in entry.batch] == ["wrong"]
+
+
+@pytest.mark.parametrize(("records", "choice"), [(None, "divert"), (int, "drop"), (int, True)], ids=str)
+def test_a_choice_that_there_is_not_is_refused(records: Any, choice: Any) -> None:
+    """Such as to divert what has no type; the dataflow stays as it was."""
+    flow = tw.Dataflow("typed")
+    with pytest.raises(tw.GraphError, match="input 'in': on_bad_record is None, or"):
+        flow.input("in", records, on_bad_record=choice)
+    assert description_of(flow).size == 0
 
 
 @pytest.mark.parametrize("records", [3, "int", [int], ...], ids=str)

@@ -61,8 +61,9 @@ class ListFeed(Feed):
     def check_alive(self) -> None:
         """The job never ends."""
 
-    def send(self, worker: int, envelope: Envelope) -> None:
+    def send(self, worker: int, envelope: Envelope) -> int:
         self.submitted += [(worker, command) for command in envelope.commands]
+        return 0
 
     def _taken(self, worker: int) -> int:
         return self._submitted[worker] if self.has_taken else 0

@@ -16,6 +16,7 @@ from tests.kit.runtime.one_operator import captured, flow_of, scheduled, settle
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import size_in_bytes
+from tidewheel.transport.held_bytes import RecordSizes
 
 DEADLINE_S = 30.0
 
@@ -52,7 +53,7 @@ def test_advancing_tells_every_worker(handle: tw.InputHandle, submitted: list[An
     assert submitted == [
         (0, InputCommand("numbers", "advance", 4)),
         (1, InputCommand("numbers", "advance", 4)),
-        (0, InputCommand("numbers", "send", 4, [1], size_in_bytes([1]) + OVERHEAD_BYTES)),
+        (0, InputCommand("numbers", "send", 4, [1], size_in_bytes([1], RecordSizes()) + OVERHEAD_BYTES)),
     ]
 
 
@@ -168,10 +169,11 @@ def test_each_use_is_under_the_lock(use: Any) -> None:
     got_in: list[bool] = []
 
     class WatchedFeed(ListFeed):
-        def send(self, worker: int, envelope: Envelope) -> None:
+        def send(self, worker: int, envelope: Envelope) -> int:
             other = threading.Thread(target=lambda: got_in.append(self.lock.acquire(blocking=False)))
             other.start()
             other.join(DEADLINE_S)
+            return 0
 
     use(WatchedFeed(1).handle())
     assert set(got_in) == {False}

@@ -38,10 +38,11 @@ class Workers(Sender[Envelope]):
         self._told += 1
         self.receiver.deliver(Envelope(worker, 0, self._told if number is None else number, status=status))
 
-    def send(self, peer: int, item: Envelope) -> None:
+    def send(self, peer: int, item: Envelope) -> int:
         self.sent.append((peer, item))
         if isinstance(item.status, FeederStatus) and peer not in self.silent:
             self.tell(peer, WorkerStatus(Phase.RUNNING, heard=item.sequence + 1, steps=self.steps[peer]))
+        return 0
 
     def check(self) -> None:
         if self.failure is not None:

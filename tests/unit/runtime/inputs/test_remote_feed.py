@@ -62,12 +62,13 @@ def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: Remo
     looks: list[Task] = []
     send = workers.send
 
-    def send_and_look(peer: int, item: Envelope) -> None:
-        send(peer, item)
+    def send_and_look(peer: int, item: Envelope) -> int:
+        size: int = send(peer, item)
         if item.commands and not looks:
             looks.append(Task(feed._go_on))
             with pytest.raises(AssertionError):
                 looks[0].join(0.2)
+        return size
 
     vars(workers)["send"] = send_and_look
     handle.close()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message, decode, encode, uncounted_bytes
 from tidewheel.transport.batches import records
 
 BATCHES: dict[str, Callable[[], Any]] = {
@@ -58,3 +58,29 @@ def test_empty_parts_are_shared_by_nobody() -> None:
     one, other = Envelope(0, 0, 0), Envelope(0, 0, 1)
     assert (one.messages, one.progress, one.commands) == ([], [], [])
     assert one.messages is not other.messages
+
+
+@pytest.mark.parametrize("batch", [["x" * 100_000], np.zeros(100_000), pa.table({"n": np.zeros(100_000)})], ids=type)
+@pytest.mark.parametrize("counted", [0, 7, 10_000_000])
+@pytest.mark.parametrize("fed", [True, False])
+def test_batches_count_for_what_their_frames_hold(batch: Any, counted: int, fed: bool) -> None:
+    """Both ends count the same: what was estimated, or what was pickled if that is more."""
+    envelope = Envelope(0, 0, 0, [Message(3, 0, [1], 5), Message(3, 0, batch, counted)])
+    if fed:
+        envelope = Envelope(0, 0, 0, commands=[InputCommand("numbers", "send", 0, batch, counted)])
+    head, *buffers = encode(envelope)
+    size = len(head) + sum(map(len, buffers))
+    arrived = decode(head, buffers)
+    counts = [message.size for message in arrived.messages] + [command.size for command in arrived.commands]
+    before = counted if fed else counted + 5
+    assert sum(counts) == before + uncounted_bytes(envelope, size) == max(before, size)
+    assert counts[:-1] == ([] if fed else [5])
+
+
+def test_small_frames_are_not_looked_into() -> None:
+    """Neither end counts more for them, and neither for progress without a batch."""
+    envelope = Envelope(0, 0, 0, [Message(3, 0, ["x" * 1000], 5)])
+    (head,) = encode(envelope)
+    assert decode(head).messages == envelope.messages
+    assert uncounted_bytes(envelope, len(head)) == 0
+    assert uncounted_bytes(Envelope(0, 0, 0), 1 << 20) == 0

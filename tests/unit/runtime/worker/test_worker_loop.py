@@ -37,8 +37,9 @@ class QuietSender(Sender[Envelope]):
         self.failure = failure
         self.sent: list[tuple[int, Envelope]] = []
 
-    def send(self, peer: int, envelope: Envelope) -> None:
+    def send(self, peer: int, envelope: Envelope) -> int:
         self.sent.append((peer, envelope))
+        return 0
 
     def check(self) -> None:
         if self.failure is not None:
@@ -282,8 +283,8 @@ def test_a_link_that_lost_something_is_noticed_while_it_sleeps(monkeypatch: pyte
 class PicklingLink(QuietSender):
     """A link that pickles what it is given, as any link to another process does."""
 
-    def send(self, peer: int, envelope: Envelope) -> None:
-        super().send(peer, pickle.loads(cloudpickle.dumps(envelope)))
+    def send(self, peer: int, envelope: Envelope) -> int:
+        return super().send(peer, pickle.loads(cloudpickle.dumps(envelope)))
 
 
 def test_a_record_that_cannot_be_pickled_names_where_it_was_going() -> None:
