@@ -4,17 +4,17 @@ import logging
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.job_block import PAUSED, JobBlock
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
@@ -25,16 +25,17 @@ from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 
-_PAUSED = "the job was deployed with paused=True and has not been started: call start()"
 
+class Job(JobBlock):
+    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
 
-class Job(ABC):
-    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started."""
+    If all inputs are closed, the end of the block waits for the job to end: up to 10 s, or up to 1 s if the dataflow
+    has sources, which may have no end. `wait` has no such limit.
+    """
 
     engine: Literal["local", "ray"]
     _feed: Feed
@@ -90,30 +91,12 @@ class Job(ABC):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
-    def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
-    ) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
-
-        ``probe`` is what errors explain, if it is a probe that is waited for.
-        """
-
-    @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches:
         """Return what all workers have captured."""
 
     @abstractmethod
-    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return the report of each worker."""
-
-    @abstractmethod
     def _release(self) -> None:
         """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
-
-    @property
-    @abstractmethod
-    def is_complete(self) -> bool:
-        """Whether every frontier is empty: nothing can ever happen again."""
 
     # ------------------------------------------------------------------ what users call
 
@@ -262,28 +245,7 @@ class Job(ABC):
             self._release()
             self._released = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_fed = any(fed.open or fed.handed_over for fed in self._feed.inputs.values())
-        if kind is None and not self._has_ended and not is_fed and not self.is_complete:
-            _LOGGER.warning(
-                "job %r is cut short: its with block ended before the job was done, and the rest is lost. Call "
-                "job.wait() in the block, or job.stop() if you want to stop early",
-                self.name,
-            )
-        self.stop()
-        if kind is None:
-            _raise_failure(self)
-
     # ------------------------------------------------------------------ shared by the engines
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._stopped or self._error is not None
 
     def _fail(self, error: TidewheelError) -> None:
         """End this dataflow with an error, and all that were added to it; from any thread, once."""
@@ -316,7 +278,7 @@ class Job(ABC):
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""
-        return () if self._started else (_PAUSED,)
+        return () if self._started else (PAUSED,)
 
     def _check_alive(self) -> None:
         if self._error is not None:
@@ -335,11 +297,3 @@ def _known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
     if name not in names:
         raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
     return name
-
-
-def _raise_failure(job: Job) -> None:
-    """Raise what ended a dataflow or, if nothing did, one that was added to it."""
-    if job._error is not None:
-        raise job._error
-    for added in job._added.values():
-        _raise_failure(added)
