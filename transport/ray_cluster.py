@@ -11,6 +11,7 @@ import threading
 import uuid
 
 from tidewheel.progress.errors import TidewheelError
+from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
 """The Ray namespace of drivers that did not choose one."""
@@ -19,6 +20,7 @@ _JOINING = threading.Lock()
 _CONNECT_TIMEOUT_S = 10.0
 
 
+@keeping_sigterm()
 def connect(failure: type[TidewheelError]) -> None:
     """Make this process a driver of a Ray cluster, unless it is part of one already.
 
@@ -43,6 +45,7 @@ def connect(failure: type[TidewheelError]) -> None:
             ) from error
 
 
+@keeping_sigterm()
 def connect_to_running(failure: type[TidewheelError]) -> None:
     """Make this process a driver of the running cluster, unless it is part of one already.
 

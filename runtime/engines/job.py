@@ -14,12 +14,12 @@ from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
-from tidewheel.runtime.engines.job_block import PAUSED, JobBlock
+from tidewheel.runtime.engines.job_block import JobBlock
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.explainer import Explainer, explicable
+from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics

@@ -9,15 +9,13 @@ from typing import Self
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_S = 10.0
 _FINISH_SOURCES_S = 1.0
-
-PAUSED = "the job was deployed with paused=True and has not been started: call start()"
-"""Why a job that was not started does not go on."""
 
 
 class JobBlock(ABC):

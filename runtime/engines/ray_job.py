@@ -16,6 +16,7 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import Phase
+from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
@@ -23,7 +24,6 @@ from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _TOLD_WITHIN_S = 10.0
-_REPORT_TIMEOUT_S = 2.0
 
 
 class RayJob(Job):
@@ -125,17 +125,7 @@ class RayJob(Job):
         return CapturedOnWorkers(self.name, name, self._workers.actors)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        import ray
-
-        calls = [actor.report.remote(self.name, _REPORT_TIMEOUT_S) for actor in self._workers.actors]
-        ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
-        reports: list[WorkerReport | BusyWorker] = []
-        for worker, call in enumerate(calls):
-            try:
-                reports.append(ray.get(call, timeout=0))
-            except ray.exceptions.RayError:  # too late, or the worker has died, of which the watch tells
-                reports.append(BusyWorker(worker))
-        return reports
+        return ask_workers(self._workers.actors, self.name)
 
     def _release(self) -> None:
         with self._changed:
