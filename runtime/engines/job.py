@@ -43,6 +43,7 @@ class Job(JobBlock):
     """What dataflows that are added run on as well: the workers of this one."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
+        super().__init__()
         self.plan = plan
         self.config = config
         self.workers = workers
@@ -71,6 +72,7 @@ class Job(JobBlock):
                 domain = self.plan.input_nesting(name).domain
                 fed = self._feed.inputs[name] = FedInput(name, domain, self._feed)
                 self._handles[name] = InputHandle(fed, domain.minimum())
+            _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()
         except BaseException:
@@ -81,6 +83,11 @@ class Job(JobBlock):
         return self
 
     # ------------------------------------------------------------------ what an engine does
+
+    @property
+    @abstractmethod
+    def _place(self) -> str:
+        """Where the workers are, in words."""
 
     @abstractmethod
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
@@ -236,6 +243,8 @@ class Job(JobBlock):
             reason = str(self._error.args[0])
         elif self.is_complete:
             reason = None
+        sent = sum(fed.records for fed in self._feed.inputs.values())
+        _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, self._state, sent)
         self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from tidewheel.progress import TidewheelError
+from tidewheel.progress import TidewheelError, TimeDomain
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.inputs.feed import Feed
@@ -16,6 +16,7 @@ from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 _LOGGER = logging.getLogger(__name__)
 _FINISH_S = 10.0
 _FINISH_SOURCES_S = 1.0
+_PROGRESS_S = 60.0
 
 
 class JobBlock(ABC):
@@ -27,6 +28,7 @@ class JobBlock(ABC):
     _error: TidewheelError | None
     _stopped: bool
     _started: bool
+    outermost_probes: Mapping[str, TimeDomain]
     _added: "Mapping[str, JobBlock]"
 
     @abstractmethod
@@ -51,6 +53,10 @@ class JobBlock(ABC):
     def stop(self) -> None:
         """End the job now."""
 
+    def __init__(self) -> None:
+        self._since_s = self._next_progress_s = time.monotonic()
+        self._told_progress = ""
+
     @property
     def _has_ended(self) -> bool:
         return self._stopped or self._error is not None
@@ -68,6 +74,33 @@ class JobBlock(ABC):
             self.stop()
         if kind is None:
             self._raise_failure()
+
+    @property
+    def _state(self) -> str:
+        if self._error is not None:
+            return "failed"
+        if self.is_complete:
+            return "complete"
+        return "stopped" if self._stopped else "running" if self._started else "paused"
+
+    def _progress(self) -> str:
+        """Say how far the probes have come, and which inputs are open."""
+        if not hasattr(self, "_feed"):
+            return "being deployed"
+        frontiers = {name: self._feed.frontier(name, at) for name, at in self.outermost_probes.items()}
+        reached = [f"probe {name!r} at {', '.join(map(repr, at)) or 'its end'}" for name, at in frontiers.items()]
+        return "; ".join((*reached, self._feed.describe()))
+
+    def _tell_progress(self) -> None:
+        """Log how far the job has come, if it has moved: often in its first minute, later once a minute."""
+        if _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_progress_s:
+            told, self._told_progress = self._told_progress, self._progress()
+            self._next_progress_s = time.monotonic() + min(_PROGRESS_S, 1.0 + (time.monotonic() - self._since_s) / 4)
+            if self._told_progress != told:
+                _LOGGER.info("job %r: %s", self.name, self._told_progress)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
 
     def _finish(self, since: float) -> None:
         """Wait for the end of a job whose inputs are closed, and of those that were added; warn if that takes long."""

@@ -110,3 +110,32 @@ def test_an_error_during_the_wait_is_raised(caplog: pytest.LogCaptureFixture) ->
     with pytest.raises(tw.JobError, match="division by zero"), tw.run(flow, engine="local") as job:
         feed(job, [0])
     assert "is cut short" not in caplog.text
+
+
+def test_the_log_tells_the_life_of_a_job(caplog: pytest.LogCaptureFixture) -> None:
+    """INFO has a line for the start, for how far the probes have come, and for the end."""
+    flow = tw.Dataflow("told")
+    flow.input("numbers").probe("done")
+    with caplog.at_level(logging.INFO, logger="tidewheel"), tw.run(flow, engine="local", workers=2) as job:
+        job.input("numbers").send([1, 2])
+        job.input("numbers").advance_to(1)
+        job.probe("done").wait_until(1, DEADLINE_S)
+        job.input("numbers").close()
+    lines = [line.replace(job.name, "told") for line in caplog.messages]
+    assert lines[0] == "job 'told' is deployed: 2 worker(s) in this process"
+    assert any(line.startswith("job 'told': probe 'done' at ") for line in lines[1:-1])
+    assert lines[-1] == "job 'told' is complete; this process sent it 2 record(s)"
+
+
+def test_a_job_shows_its_state() -> None:
+    """The representation says what the job does, how far its probes have come, and what is open."""
+    flow = tw.Dataflow("shown")
+    flow.input("numbers").probe("done")
+    with tw.run(flow, engine="local", paused=True) as job:
+        assert repr(job) == f"<LocalJob {job.name!r}: paused; probe 'done' at 0; open inputs: 'numbers' at time 0>"
+        job.start()
+        job.input("numbers").advance_to(3)
+        job.probe("done").wait_until(3, DEADLINE_S)
+        assert repr(job) == f"<LocalJob {job.name!r}: running; probe 'done' at 3; open inputs: 'numbers' at time 3>"
+        job.input("numbers").close()
+    assert repr(job) == f"<LocalJob {job.name!r}: complete; probe 'done' at its end; all inputs are closed>"
