@@ -93,7 +93,7 @@ class JobBlock(ABC):
 
     def _tell_progress(self) -> None:
         """Log how far the job has come, if it has moved: often in its first minute, later once a minute."""
-        if _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_progress_s:
+        if self._started and _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_progress_s:
             told, self._told_progress = self._told_progress, self._progress()
             self._next_progress_s = time.monotonic() + min(_PROGRESS_S, 1.0 + (time.monotonic() - self._since_s) / 4)
             if self._told_progress != told:
