@@ -338,6 +338,9 @@ class Dataflow(Described):
 
         return mermaid_of(self._description.outline())
 
+    def __repr__(self) -> str:
+        return f"<Dataflow {self._description.name!r} of {self._description.size} operators>"
+
     def _repr_html_(self) -> str:
         """Return a picture of the dataflow, complete or not, for a notebook that ends a cell with it."""
         from tidewheel.runtime.drawing.picture import picture_of

@@ -20,6 +20,7 @@ from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.transport import ray_internals
+from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
 """The Ray namespace of drivers that did not choose one, here or in the environment variable RAY_NAMESPACE."""
@@ -43,6 +44,7 @@ def actor_class(kind: type) -> Any:
     return ray.remote(kind)
 
 
+@keeping_sigterm()
 def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of a Ray cluster, unless it is part of one already.
 
@@ -65,6 +67,7 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
         _join(named, failure, min(within_s, _CONNECT_TIMEOUT_S), include_dashboard=False)
 
 
+@keeping_sigterm()
 def connect_to_running(failure: type[TidewheelError]) -> None:
     """Make this process a driver of the running cluster, unless it is part of one already.
 

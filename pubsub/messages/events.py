@@ -126,6 +126,8 @@ class End:
     """The end of all partitions; no event follows."""
 
 
+_SHOWN = 10
+
 Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | End
 """An item of the iteration over a subscription."""
 
@@ -183,6 +185,12 @@ class Epoch:
         if not all(batch.is_arrow for batch in self.batches):
             raise DeliveryError(f"epoch {self.time!r} has batches that are not Arrow: use records")
         return _joined(self.batches)
+
+    def __repr__(self) -> str:
+        """Show at most ten records, and decode at most the first batch."""
+        first = self.batches[0].records[:_SHOWN] if self.batches else []
+        more = f", and {len(self) - len(first)} more" if len(self) > len(first) else ""
+        return f"Epoch(time={self.time!r}, records={first!r}{more})"
 
     def __len__(self) -> int:
         """The number of records; known without decoding."""

@@ -4,11 +4,10 @@ import logging
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
@@ -17,26 +16,28 @@ from tidewheel.runtime.description.dataflow_description import Described, descri
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.job_block import JobBlock
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.explainer import Explainer, explicable
+from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 
-_PAUSED = "the job was deployed with paused=True and has not been started: call start()"
 
+class Job(JobBlock):
+    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
 
-class Job(ABC):
-    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started."""
+    If all inputs are closed, the end of the block waits for the job to end: up to 10 s, or up to 1 s if the dataflow
+    has sources, which may have no end. `wait` has no such limit.
+    """
 
     engine: Literal["local", "ray"]
     _feed: Feed
@@ -44,6 +45,7 @@ class Job(ABC):
     """What dataflows that are added run on as well: the workers of this one."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
+        super().__init__()
         self.plan = plan
         self.config = config
         self.workers = workers
@@ -73,6 +75,7 @@ class Job(ABC):
                 check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
                 fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                 self._handles[name] = InputHandle(fed, domain.minimum())
+            _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()
         except BaseException:
@@ -84,6 +87,11 @@ class Job(ABC):
 
     # ------------------------------------------------------------------ what an engine does
 
+    @property
+    @abstractmethod
+    def _place(self) -> str:
+        """Where the workers are, in words."""
+
     @abstractmethod
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         """Start the attachments, build the workers' shares of the operators, and make the feed of the inputs."""
@@ -93,30 +101,12 @@ class Job(ABC):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
-    def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
-    ) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
-
-        ``probe`` is what errors explain, if it is a probe that is waited for.
-        """
-
-    @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches:
         """Return what all workers have captured."""
 
     @abstractmethod
-    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return the report of each worker."""
-
-    @abstractmethod
     def _release(self) -> None:
         """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
-
-    @property
-    @abstractmethod
-    def is_complete(self) -> bool:
-        """Whether every frontier is empty: nothing can ever happen again."""
 
     # ------------------------------------------------------------------ what users call
 
@@ -258,6 +248,8 @@ class Job(ABC):
             reason = str(self._error.args[0])
         elif self.is_complete:
             reason = None
+        sent = sum(fed.records for fed in self._feed.inputs.values())
+        _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, self._state, sent)
         self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):
@@ -267,28 +259,7 @@ class Job(ABC):
             self._release()
             self._released = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_fed = any(fed.open or fed.handed_over for fed in self._feed.inputs.values())
-        if kind is None and not self._has_ended and not is_fed and not self.is_complete:
-            _LOGGER.warning(
-                "job %r is cut short: its with block ended before the job was done, and the rest is lost. Call "
-                "job.wait() in the block, or job.stop() if you want to stop early",
-                self.name,
-            )
-        self.stop()
-        if kind is None:
-            _raise_failure(self)
-
     # ------------------------------------------------------------------ shared by the engines
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._stopped or self._error is not None
 
     def _fail(self, error: TidewheelError) -> None:
         """End this dataflow with an error, and all that were added to it; from any thread, once."""
@@ -321,7 +292,7 @@ class Job(ABC):
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""
-        return () if self._started else (_PAUSED,)
+        return () if self._started else (PAUSED,)
 
     def _check_alive(self) -> None:
         if self._error is not None:
@@ -340,11 +311,3 @@ def _known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
     if name not in names:
         raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
     return name
-
-
-def _raise_failure(job: Job) -> None:
-    """Raise what ended a dataflow or, if nothing did, one that was added to it."""
-    if job._error is not None:
-        raise job._error
-    for added in job._added.values():
-        _raise_failure(added)

@@ -104,6 +104,10 @@ class LocalJob(Job):
         self._lock = self._rounds.lock
         self._cores: list[WorkerCore] = []
 
+    @property
+    def _place(self) -> str:
+        return "in this process"
+
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
         for worker in range(self.workers):
@@ -146,6 +150,7 @@ class LocalJob(Job):
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
             has_run = self._rounds.run()
+            self._tell_progress()
             self._check_alive()
             return has_run
 

@@ -1,5 +1,6 @@
 """The Ray engine: a dataflow on worker actors, its own or those of the job to which it is added."""
 
+import logging
 import os
 import threading
 import time
@@ -16,14 +17,15 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import Phase
+from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
+_LOGGER = logging.getLogger(__name__)
 _TOLD_WITHIN_S = 10.0
-_REPORT_TIMEOUT_S = 2.0
 
 
 class RayJob(Job):
@@ -48,12 +50,20 @@ class RayJob(Job):
         self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
         self._shared = self._workers
 
+    @property
+    def _place(self) -> str:
+        import ray
+
+        pids = ", ".join(map(str, self.pids))
+        return f"on the Ray cluster {ray.get_runtime_context().gcs_address}, in the processes {pids}"
+
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         nodes: Sequence[str] = self._workers.nodes
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
         if self._is_host:
             self._workers.come_up()
         self.pids = self._workers.pids
+        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
         if any(attachment.needs_same_batches for attachment in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
         by = time.monotonic() + self.config.deploy_timeout_s
@@ -68,8 +78,10 @@ class RayJob(Job):
             for worker in range(self.workers)
         ]
         self._workers.call(self.name, "deploy", arguments, by)
+        _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
         self._packed = None  # which lets go of the plan in the object store
         self._link.join(by)
+        _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
         self._workers.host(self)
 
     def _listen(self, by: float) -> SocketPeers:
@@ -125,17 +137,7 @@ class RayJob(Job):
         return CapturedOnWorkers(self.name, name, self._workers.actors)
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        import ray
-
-        calls = [actor.report.remote(self.name, _REPORT_TIMEOUT_S) for actor in self._workers.actors]
-        ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
-        reports: list[WorkerReport | BusyWorker] = []
-        for worker, call in enumerate(calls):
-            try:
-                reports.append(ray.get(call, timeout=0))
-            except ray.exceptions.RayError:  # too late, or the worker has died, of which the watch tells
-                reports.append(BusyWorker(worker))
-        return reports
+        return ask_workers(self._workers.actors, self.name)
 
     def _release(self) -> None:
         with self._changed:
@@ -168,6 +170,10 @@ class _DriverFeed(RayFeed):
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped."""
         self._job._check_alive()
+
+    def _look(self) -> None:
+        super()._look()
+        self._job._tell_progress()
 
     def _lose(self, error: Exception) -> None:
         if not self._is_closed:

@@ -11,7 +11,7 @@ from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, is_joined, lost
 
 _LOGGER = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class RayWorkers:
                 max_concurrency=CONCURRENT_CALLS,
                 max_restarts=0,
                 max_task_retries=0,
-                name=f"tidewheel-{job}-worker-{worker}",
+                name=worker_name(job, worker),
                 namespace=NAMESPACE,
             ).remote(worker, count, title)
             for worker, node in enumerate(self._nodes)

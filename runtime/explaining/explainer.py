@@ -10,6 +10,9 @@ from tidewheel.runtime.explaining.explanation import Explanation, Holder
 from tidewheel.runtime.explaining.job_view import JobView, Reach
 from tidewheel.runtime.inputs.feed import Feed
 
+PAUSED = "the job was deployed with paused=True and has not been started: call start()"
+"""Why a job that was not started does not go on."""
+
 _MANY_ROUNDS = 1000
 _MOST_REASONS = 5
 _UNREAD = (
@@ -48,11 +51,11 @@ class Explainer:
 
     Args:
         view: the job at one moment.
-        feed: the driver's end of its inputs.
+        feed: the driver's end of its inputs; None in a process that does not know what the driver has sent.
         notes: what else may keep the job from going on.
     """
 
-    def __init__(self, view: JobView, feed: Feed, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = ()) -> None:
         self._view = view
         self._compiled = view.compiled
         self._plan = view.plan
@@ -103,6 +106,7 @@ class Explainer:
 
     def stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
+        assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.left_open)
         if probe is not None:
             explanation = self.explain(probe)
@@ -170,18 +174,22 @@ class Explainer:
         return replace(said, advice="") if waits else said
 
     def _of_input(self, name: str, reach: Reach) -> _Account:
-        state, time = self._feed.inputs[name], reach.time
+        time = reach.time
         substreams = self._view.substreams_of(self._plan.inputs[name])
         workers = tuple(self._view.tokens.get((reach.location, time), {}))
         what = f"input {name!r} is at time {time!r}{_on(workers)}"
+        feeders = [process for report in self._view.reports for process in report.feeders]
+        known = f" (open ones are in {', '.join(feeders)})" if feeders else ""
+        if self._feed is None:
+            advice = f"a handle of the driver or of another process has to advance_to(...) or close(){known}"
+            return _Account(what, advice, workers)
+        state = self._feed.inputs[name]
         if time in state.times:
             which = f"job.input({name!r})." if state.is_at(time) else "its handle at that time: "
             has_open = any(one.count for one in substreams)
             ends = "; its substreams end by end_substream(...) or close()" if has_open else ""
             return _Account(what, f"{which}advance_to(...) or close() lets it go on{ends}", workers)
         if state.handed_over:
-            feeders = [process for report in self._view.reports for process in report.feeders]
-            known = f" (open ones are in {', '.join(feeders)})" if feeders else ""
             advice = (
                 f"{_elsewhere(state.handed_over)} may be at that time, and has to advance_to(...) or close(){known}"
             )

@@ -145,6 +145,8 @@ class JobStatistics:
         )
         return "\n\n".join(filter(None, tables))
 
+    __repr__ = __str__
+
 
 def _summed(parts: Sequence[_Counts]) -> _Counts:
     """Return the statistics of the first part with all numbers summed over the parts."""

@@ -23,6 +23,8 @@ from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
 from tidewheel.transport.socket_receiver import SocketReceiver, listen_here
 from tidewheel.transport.socket_sender import SocketSender
 
+_REPORT_TIMEOUT_S = 2.0
+
 
 class LabelledOutput(io.TextIOBase):
     """Writes through to a stream; puts a label before each line that is written while there is one.
@@ -72,12 +74,35 @@ class LabelledOutput(io.TextIOBase):
         return self._stream.encoding
 
 
+WORKER_PREFIX = "tidewheel-"
+"""The beginning of the names of the actors that host workers."""
+
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
 
 _MEET_TIMEOUT_S = 30.0
 _MOST_DROPPED = 1000
 """So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
+
+
+def ask_workers(actors: Sequence[Any], job: str) -> list[WorkerReport | BusyWorker]:
+    """Return the report of each worker of a job, within four seconds."""
+    import ray
+
+    calls = [actor.report.remote(job, _REPORT_TIMEOUT_S) for actor in actors]
+    ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
+    reports: list[WorkerReport | BusyWorker] = []
+    for worker, call in enumerate(calls):
+        try:
+            reports.append(ray.get(call, timeout=0))
+        except ray.exceptions.RayError:  # too late, or the worker has died, of which the watch tells
+            reports.append(BusyWorker(worker))
+    return reports
+
+
+def worker_name(job: str, worker: int) -> str:
+    """Return the name of the actor that hosts a worker, by which other processes find the job."""
+    return f"{WORKER_PREFIX}{job}-worker-{worker}"
 
 
 class WorkerActor:
@@ -220,6 +245,20 @@ class WorkerActor:
     def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""
         return self._loop(job).report(timeout)
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """Return what each dataflow does and how far its probes have come, in words, by the name of its job."""
+        return {job: loop.state() for job, loop in list(self._loops.items())}
+
+    def explain(self, job: str, name: str, workers: Sequence[Any]) -> str:
+        """Say what holds a probe, topic or capture back, for a process that does not know the dataflow.
+
+        Args:
+            job: the name of the job.
+            name: the probe, topic or capture.
+            workers: the actors of all workers.
+        """
+        return self._loop(job).explain(name, ask_workers(workers, job))
 
     def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
         """Return what was captured on this worker, packed, and how many batches that is."""

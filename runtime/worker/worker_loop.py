@@ -10,10 +10,12 @@ from dataclasses import replace
 from pickle import PicklingError
 from typing import Any, TypeAlias
 
-from tidewheel.progress import ProtocolError
+from tidewheel.progress import CompiledGraph, ProtocolError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
+from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
@@ -129,6 +131,26 @@ class WorkerLoop:
             return asked.result(timeout)
         except TimeoutError:
             return self._core.running()
+
+    def state(self) -> tuple[str, str]:
+        """Return, in words, what the dataflow does and how far its probes have come; no step is waited for."""
+        status = self._status
+        probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
+        return status.phase.name.lower() if self._started else "paused", "; ".join(probes)
+
+    def explain(self, name: str, answers: Sequence[WorkerReport | BusyWorker]) -> str:
+        """Say what holds a probe, topic or capture back, by the reports of all workers.
+
+        Raises:
+            JobError: there is nothing of that name.
+        """
+        plan = self._core.plan
+        if name not in explicable(plan):
+            raise JobError(
+                f"dataflow {plan.name!r} has no probe, topic or capture {name!r}; it has {sorted(explicable(plan))}"
+            )
+        view = JobView(plan, CompiledGraph(plan.graph()), answers)
+        return str(Explainer(view, None, () if self._started else (PAUSED,)).explain(name))
 
     def running(self) -> BusyWorker:
         """Return which operator runs now, and since when."""

@@ -1,4 +1,4 @@
-"""The command line: ``tidewheel topics``, ``tidewheel tail TOPIC``, ``tidewheel serve``."""
+"""The command line: ``tidewheel topics``, ``tail TOPIC``, ``jobs``, ``explain JOB PROBE`` and ``serve``."""
 
 import argparse
 import logging
@@ -12,6 +12,7 @@ import msgspec
 
 import tidewheel as tw
 from tidewheel.pubsub.gateway.command import add_options, serve
+from tidewheel.runtime.engines.running_jobs import explain_job, running_jobs
 from tidewheel.transport import ray_cluster
 
 _INTERRUPTED = 130
@@ -44,11 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("tidewheel", description="Look at the live topics of the Ray cluster that runs.")
+    parser = argparse.ArgumentParser(
+        "tidewheel", description="Look at the live topics and the jobs of the Ray cluster that runs."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     topics = commands.add_parser("topics", help="list the topics that there are")
     topics.add_argument("--watch", action="store_true", help="go on with a line for each that comes or goes, and why")
     topics.set_defaults(command=_topics)
+    jobs = commands.add_parser("jobs", help="list the jobs that run, and how far their probes have come")
+    jobs.set_defaults(command=_jobs)
+    explain = commands.add_parser("explain", help="say what holds a probe or topic of a job back, and what to do")
+    explain.add_argument("job", metavar="JOB", help="as 'tidewheel jobs' lists it, or its name without the last part")
+    explain.add_argument("probe", metavar="PROBE", help="a probe, else a topic, else a capture")
+    explain.set_defaults(command=lambda options: _say(explain_job(options.job, options.probe)))
     tail = commands.add_parser("tail", help="print what comes on a topic, a record a line, until it ends")
     tail.add_argument("topic", metavar="TOPIC")
     tail.add_argument("--epochs", action="store_true", help="print whole epochs only, each once it is complete")
@@ -95,8 +104,16 @@ def _topics(options: argparse.Namespace) -> None:
                 what = event.reason or event.schema
                 print(f"{event.event}\t{event.topic}\t{event.job}\t{event.partitions}\t{what}", flush=True)
         return
-    rows = [("TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA")]
-    rows += [(topic.name, topic.job, str(topic.partitions), topic.times, topic.schema) for topic in tw.topics()]
+    rows = [(topic.name, topic.job, str(topic.partitions), topic.times, topic.schema) for topic in tw.topics()]
+    _print_table([("TOPIC", "JOB", "PARTITIONS", "TIMES", "SCHEMA"), *rows])
+
+
+def _jobs(options: argparse.Namespace) -> None:
+    rows = [(job.name, job.state, str(job.workers), job.probes) for job in running_jobs()]
+    _print_table([("JOB", "STATE", "WORKERS", "PROBES"), *rows])
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

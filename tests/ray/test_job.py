@@ -299,3 +299,21 @@ def test_a_batch_that_cannot_be_sent_leaves_the_job_as_it_was() -> None:
         job.input("numbers").close()
         job.wait(timeout=30)
         assert [entry.batch for entry in job.captured("numbers")] == [[1]]
+
+
+def test_the_end_of_the_block_waits_for_what_the_driver_has_not_heard(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has read a topic to its end leaves the block without a warning, though the driver hears of it later."""
+    with caplog.at_level("WARNING"), started(collatz(), 2) as job:
+        subscription = tw.subscribe("collatz")
+        job.input("numbers").send([6, 7])
+        job.input("numbers").close()
+        read = [sorted(epoch.records) for epoch in subscription.epochs()]
+    assert (read, caplog.text, job.is_complete) == ([[(6, 8), (7, 16)]], "", True)
+
+
+def test_the_end_of_the_block_waits_for_what_another_process_has_sent(caplog: pytest.LogCaptureFixture) -> None:
+    """A task that has closed its handle is heard of by the workers only; what it sent is not lost."""
+    with caplog.at_level("WARNING"), started(collatz(), 2) as job:
+        fed = ray.remote(feed_walks).options(num_cpus=0).remote(job.input("numbers"), range(2, 42))
+        ray.get(fed, timeout=30)
+    assert (caplog.text, job.is_complete) == ("", True)

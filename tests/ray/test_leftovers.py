@@ -124,6 +124,18 @@ def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -
         assert len(members) == 2 * WORKERS
 
 
+def test_a_driver_that_is_terminated(ray_cluster: str, topic: str) -> None:
+    """SIGTERM ends the program as sys.exit(143) does: it stops its job, and neither Ray nor Python prints a trace."""
+    with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "wait", topic) as driver:
+        driver.wait_until_it_says("running")
+        members.note(2 * WORKERS)
+        driver.kill(signal.SIGTERM)
+        _, errors = driver.ended()
+        own = [line for line in errors.splitlines() if "(raylet)" not in line]
+        assert all("inputs are open: close() 'numbers'" in line for line in own), errors
+        assert driver.code == 143
+
+
 def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str) -> None:
     """Ray ends the actors of a driver that is gone; a subscriber elsewhere hears of it; the topic is retracted."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "send", topic) as driver:

@@ -96,7 +96,9 @@ def read_on(source: Any, states: list[dict[str, Any]], rounds: int) -> Bags:
         for _ in range(rounds):
             job.run_round()
         states[:] = [core._instances[0].states for core in job._cores]
-        return plain_bags(job.captured("results"))
+        results = plain_bags(job.captured("results"))
+        job.stop()
+    return results
 
 
 def lines_in(folder: Path) -> tw.LineSource:

@@ -202,19 +202,3 @@ def test_nothing_runs_between_calls() -> None:
         assert calls == []
         job.wait()
         assert len(calls) > 0
-
-
-@pytest.mark.parametrize("ends", ["wait", "stop", "open", "nothing"])
-def test_who_leaves_before_all_is_done_is_told(ends: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A job that only had to be waited for is cut short with a word; one that is stopped, or fed still, without."""
-    flow = tw.Dataflow("short")
-    flow.input("numbers").capture("results")
-    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local") as job:
-        job.input("numbers").send([1])
-        if ends != "open":
-            job.input("numbers").close()
-        if ends == "wait":
-            job.wait(DEADLINE_S)
-        if ends == "stop":
-            job.stop()
-    assert ("is cut short" in caplog.text) == (ends == "nothing")

@@ -270,6 +270,7 @@ def test_a_job_that_is_dropped_with_live_tokens_reports_nothing(caplog: pytest.L
             job.probe("done").wait_until(0)
             with pytest.raises(tw.JobError, match="nothing left to do"):
                 job.probe("done").wait_until(1)
+            job.stop()
         del job
         kept.clear()
         gc.collect()

@@ -332,6 +332,7 @@ def test_stopping_cancels_what_is_under_way(server: Server, client: type[Client]
     with job_of(Asking(), [1, 2, 3], concurrency=2) as job:
         assert within_deadline(job, lambda: len(server.begun) == 2)
         assert len(call_threads()) == 1
+        job.stop()
     assert call_threads() == []
     assert sorted(server.cancelled) == [1, 2]
     assert server.begun == [1, 2]

@@ -253,6 +253,7 @@ def test_a_source_may_be_used_again() -> None:
             source.put(number)
             job.probe("read").wait_until(1, DEADLINE_S)
             assert records_of(job) == [number]
+            job.stop()
         assert source._queue._readers == []  # type: ignore[attr-defined]
 
 

@@ -61,3 +61,12 @@ def test_to_arrow_refuses_other_batches() -> None:
     """A list among the batches is an error that says what to use."""
     with pytest.raises(DeliveryError, match="not Arrow: use records"):
         epoch_of(pa.table({"x": [1]}), [2]).to_arrow()
+
+
+def test_an_epoch_shows_few_of_its_records() -> None:
+    """A notebook that ends a cell with an epoch of a million records stays readable."""
+    batches = [Batch(3, 0, encode_batch(3, numbers), SubscriberStatistics()) for numbers in ([1, 2], list(range(1000)))]
+    assert repr(Epoch(3, (batches[0],))) == "Epoch(time=3, records=[1, 2])"
+    shown = repr(Epoch(3, (batches[1],)))
+    assert shown == "Epoch(time=3, records=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], and 990 more)"
+    assert repr(Epoch(3, ())) == "Epoch(time=3, records=[])"

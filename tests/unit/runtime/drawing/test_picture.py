@@ -78,3 +78,10 @@ def test_the_largest_picture_takes_no_time() -> None:
     started = process_time()
     assert "<svg" in flow._repr_html_()
     assert process_time() - started < 20
+
+
+def test_a_dataflow_shows_its_name_and_size() -> None:
+    """In a terminal, where there is no picture."""
+    flow = tw.Dataflow("shown")
+    flow.input("numbers").map(str)
+    assert repr(flow) == "<Dataflow 'shown' of 2 operators>"

@@ -269,6 +269,7 @@ def test_a_loop_that_never_ends(progress: SpreadName) -> None:
             assert holder.path.describe() == "(t, r) becomes t"
             assert holder.route[-2:] == ("ring/filter", "leave")
             assert ("see that what the loop feeds back gets less" in holder.what) == (round_number >= 1000)
+        job.stop()
 
 
 # ---------------------------------------------------------------------- operators without inputs, and jobs not started

@@ -306,6 +306,7 @@ def test_a_job_none_of_whose_workers_answers_has_no_figures() -> None:
         statistics = JobView(job.plan, job._compiled, busy).statistics()
     assert (statistics.operators, statistics.edges, statistics.silent) == ({}, (), (0, 1))
     assert str(statistics).count("busy in an operator, did not answer") == 2
+    assert repr(statistics) == str(statistics), "a notebook that ends a cell with them shows the tables"
 
 
 class Unmeasurable:

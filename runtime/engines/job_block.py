@@ -1,0 +1,141 @@
+"""The ``with`` block of a job: its end waits for work that is under way, and raises the error that ended the job."""
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.explaining.explainer import PAUSED
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+
+_LOGGER = logging.getLogger(__name__)
+_FINISH_S = 10.0
+_FINISH_SOURCES_S = 1.0
+_PROGRESS_S = 60.0
+
+
+class JobBlock(ABC):
+    """A job as its ``with`` block sees it: what feeds it, whether it has ended, and the dataflows added to it."""
+
+    name: str
+    plan: Plan
+    _feed: Feed
+    _error: TidewheelError | None
+    _stopped: bool
+    _started: bool
+    outermost_probes: Mapping[str, TimeDomain]
+    _added: "Mapping[str, JobBlock]"
+
+    @abstractmethod
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+
+        ``probe`` is what errors explain, if it is a probe that is waited for.
+        """
+
+    @abstractmethod
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        """Return the report of each worker."""
+
+    @property
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether every frontier is empty: nothing can ever happen again."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the job now."""
+
+    def __init__(self) -> None:
+        self._since_s = self._next_progress_s = time.monotonic()
+        self._told_progress = ""
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._stopped or self._error is not None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish(time.monotonic())
+        finally:
+            self.stop()
+        if kind is None:
+            self._raise_failure()
+
+    @property
+    def _state(self) -> str:
+        if self._error is not None:
+            return "failed"
+        if self.is_complete:
+            return "complete"
+        return "stopped" if self._stopped else "running" if self._started else "paused"
+
+    def _progress(self) -> str:
+        """Say how far the probes have come, and which inputs are open."""
+        if not hasattr(self, "_feed"):
+            return "being deployed"
+        frontiers = {name: self._feed.frontier(name, at) for name, at in self.outermost_probes.items()}
+        reached = [f"probe {name!r} at {', '.join(map(repr, at)) or 'its end'}" for name, at in frontiers.items()]
+        return "; ".join((*reached, self._feed.describe()))
+
+    def _tell_progress(self) -> None:
+        """Log how far the job has come, if it has moved: often in its first minute, later once a minute."""
+        if self._started and _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_progress_s:
+            told, self._told_progress = self._told_progress, self._progress()
+            self._next_progress_s = time.monotonic() + min(_PROGRESS_S, 1.0 + (time.monotonic() - self._since_s) / 4)
+            if self._told_progress != told:
+                _LOGGER.info("job %r: %s", self.name, self._told_progress)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
+
+    def _finish(self, since: float) -> None:
+        """Wait for the end of a job whose inputs are closed, and of those that were added; warn if that takes long."""
+        if not self._has_ended and not self.is_complete and not self._is_fed:
+            limit_s = _FINISH_SOURCES_S if self._has_sources else _FINISH_S
+            left_s = max(0.0, since + limit_s - time.monotonic()) if self._started else 0.0
+            try:
+                self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", round(left_s, 1))
+            except (TidewheelError, TimeoutError) as error:
+                if not self._has_ended:
+                    _LOGGER.warning(
+                        "job %r is cut short: its with block has ended, and the rest of its work is lost. Call "
+                        "job.wait() in the block, or job.stop() if you want to stop early (%s)",
+                        self.name,
+                        error if self._started else PAUSED,
+                    )
+        for added in list(self._added.values()):
+            added._finish(since)
+
+    @property
+    def _has_sources(self) -> bool:
+        """Whether an operator of the dataflow reads from elsewhere than its inputs, perhaps without end."""
+        inputs = self.plan.inputs.values()
+        return any(not one.sources and number not in inputs for number, one in enumerate(self.plan.operators))
+
+    @property
+    def _is_fed(self) -> bool:
+        """Whether an input is open, in this process or in another one."""
+        if self._feed.left_open or not any(fed.handed_over for fed in self._feed.inputs.values()):
+            return bool(self._feed.left_open)
+        return any(report.feeders for report in self._reports() if isinstance(report, WorkerReport))
+
+    def _raise_failure(self) -> None:
+        """Raise what ended a dataflow or, if nothing did, one that was added to it."""
+        if self._error is not None:
+            raise self._error
+        for added in self._added.values():
+            added._raise_failure()

@@ -1,0 +1,88 @@
+"""The jobs of a Ray cluster, as another process sees them. It finds their workers, which are actors with names."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.worker.worker_actor import WORKER_PREFIX, worker_name
+from tidewheel.transport.ray_cluster import NAMESPACE, connect_to_running
+
+_ANSWER_S = 5.0
+_EXPLAIN_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """One dataflow that runs on a cluster.
+
+    Attributes:
+        name: the name of its job.
+        host: the job whose workers it runs on, which is itself unless it was added to another one.
+        workers: how many there are.
+        state: ``paused``, ``running``, ``complete`` or ``failed``; ``silent`` if worker 0 does not answer.
+        probes: how far each probe has come, in words.
+    """
+
+    name: str
+    host: str
+    workers: int
+    state: str
+    probes: str
+
+
+def running_jobs() -> list[RunningJob]:
+    """Return the jobs that run on the cluster, by name; those of all Ray namespaces.
+
+    Raises:
+        JobError: there is no cluster.
+    """
+    connect_to_running(JobError)
+    import ray
+
+    names = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
+    ours = [name.removeprefix(WORKER_PREFIX).rpartition("-worker-") for name in names if name.startswith(WORKER_PREFIX)]
+    hosts = Counter(host for host, _, _ in ours if host)
+    found: list[RunningJob] = []
+    for host, workers in hosts.items():
+        try:
+            states = ray.get(_worker(host, 0).states.remote(), timeout=_ANSWER_S)
+        except ray.exceptions.GetTimeoutError:
+            states = {host: ("silent", "")}
+        except (ValueError, ray.exceptions.RayError):  # it has just ended
+            states = {}
+        found += [RunningJob(name, host, workers, *state) for name, state in states.items()]
+    return sorted(found, key=lambda job: job.name)
+
+
+def explain_job(job: str, name: str) -> str:
+    """Return what holds a probe, topic or capture of a running job back, in words.
+
+    Args:
+        job: its name, or that of its dataflow if one job only runs it.
+        name: the probe, topic or capture.
+
+    Raises:
+        JobError: there is no cluster, no such job, more than one, or nothing of that name in it.
+    """
+    found = running_jobs()
+    matching = [one for one in found if job == one.name] or [one for one in found if job == one.name.rpartition("-")[0]]
+    if len(matching) != 1:
+        names = ", ".join(one.name for one in matching or found) or "none"
+        raise JobError(f"{len(matching) or 'no'} jobs {job!r} run on the cluster: name one of {names}")
+    import ray
+
+    [one] = matching
+    try:
+        workers = [_worker(one.host, worker) for worker in range(one.workers)]
+        return str(ray.get(workers[0].explain.remote(one.name, name, workers), timeout=_EXPLAIN_S))
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, JobError) else JobError(str(error))) from None
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise JobError(f"job {one.name!r} does not answer, or has just ended: {error}") from error
+
+
+def _worker(job: str, worker: int) -> Any:
+    import ray
+
+    return ray.get_actor(worker_name(job, worker), namespace=NAMESPACE)

@@ -1,0 +1,93 @@
+"""The jobs of a cluster, seen from another process: ``tidewheel jobs`` and ``tidewheel explain``."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.waiting import eventually
+from tidewheel.__main__ import main
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 30.0
+
+
+class Secret:
+    """A record of a class that no other process can import."""
+
+
+@pytest.fixture
+def job() -> Iterator[tw.Job]:
+    """A job with an input at time 1, and one that was added to it, which is paused."""
+    flow = tw.Dataflow("seen")
+    flow.input("numbers").map(lambda n: (n, Secret())).exchange(lambda pair: pair[0]).probe("done").publish(
+        "seen/topic"
+    )
+    added = tw.Dataflow("added")
+    added.input("more").probe("later")
+    with tw.run(flow, workers=2) as running:
+        running.add(added, paused=True)
+        running.input("numbers").send([1, 2, 3])
+        running.input("numbers").advance_to(1)
+        running.probe("done").wait_until(1, DEADLINE_S)
+        yield running
+
+
+def said_by(address: str, *arguments: str) -> tuple[list[str], str, int | None]:
+    """Return the lines, the errors and the exit code of a command in a process of its own."""
+    with DriverProcess(address, "tidewheel", *arguments) as command:
+        output, errors = command.ended(DEADLINE_S)
+        return output.splitlines(), errors, command.code
+
+
+def test_another_process_sees_jobs_and_what_holds_them_back(ray_cluster: str, job: tw.Job) -> None:
+    """Without the dataflow, its classes or a topic; jobs that have ended are gone."""
+    lines, errors, code = said_by(ray_cluster, "jobs")
+    assert (errors, code) == ("", 0)
+    rows = [line.split(None, 3) for line in lines]
+    assert rows[0] == ["JOB", "STATE", "WORKERS", "PROBES"]
+    assert [job.name, "running", "2", "done: 1"] in rows
+    assert [job.dataflows["added"].name, "paused", "2", "later: 0"] in rows
+    lines, errors, code = said_by(ray_cluster, "explain", "seen", "done")
+    assert (errors, code) == ("", 0)
+    assert lines[0] == "'done' waits: times from 1 on can still arrive there"
+    assert any("input 'numbers' is at time 1 on workers 0, 1" in line for line in lines)
+    assert any("has to advance_to(...) or close()" in line for line in lines)
+
+
+def test_a_job_that_completes_and_ends(capsys: pytest.CaptureFixture[str], job: tw.Job) -> None:
+    """It is listed as complete while its block lasts, then no more."""
+    job.input("numbers").close()
+
+    def listed() -> str:
+        assert main(["jobs"]) == 0
+        return next((line for line in capsys.readouterr().out.splitlines() if line.startswith(job.name)), "")
+
+    assert eventually(lambda: "complete  2        done: ended" in listed())
+    job.stop()
+    assert eventually(lambda: listed() == "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["seen", "missing"],
+            "dataflow 'seen' has no probe, topic or capture 'missing'; it has ['done', 'seen/topic']",
+        ),
+        (["missing", "done"], "no jobs 'missing' run on the cluster: name one of"),
+    ],
+)
+@pytest.mark.usefixtures("job")
+def test_what_is_not_there_is_told(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what there is instead."""
+    assert main(["explain", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_paused_dataflow_says_so(capsys: pytest.CaptureFixture[str], job: tw.Job) -> None:
+    """The explanation names the call that is missing, also for a dataflow that was added to another job."""
+    assert main(["explain", job.dataflows["added"].name, "later"]) == 0
+    assert "call start()" in capsys.readouterr().out

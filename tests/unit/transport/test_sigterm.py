@@ -1,0 +1,40 @@
+"""The SIGTERM handler of a driver: what the program chose stays, whatever a library installs."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tidewheel.transport.sigterm import keeping_sigterm
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def join() -> None:
+    """Replace the handler, as Ray does."""
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+
+@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: None])
+def test_the_handler_of_the_program_stays(own: Any) -> None:
+    """The program is told of SIGTERM as before."""
+    signal.signal(signal.SIGTERM, own)
+    with keeping_sigterm():
+        join()
+    assert signal.getsignal(signal.SIGTERM) is own
+
+
+def test_a_program_without_a_handler_exits() -> None:
+    """It leaves its blocks, with the exit code that shells give for SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with keeping_sigterm():
+        join()
+    with pytest.raises(SystemExit) as ended:
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 143

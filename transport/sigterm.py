@@ -1,0 +1,29 @@
+"""The SIGTERM handler of a driver. Ray replaces it by one that prints a trace of C++ and aborts the process."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_EXIT_CODE = 128
+
+
+@contextmanager
+def keeping_sigterm() -> Iterator[None]:
+    """Let the program have its own handler of SIGTERM again, after Ray may have replaced it; for the main thread only.
+
+    A program without a handler ends as after ``sys.exit(143)``, so ``with`` blocks and ``finally`` clauses run.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, _exit if before in {signal.SIG_DFL, None} else before)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(_EXIT_CODE + number)
