@@ -305,8 +305,8 @@ class Dataflow(Described):
         dataflow 'doubling'
           input numbers
           scope 'iterate'
-            iterate/feedback  <- iterate/map (goes back)
             iterate/enter     <- input numbers
+            iterate/feedback  <- iterate/map (goes back)
             iterate/concat    <- iterate/enter, <- iterate/feedback
             iterate/filter    <- iterate/concat
             iterate/map       <- iterate/filter

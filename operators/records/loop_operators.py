@@ -37,7 +37,7 @@ Body: TypeAlias = "Callable[Concatenate[Stream[Record], Others], tuple[Stream[Re
 
 
 class LoopOperators(StreamBase[Record]):
-    """What streams offer for loops."""
+    """The methods of streams for loops."""
 
     __slots__ = ()
 
@@ -91,23 +91,23 @@ class LoopOperators(StreamBase[Record]):
         """Send this stream round a loop until nothing comes back, a test of a whole round says so, or ``rounds`` times.
 
         With ``until`` the loop is bulk-synchronous: a round of an epoch begins when all workers have finished the round
-        before it, and what operators in the body keep of that is complete. Without ``until`` and ``beside`` each record
+        before it. Operators in the body then have the whole of that round. Without ``until`` and ``beside`` each record
         goes round as soon as it can. Either way epochs, and the rounds of a loop around this one, are each by
         themselves.
 
         Args:
-            body: gets the stream of what enters and what comes back, with times ``(t, round)``; returns two streams of
-                the same scope: what goes round again, and what leaves with time ``t``. With ``rounds`` or ``until`` it
-                may return only what goes round again.
+            body: gets the stream of records that enter and that come back, with times ``(t, round)``. It returns two
+                streams of the same scope: the first goes round again, the second leaves with time ``t``. With
+                ``rounds`` or ``until`` it may return the first alone.
             name: the name of the loop; errors show it.
-            rounds: how often records pass the body at most. What would go round once more leaves instead, as it is,
-                along with what the body lets leave: nothing is dropped.
+            rounds: how often records pass the body at most. Then records that would go round once more leave as
+                they are, along with those that the body lets leave. Nothing is dropped.
             until: a function of what all records that are to go round again measure together, on all workers. If it is
                 true for a round, these records leave instead, as with ``rounds``. It is called once for each round, on
                 worker 0. A loop whose measure may never get there needs ``rounds`` as well.
             measure: what a record measures: a function of a record, or the name of a column or field.
-            combine: returns what two measure together, in any order, such as ``max``; by default their sum, which for
-                floats depends in its last digits on how records were split over workers and batches.
+            combine: returns what two measure together, in any order, such as ``max``; by default their sum.
+                The last digits of a sum of floats depend on how records were split over workers and batches.
             beside: streams of the scope of this one. The body gets each of them as one more argument, with all of its
                 records of an epoch in every round. This makes the loop bulk-synchronous, too.
 

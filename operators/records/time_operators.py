@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TimeOperators(StreamBase[Record]):
-    """What streams offer for times, and to enter and leave loops by hand."""
+    """The methods of streams for times, and for loops by hand."""
 
     __slots__ = ()
 

@@ -50,7 +50,7 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
-    From the return on, nothing is missed. A process that is not part of a Ray cluster connects to the one that
+    From the return on, nothing is missed. A process outside of a cluster connects to the cluster that
     RAY_ADDRESS names, else to that of ``ray start`` on this machine, else to the only one there. See `topics` for what
     Ray namespaces do.
 

@@ -93,8 +93,8 @@ class Notificator:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.
 
         In a loop all rounds of an epoch come before the first round of the next epoch. So what an operator keeps from
-        one time to the next does not depend on which epoch was faster. Nothing is held back for ever: each time waits
-        only for times that are before it in the same order, which is the domain's `in_order`.
+        one time to the next does not depend on which epoch was faster. Each time waits
+        only for times that are before it in the domain's order, `in_order`.
 
         Where records belong to substreams, it is one for each time and ``token.key``: keep by both what is to be sent.
         The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
@@ -102,7 +102,7 @@ class Notificator:
 
         Args:
             inputs: the operator's inputs; the same in each call, as is ``sequential``.
-            sequential: False is faster in a loop, where rounds of several epochs then overlap: a time is ready as soon
+            sequential: False is faster in a loop, where rounds of several epochs then overlap. A time is ready as soon
                 as it is complete, and comes before no time that is less. It is for an operator that keeps nothing from
                 one epoch to the next. Outside of loops there is no difference, as integers have one order only.
         """

@@ -35,7 +35,7 @@ class Leak:
         """Say for people what was lost, and what to do."""
         return (
             f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
-            "without discard(), such as by overwriting it. What it kept for that time may never be sent. Keep a token "
+            "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. Keep a token "
             "for each time, and use 'with token:' or discard() once all is sent"
         )
 

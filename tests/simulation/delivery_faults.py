@@ -72,7 +72,7 @@ def scheduled_twice() -> Injection:
 
 
 def token_that_goes_back() -> Injection:
-    return replaced(TimestampToken, "_check", lambda _: lambda token, time, action: None)
+    return replaced(TimestampToken, "_checked", lambda _: lambda token, time, action: time)
 
 
 def token_lent_for_ever() -> Injection:

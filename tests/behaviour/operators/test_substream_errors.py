@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
                 divided=False,
             )
         ).plan(),
-        "'iterate/piece' holds each substream .* comes back round a loop to where substreams 'in' are declared",
+        "'iterate/piece' holds each substream .* come back round a loop to where substreams 'in' are declared",
     ),
     "turns beside whole epochs": (
         lambda: description_of(

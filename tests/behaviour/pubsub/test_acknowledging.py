@@ -160,5 +160,5 @@ def test_acknowledging_what_cannot_be_is_an_error() -> None:
     with pytest.raises(DeliveryError, match="subscribe with ack='manual'"):
         subscription.acknowledge(epoch)
     _, subscription = subscribed(ack="manual")
-    with pytest.raises(DeliveryError, match="an Epoch, Batch or SubstreamsEnded, not 3"):
+    with pytest.raises(DeliveryError, match="an Epoch, Batch or SubstreamsEnded can be acknowledged, not 3"):
         subscription.acknowledge(3)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def same(batch: Any) -> Any:
 def test_what_becomes_one(describe: Describe, operators: list[str] | None) -> None:
     """Stages joined by an edge that stays on the worker and that nothing else reads; all others stay by themselves."""
     if operators is None:
-        loop = ["feedback", "enter", "concat", "map > iterate/filter", "map-2"]
+        loop = ["enter", "feedback", "concat", "map > iterate/filter", "map-2"]
         assert operators_of(describe) == ["input in", *(f"iterate/{name}" for name in loop), "leave"]
     else:
         assert operators_of(describe) == ["input in", *operators]
