@@ -189,8 +189,9 @@ def _obey() -> None:
         sys.stderr.flush()
         ray = sys.modules.get("ray")
         address = ray.get_runtime_context().gcs_address if ray is not None and ray.is_initialized() else ""
-        mode = os.environ.get("RAY_AUTH_MODE", "")
-        os.write(answers, f"{failed} {address and f'RAY_ADDRESS={address} RAY_AUTH_MODE={mode}'}\n".encode())
+        mode = os.environ.get("RAY_AUTH_MODE")
+        cluster = f"RAY_ADDRESS={address}" + (f" RAY_AUTH_MODE={mode}" if mode else "")
+        os.write(answers, f"{failed} {cluster if address else ''}\n".encode())
 
 
 _PYTHON = (sys.executable, "-c", f"{inspect.getsource(_obey)}\n_obey()")
