@@ -67,8 +67,8 @@ def to_spark(
         source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
             subscription, which is read until its topic ends. Any object works whose ``epochs()`` yields epochs with
             ``.time`` and ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
-        schema: the schema of the rows. It is needed if there may be no batch at all, and for lists of dicts if the
-            first one does not show all types.
+        schema: the schema of the rows. Give it for lists of dicts whose types do not show in the first, and for
+            results that may have no batch at all.
         time: the name of a column (64-bit integer) to add with the time of each row.
 
     Raises:

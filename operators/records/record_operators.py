@@ -26,7 +26,7 @@ class Failed(NamedTuple, Generic[Record]):
     Attributes:
         record: as the function got it.
         error: the name of the exception's class, such as ``"ValueError"``.
-        message: the text of the exception.
+        message: what the exception says.
     """
 
     record: Record

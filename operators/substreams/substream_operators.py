@@ -80,14 +80,11 @@ class SubstreamOperators(StreamBase[Record]):
 
         Four things can promise the end of a key: ``last``, a ``timeout``, `OperatorContext.end_substream` in the
         operator right before, and `InputHandle.end_substream`. The last one takes a stream that comes right from an
-        input, and has no time-out. All keys end where the stream does.
-
-        A record of a key that has ended fails the job, unless it is of a later time. Then it belongs to another
-        substream, and waits until no record of the one before can reach an operator that asks for ends. So such an
-        operator must not keep a token of it until that later time is complete.
-
-        Between workers records may overtake each other. If ``last`` or an operator promises ends, one worker has to
-        send all records of a key in their order, as one partition of a source does.
+        input, and has no time-out. All keys end where the stream does. A record of a key that has ended fails the job,
+        unless it is of a later time. Then it belongs to another substream, and waits until no record of the one before
+        can reach an operator that asks for ends. So such an operator must not keep a token of it until that later time
+        is complete. Between workers records may overtake each other. If ``last`` or an operator promises ends, one
+        worker has to send all records of a key in their order, as one partition of a source does.
 
         Args:
             name: of these substreams, unique in the dataflow.

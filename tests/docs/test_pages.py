@@ -46,6 +46,7 @@ def test_a_page_is_one_session(tmp_path: Path) -> None:
         (["console\n$ echo 1\n2"], "page.md:2 shows\n2\n\nand prints\n1"),
         (["console\n$ echo 1\n1\n$ ls nowhere"], "page.md:4 failed"),
         (["console\n$ false"], "page.md:2 failed"),
+        (["console\n$ ls nowhere | head"], "page.md:2 failed"),
         (["python\nimport atexit\n_ = atexit.register(lambda: 1 / 0)"], "ZeroDivisionError"),
     ],
 )

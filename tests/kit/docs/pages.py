@@ -186,7 +186,7 @@ def _obey() -> None:
 
 
 _PYTHON = (sys.executable, "-c", f"{inspect.getsource(_obey)}\n_obey()")
-_SHELL = ("bash", "--norc", "--noprofile", "-s")
+_SHELL = ("bash", "--norc", "--noprofile", "-o", "pipefail", "-s")  # a command that fails before `| head` fails
 
 
 class _Session:
