@@ -53,9 +53,9 @@ def read_pages(site: Path) -> dict[Path, Page]:
     return pages
 
 
-def is_elsewhere(address: str) -> bool:
-    """Tell whether an address names a host."""
-    return bool(urlsplit(address).netloc)
+def loaded_from_elsewhere(pages: dict[Path, Page]) -> set[str]:
+    """Return the addresses on other hosts of what a browser loads with the pages."""
+    return {address for page in pages.values() for address in page.loaded if urlsplit(address).netloc}
 
 
 def dead_links(site: Path, pages: dict[Path, Page]) -> Iterator[str]:

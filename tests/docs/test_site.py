@@ -10,7 +10,7 @@ import pytest
 
 import tidewheel as tw
 from docs.operators_table import public_methods
-from tests.docs.site_pages import Page, dead_links, is_elsewhere, read_pages
+from tests.docs.site_pages import Page, dead_links, loaded_from_elsewhere, read_pages
 from tests.packaging.repository import ROOT
 from tidewheel import spark_bridge
 
@@ -54,10 +54,29 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
 
 def test_a_page_loads_nothing_from_other_hosts(site: Path, pages: dict[Path, Page]) -> None:
     """Neither scripts nor styles, fonts or pictures: it is the same behind a firewall, and reports no reader."""
-    assert {address for page in pages.values() for address in page.loaded if is_elsewhere(address)} == set()
+    assert loaded_from_elsewhere(pages) == set()
     styles = list(site.rglob("*.css"))
     assert [style.name for style in styles if _IN_STYLES.search(style.read_text(encoding="utf-8"))] == []
     assert len(styles) > 1
+
+
+@pytest.mark.parametrize(
+    ("loaded", "address"),
+    [
+        ('<script src="https://a.b/c.js"></script>', "https://a.b/c.js"),
+        ('<link rel="preconnect" href="//a.b">', "//a.b"),
+        ('<img alt="x" src="http://a.b/c.svg">', "http://a.b/c.svg"),
+    ],
+)
+def test_what_a_page_loads_is_found(tmp_path: Path, loaded: str, address: str) -> None:
+    """The test above sees scripts, style sheets and pictures; a link to another host loads nothing."""
+    (tmp_path / "a.html").write_text(f'<a href="https://c.d/">there</a>{loaded}<img src="own.svg">')
+    assert loaded_from_elsewhere(read_pages(tmp_path)) == {address}
+    assert [bool(_IN_STYLES.search(style)) for style in ("url(https://a.b/c)", "@import '//a.b'", "url(c.svg)")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_the_scripts_of_the_theme_have_no_reason_to_load_anything(site: Path, pages: dict[Path, Page]) -> None:
