@@ -131,9 +131,9 @@ class OutputOperators(StreamBase[Record]):
                 job that is started again with the same one goes on where it was: what it sends again is known by its
                 time and place, and left out. So it has to send the same batches in the same order.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
-            ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once, with
-                the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs misses
-                the ends in them. With exactly-once delivery a job that is started again needs a log of its own.
+            ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once,
+                with the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs
+                misses the ends in them. With exactly-once delivery a job that is started again needs a log of its own.
                 Records go to the worker that owns their substream.
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
                 first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once

@@ -29,10 +29,10 @@ def run(
     Args:
         flow: the dataflow; it may be run several times.
         workers: how many workers share the records; each runs every operator.
-        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to, else
-            the one that RAY_ADDRESS names, else the one that ``ray start`` has started on this machine. Otherwise a new
-            cluster ends with this process. The log says which cluster it is. ``"local"`` runs all of them in this process, the
-            same way every time, whenever the driver waits for something.
+        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
+            else the one that RAY_ADDRESS names, else that of ``ray start`` on this machine. Otherwise the job has a new
+            cluster, which ends with this process. The log says which cluster it is. ``"local"`` runs all workers in
+            this process, the same way every time, whenever the driver waits for something.
         paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
         progress: as in `RuntimeConfig`, for short.
         link: as in `RuntimeConfig`, for short.

@@ -26,7 +26,7 @@ _Drop: TypeAlias = tuple[_Stamp, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A live token that its operator dropped without discarding it, so nobody can send at its time any more."""
+    """A live token that its operator dropped without discarding it, so that no operator can send at its time any more."""
 
     operator: str
     time: Time
@@ -35,8 +35,8 @@ class Leak:
         """Say for people what was lost, and what to do."""
         return (
             f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
-            "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. Keep a token "
-            "for each time, and use 'with token:' or discard() once all is sent"
+            "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. "
+            "Keep a token for each time, and use 'with token:' or discard() once all is sent"
         )
 
 
