@@ -26,7 +26,7 @@ _Drop: TypeAlias = tuple[_Stamp, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A live token that its operator dropped without discarding it, so that no operator can send at its time any more."""
+    """A live token that its operator dropped without discarding it. No operator can send by it any more."""
 
     operator: str
     time: Time

@@ -9,9 +9,11 @@ from docs.operators_table import public_methods
 
 def asserted_methods() -> set[str]:
     """Return the names of the methods that are called within some `assert_type`."""
-    tree = ast.parse(Path(__file__).with_name("test_streams.py").read_text(encoding="utf-8"))
+    folder = Path(__file__).parent
+    trees = [ast.parse((folder / name).read_text(encoding="utf-8")) for name in ("test_streams.py", "test_loops.py")]
     return {
         part.func.attr
+        for tree in trees
         for call in ast.walk(tree)
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "assert_type"
         for part in ast.walk(call)
@@ -20,5 +22,5 @@ def asserted_methods() -> set[str]:
 
 
 def test_every_operator_has_its_types_asserted() -> None:
-    """Whoever adds a method to streams says in test_streams.py what types it has."""
+    """Whoever adds a method to streams says in test_streams.py or test_loops.py what types it has."""
     assert set(public_methods(tw.Stream)) - asserted_methods() == set()
