@@ -4,6 +4,9 @@ A page is one session in one folder. Its Python blocks run one after the other i
 ``$``, run in one shell beside it, as in a second terminal. What a step prints is what the page shows: the ``text``
 block right after a Python block, or the lines under a command. In it ``...`` stands for any text, and after the
 comment ``<!-- numbers differ -->`` any number for any other.
+
+A reader's machine has one Ray cluster. Here others may run, of which commands could find any. So the shell names that
+of the page, once the interpreter has joined it.
 """
 
 import doctest
@@ -20,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
@@ -129,7 +132,9 @@ def run(page: Path, folder: Path, checkout: Path, *, limit_s: float) -> None:
         }
         for step in pasted:
             where = f"{page.name}:{step.line}"
-            printed = sessions[step.kind].do(step, where, deadline)
+            printed, cluster = sessions[step.kind].do(step, where, deadline)
+            if cluster and "console" in sessions:
+                sessions["console"].do(replace(step, kind="console", code=f"export {cluster}"), where, deadline)
             assert agree(step, printed), f"{where} shows\n{step.shown}\nand prints\n{printed}"
         for session in sessions.values():
             session.end(page.name)
@@ -182,7 +187,11 @@ def _obey() -> None:
             failed = 1
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(answers, b"%d\n" % failed)
+        ray = sys.modules.get("ray")
+        address = ray.get_runtime_context().gcs_address if ray is not None and ray.is_initialized() else ""
+        mode = os.environ.get("RAY_AUTH_MODE")
+        cluster = f"RAY_ADDRESS={address}" + (f" RAY_AUTH_MODE={mode}" if mode else "")
+        os.write(answers, f"{failed} {cluster if address else ''}\n".encode())
 
 
 _PYTHON = (sys.executable, "-c", f"{inspect.getsource(_obey)}\n_obey()")
@@ -219,22 +228,23 @@ class _Session:
         self._output.close()
         self._errors.close()
 
-    def do(self, step: Step, where: str, deadline: float) -> str:
-        """Return what a step prints to standard output."""
+    def do(self, step: Step, where: str, deadline: float) -> tuple[str, str]:
+        """Return what a step prints to standard output, and variables that name the Ray cluster that it has joined."""
         before = len(_all(self._output))
         if step.kind == "python":
             request = json.dumps({"page": where.partition(":")[0], "line": step.line, "code": step.code})
         else:
             # Braces: a command such as `cd` changes the shell itself, and none reads the commands that follow it.
-            request = f"{{ {step.code}\n}} </dev/null; printf '%d\\n' $? >&$1"
+            request = f"{{ {step.code}\n}} </dev/null; printf '%d \\n' $? >&$1"
         assert self._process.stdin is not None
         self._process.stdin.write(f"{request}\n")
         self._process.stdin.flush()
         ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
-        answer = os.read(self._answers, 16) if ready else b"no answer in time"
+        answer = os.read(self._answers, 100).decode() if ready else "no answer in time"
+        ended, _, cluster = answer.strip("\n").partition(" ")
         said = _all(self._output)[before:]
-        assert answer == b"0\n", f"{where} failed ({answer.decode().strip()}):\n{said}\n{_all(self._errors)[-8000:]}"
-        return said
+        assert ended == "0", f"{where} failed ({answer.strip()}):\n{said}\n{_all(self._errors)[-8000:]}"
+        return said, cluster.strip()
 
     def end(self, page: str) -> None:
         """Close the interpreter or the shell, as a reader does in the end."""
