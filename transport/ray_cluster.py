@@ -234,7 +234,7 @@ def _require_control_store(address: str, within_s: float) -> None:
     try:
         answer.result(within_s)
     except TimeoutError:
-        raise ConnectionError(f"what listens there has not answered as a Ray cluster for {within_s:g} s") from None
+        raise ConnectionError(f"no Ray cluster has answered there for {within_s:g} s") from None
 
 
 def _call_at(address: str, within_s: float) -> None:

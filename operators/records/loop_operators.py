@@ -91,7 +91,7 @@ class LoopOperators(StreamBase[Record]):
         """Send this stream round a loop until nothing comes back, a test of a whole round says so, or ``rounds`` times.
 
         With ``until`` the loop is bulk-synchronous: a round of an epoch begins when all workers have finished the round
-        before it, and what operators in the body keep of that is complete. Without ``until`` and ``beside`` each record
+        before it. So operators in the body have all records of that. Without ``until`` and ``beside`` each record
         goes round as soon as it can. Either way epochs, and the rounds of a loop around this one, are each by
         themselves.
 
@@ -106,8 +106,8 @@ class LoopOperators(StreamBase[Record]):
                 true for a round, these records leave instead, as with ``rounds``. It is called once for each round, on
                 worker 0. A loop whose measure may never get there needs ``rounds`` as well.
             measure: what a record measures: a function of a record, or the name of a column or field.
-            combine: returns what two measure together, in any order, such as ``max``; by default their sum, which for
-                floats depends in its last digits on how records were split over workers and batches.
+            combine: returns what two measure together, in any order, such as ``max``. By default it is their sum. For
+                floats that depends in its last digits on how records were split over workers and batches.
             beside: streams of the scope of this one. The body gets each of them as one more argument, with all of its
                 records of an epoch in every round. This makes the loop bulk-synchronous, too.
 

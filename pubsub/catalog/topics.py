@@ -60,8 +60,8 @@ def topics() -> list[Topic]:
     A process that is not part of a Ray cluster connects to one as `subscribe` does. Without a cluster, only the local
     topics are returned.
 
-    A topic belongs to the Ray namespace of the driver that publishes it: only processes of that namespace see it, and
-    two namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver has
+    A topic belongs to the Ray namespace of the driver that publishes it: only processes of that namespace see it.
+    Two namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver has
     chosen another with ``ray.init(namespace=...)`` or the environment variable RAY_NAMESPACE.
 
     Raises:

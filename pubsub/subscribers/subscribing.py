@@ -51,8 +51,8 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
     From the return on, nothing is missed. A process that is not part of a Ray cluster connects to the one that
-    RAY_ADDRESS names, else to that of ``ray start`` on this machine, else to the only one there. See `topics` for what
-    Ray namespaces do.
+    RAY_ADDRESS names. Without that it takes the one of ``ray start`` on this machine, else the only one there. See
+    `topics` for what Ray namespaces do.
 
     Args:
         topic: its name.

@@ -35,8 +35,8 @@ _LOGGER = logging.getLogger(__name__)
 class Job(JobBlock):
     """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
 
-    If all inputs are closed, the end of the block waits for the job to end: up to 10 s, or up to 1 s if the dataflow
-    has sources, which may have no end. `wait` has no such limit.
+    If all inputs are closed, the end of the block waits up to 10 s for the job to end. If the dataflow has sources,
+    which may have no end, it waits up to 1 s. `wait` has no such limit.
     """
 
     engine: Literal["local", "ray"]
