@@ -13,8 +13,9 @@ PAGE = Path(__file__).with_name("reference") / "command-line.md"
 _TITLE = """\
 # Command line
 
-The command `tidewheel` works on the topics of a Ray cluster. `RAY_ADDRESS` names the cluster; without it, the commands
-use the one that runs on this machine. The exit code is 0, 1 after an error, and 130 after Ctrl-C.
+The command `tidewheel` works on the topics and jobs of a Ray cluster. `--address` or `RAY_ADDRESS` names the cluster.
+Without them, the commands use the one that `ray start` has started on this machine, else the only one that runs there.
+The exit code is 0, 1 after an error, 130 after Ctrl-C, and 143 after SIGTERM.
 
 Written by `make docs` from the help of the commands.
 """

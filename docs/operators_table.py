@@ -23,9 +23,7 @@ _RESULTS = (
     tw.Failed,
     tw.Branches,
 )
-_RUNNING = (
-    "`with tw.run(flow) as job:` feeds inputs, waits and reads; who leaves it before `job.wait()` cuts the job short."
-)
+_RUNNING = "The end of `with tw.run(flow) as job:` waits up to 10 s if all inputs are closed, with sources up to 1 s."
 
 _TITLE = """\
 # Operators
