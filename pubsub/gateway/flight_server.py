@@ -41,6 +41,8 @@ _LOOK_EVERY_S = 0.25
 _GRACE_S = 2.0
 _FAREWELL_S = 0.1
 """How long what was sent may take to get through the forwarder."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""The first bytes of every client that speaks HTTP/2."""
 _STOPS_WITHIN_S = 1.5
 
 
@@ -92,7 +94,7 @@ class FlightServer:
             listener.close()
             self._folder.cleanup()
             raise GatewayError(f"Arrow Flight cannot listen at the Unix socket {path}: {error}") from error
-        self._forwarder = Forwarder(listener, path, "tidewheel-gateway-flight")
+        self._forwarder = Forwarder(listener, path, _PREFACE, "tidewheel-gateway-flight")
 
     def stop(self) -> None:
         """Stop listening, let calls that still run end, and break the connections of clients that read nothing.

@@ -11,7 +11,8 @@ from tidewheel.pubsub.gateway.errors import GatewayError
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_BACKLOG = 256
+BACKLOG = 2048
+"""How many connections may wait until a server of the gateway accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port"
     """
     try:
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-        listener = socket.create_server((str(address), port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((str(address), port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise GatewayError(
             f"cannot listen at {address}, port {port}: {error}; {option} chooses another, 0 any"

@@ -8,26 +8,42 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tidewheel.pubsub.gateway.descriptors import leaves_room, most_silent
 from tidewheel.pubsub.gateway.errors import GatewayError
+from tidewheel.pubsub.gateway.gateway_config import BACKLOG
 
 _STARTS_WITHIN_S = 30.0
 _GRACE_S = 2
 _STOPS_WITHIN_S = 5.0
 _ASKS_WITHIN_S = 10.0
+_ACCEPTS_AT_ONCE = 4
 _LARGEST_MESSAGE = 64 * 1024
 
 
 class _Http(H11Protocol):
-    """Closes the connection of a client that sends no request."""
+    """Closes the connection of a client that sends no request in time, or for which there is no room."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(_ASKS_WITHIN_S, self._check_asked)
+        self._deadline = self.loop.call_later(_ASKS_WITHIN_S, self._close_if_silent)
+        silent = [each for each in self.connections if isinstance(each, _Http) and each._is_silent]
+        if len(silent) > most_silent():
+            min(silent, key=lambda each: each._deadline.when()).transport.abort()
+        if not leaves_room(transport.get_extra_info("socket").fileno()):
+            transport.abort()
 
-    def _check_asked(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    @property
+    def _is_silent(self) -> bool:
         request: object = self.cycle
+        return request is None and not self.transport.is_closing()
+
+    def _close_if_silent(self) -> None:
         is_socket = self.transport.get_protocol() is not self
-        if request is None and not is_socket:
+        if self._is_silent and not is_socket:
             self.transport.abort()
 
 
@@ -40,6 +56,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)  # uvicorn has made it as short as the number that it accepts at once
         self._listens.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -77,6 +95,7 @@ class WebServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
+            backlog=_ACCEPTS_AT_ONCE,  # so that silent connections close before further ones use up the descriptors
         )
         self._listens = threading.Event()
         self._server = _Server(config, self._listens)

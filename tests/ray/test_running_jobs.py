@@ -36,7 +36,7 @@ def job() -> Iterator[tw.Job]:
 
 
 def said_by(address: str, *arguments: str) -> tuple[list[str], str, int | None]:
-    """Return lines, errors but for the name of the cluster, and the exit code of a command in a process of its own."""
+    """Return the lines, the errors and the exit code of a command; that it has joined the cluster is no error."""
     with DriverProcess(address, "tidewheel", *arguments) as command:
         output, errors = command.ended(DEADLINE_S)
         others = [line for line in errors.splitlines() if "has joined the Ray cluster" not in line]

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from pyarrow import flight
@@ -17,6 +17,19 @@ from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub import RunningPublication
 from tidewheel.pubsub.gateway import Gateway, GatewayConfig
+
+
+class Access(Protocol):
+    """What a client needs to know of a gateway, wherever it runs."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def flight_url(self) -> str: ...
+
+    @property
+    def token(self) -> str | None: ...
 
 
 @contextmanager
@@ -72,7 +85,7 @@ class Answer:
 
 
 @contextmanager
-def requested(gateway: Gateway, path: str, method: str = "GET", **headers: str) -> Iterator[http.client.HTTPResponse]:
+def requested(gateway: Access, path: str, method: str = "GET", **headers: str) -> Iterator[http.client.HTTPResponse]:
     """Make a request with the token, unless a header says otherwise; underscores are hyphens."""
     given = {name.replace("_", "-").title(): value for name, value in headers.items()}
     if gateway.token is not None and "Authorization" not in given:
@@ -87,7 +100,7 @@ def requested(gateway: Gateway, path: str, method: str = "GET", **headers: str) 
         connection.close()
 
 
-def ask(gateway: Gateway, path: str, method: str = "GET", **headers: str) -> Answer:
+def ask(gateway: Access, path: str, method: str = "GET", **headers: str) -> Answer:
     """Make a request and read all of the answer."""
     with requested(gateway, path, method, **headers) as response:
         return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
@@ -112,7 +125,7 @@ def read_events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def socket_to(gateway: Gateway, path: str, **options: Any) -> Iterator[ClientConnection]:
+def socket_to(gateway: Access, path: str, **options: Any) -> Iterator[ClientConnection]:
     """Open a WebSocket with the token in a header, unless subprotocols are given."""
     if "subprotocols" not in options and gateway.token is not None:
         options.setdefault("additional_headers", {"Authorization": f"Bearer {gateway.token}"})
@@ -130,7 +143,7 @@ def received(found: ClientConnection) -> dict[str, Any]:
 
 
 @contextmanager
-def flights_of(gateway: Gateway, **options: Any) -> Iterator[flight.FlightClient]:
+def flights_of(gateway: Access, **options: Any) -> Iterator[flight.FlightClient]:
     """Connect a client of Arrow Flight."""
     with flight.connect(gateway.flight_url, **options) as client:
         yield client

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,20 @@ from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.gateway.forwarder import Forwarder
 
 NAME = "tidewheel-forwarder-test"
+GREETING = b"hello"
 
 
 def threads() -> list[str]:
     """The names of the forwarder's threads."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(NAME)]
+
+
+def is_cut_off(client: socket.socket) -> bool:
+    """Wait for the end of a connection; what the forwarder has not read makes it a reset."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 class Forwarded:
@@ -29,14 +39,20 @@ class Forwarded:
         self.server.settimeout(WITHIN_S)
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
-        self.forwarder = Forwarder(listener, str(folder / "server"), NAME)
+        self.forwarder = Forwarder(listener, str(folder / "server"), GREETING, NAME)
 
     def connect(self) -> tuple[socket.socket, socket.socket]:
-        """Connect a client, and return its socket and the one that the server has accepted."""
-        client = socket.create_connection(("127.0.0.1", self.port), timeout=WITHIN_S)
+        """Connect a client that greets, and return its socket and the one that the server has accepted."""
+        client = self.connect_silently()
+        client.sendall(GREETING)
         accepted, _ = self.server.accept()
         accepted.settimeout(WITHIN_S)
+        assert accepted.recv(len(GREETING)) == GREETING
         return client, accepted
+
+    def connect_silently(self) -> socket.socket:
+        """Connect a client, of which the server hears nothing yet."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WITHIN_S)
 
 
 @pytest.fixture
@@ -117,9 +133,59 @@ def test_a_client_that_leaves_ends_the_connection_of_the_server(forwarded: Forwa
 def test_without_a_server_a_connection_is_closed(tmp_path: Path) -> None:
     """The client hears of it at once."""
     listener = socket.create_server(("127.0.0.1", 0))
-    forwarder = Forwarder(listener, str(tmp_path / "nothing"), NAME)
+    forwarder = Forwarder(listener, str(tmp_path / "nothing"), GREETING, NAME)
     with socket.create_connection(listener.getsockname(), timeout=WITHIN_S) as client:
-        assert client.recv(1) == b""
+        client.sendall(GREETING)
+        assert is_cut_off(client)
     forwarder.stop()
     forwarder.stop()
     assert not threads()
+
+
+def test_the_server_sees_a_client_once_it_has_greeted(forwarded: Forwarded) -> None:
+    """Part of the greeting is not enough; other bytes end the connection."""
+    with forwarded.connect_silently() as other, forwarded.connect_silently() as client:
+        other.sendall(b"HELLO")
+        assert is_cut_off(other)
+        client.sendall(GREETING[:2])
+        client.sendall(GREETING[2:] + b"!")
+        accepted, _ = forwarded.server.accept()
+        with accepted:
+            assert accepted.recv(100) == GREETING + b"!"
+            client.sendall(b"?")  # fewer bytes than a greeting has pass, too
+            assert accepted.recv(100) == b"?"
+
+
+def test_the_oldest_silent_client_gives_way(forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others stay, and a client that has greeted is not silent."""
+    monkeypatch.setattr("tidewheel.pubsub.gateway.forwarder.most_silent", lambda: 2)
+    client, accepted = forwarded.connect()
+    with ExitStack() as stack:
+        stack.enter_context(client)
+        stack.enter_context(accepted)
+        oldest, older, newest = (stack.enter_context(forwarded.connect_silently()) for _ in range(3))
+        assert is_cut_off(oldest)
+        for each in (older, newest):
+            each.sendall(GREETING)
+            stack.enter_context(forwarded.server.accept()[0])
+        client.sendall(b"still there")
+        assert accepted.recv(100) == b"still there"
+
+
+def test_a_client_that_stays_silent_is_disconnected(forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when no other client comes."""
+    monkeypatch.setattr("tidewheel.pubsub.gateway.forwarder._GREETS_WITHIN_S", 0.05)
+    with forwarded.connect_silently() as client:
+        assert is_cut_off(client)
+
+
+def test_a_client_for_which_there_is_no_room_is_disconnected(
+    forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not see it; the forwarder goes on."""
+    with monkeypatch.context() as scarce, forwarded.connect_silently() as client:
+        scarce.setattr("tidewheel.pubsub.gateway.forwarder.leaves_room", lambda newest: False)
+        client.sendall(GREETING)
+        assert is_cut_off(client)
+    for end in forwarded.connect():
+        end.close()
