@@ -13,12 +13,12 @@ from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.stream_base import Record, check_list, check_positive, check_stream, make_pact
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
-from tidewheel.operators.tables.columns import is_schema
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
+from tidewheel.transport.batches import is_schema
 
 
 class Dataflow(Described):

@@ -43,11 +43,11 @@ class CompiledGraph:
         self.locations: tuple[Location, ...] = tuple(graph.locations())
         self.index: dict[Location, int] = {location: index for index, location in enumerate(self.locations)}
         self.domains = [graph.nesting(location).domain for location in self.locations]
-        self._incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.locations]
+        self.incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.locations]
         self._outgoing: list[list[tuple[int, PathSummary]]] = [[] for _ in self.locations]
         for step in graph.steps():
             start, end = self.index[step.start], self.index[step.end]
-            self._incoming[end].append((start, step.summary))
+            self.incoming[end].append((start, step.summary))
             self._outgoing[start].append((end, step.summary))
         self._reaching: dict[Location, dict[Location, Paths]] = {}
 
@@ -83,7 +83,7 @@ class CompiledGraph:
 
         The first location of a path may be any; ``end`` itself is always passed.
         """
-        return self._search(end, passes, self._incoming, lambda path, step: step.followed_by(path))
+        return self._search(end, passes, self.incoming, lambda path, step: step.followed_by(path))
 
     def search_forward(self, start: int, passes: Callable[[int], bool]) -> dict[int, Paths]:
         """Return, as `search_back` does, the minimal summaries of the paths from ``start``, by their end."""

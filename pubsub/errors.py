@@ -1,6 +1,13 @@
 """The errors between a publisher and a subscriber; always an exception, never silence."""
 
+from typing import Self
+
 from tidewheel.progress import TidewheelError
+
+
+def where(topic: str, partition: int | None) -> str:
+    """Return a partition of a topic in words, or all of them if it is None."""
+    return f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
 
 
 class DeliveryError(TidewheelError):
@@ -17,15 +24,14 @@ class DeliveryError(TidewheelError):
         self.topic = topic
         self.partition = partition
 
+    @classmethod
+    def at(cls, topic: str, partition: int | None, why: str) -> Self:
+        """Return the error of a partition, of any of them if it is None: its publisher ``why``, a verb first."""
+        return cls(f"{where(topic, partition)}: the publisher {why}", topic=topic, partition=partition)
+
 
 class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
     """A publisher died, or its job failed, before its topic ended."""
-
-    @classmethod
-    def at(cls, topic: str, partition: int | None, why: str) -> "PublisherLost":
-        """Return the error of a partition, of any of them if it is None: its publisher ``why``, a verb first."""
-        where = f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
-        return cls(f"{where}: the publisher {why}", topic=topic, partition=partition)
 
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema
+from tidewheel.transport.batches import shown
 
 _TIMES = range(-(2**63), 2**63)
 
@@ -78,7 +79,7 @@ class RecordTables:
             self.columns, self.origin = columns, where
         if columns != self.columns:
             raise BridgeError(
-                f"{where} has the columns ({listed(columns)}), but {self.origin} has ({listed(self.columns)}). "
+                f"{where} has the columns {shown(columns)}, but {self.origin} has {shown(self.columns)}. "
                 "A DataFrame has one schema: send the same columns, in order and type, in every batch"
             )
         return _cast(table, columns, where)
@@ -109,7 +110,7 @@ class RecordTables:
             if unknown:
                 raise BridgeError(
                     f"{where} has records with {', '.join(map(repr, unknown))}, which {self.origin} has not "
-                    f"({listed(self.columns)}): pass a schema= with every column"
+                    f"{shown(self.columns)}: pass a schema= with every column"
                 )
             names = self.columns.names
         values = {name: [record.get(name) for record in records] for name in names}
@@ -118,7 +119,7 @@ class RecordTables:
                 _refuse_fractions(values[field.name], field.type)
             return pa.Table.from_pydict(values, schema=self.columns)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            columns = "" if self.columns is None else f" ({listed(self.columns)}, as in {self.origin})"
+            columns = "" if self.columns is None else f" ({shown(self.columns)[1:-1]}, as in {self.origin})"
             raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
 
     @staticmethod
@@ -157,10 +158,5 @@ def _cast(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
         return table.cast(schema)
     except pa.ArrowException as error:
         raise BridgeError(
-            f"{where} has values that Spark's types cannot hold exactly ({listed(table.schema)}): {error}"
+            f"{where} has values that Spark's types cannot hold exactly {shown(table.schema)}: {error}"
         ) from error
-
-
-def listed(schema: pa.Schema) -> str:
-    """Return the columns of a schema for a message."""
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

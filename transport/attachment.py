@@ -4,6 +4,7 @@ The runtime starts attachments before the workers, hands each worker a handle, a
 runtime and pubsub share these types and do not import each other.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -29,9 +30,8 @@ class AttachmentHost:
 class RunningAttachment(Protocol):
     """An attachment that has been started."""
 
-    @property
-    def handles(self) -> Sequence[Any]:
-        """One handle for each worker; on Ray they are pickled and sent to it."""
+    handles: Sequence[Any]
+    """One handle for each worker; on Ray they are pickled and sent to it."""
 
     @property
     def problem(self) -> str | None:
@@ -40,15 +40,18 @@ class RunningAttachment(Protocol):
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
 
+    @abstractmethod
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
 
     def wait_until(self, time: Time, timeout: float) -> None:
         """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout`` seconds."""
 
+    @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
         """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
 
+    @abstractmethod
     def finish(self, error: str | None, timeout: float) -> None:
         """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""
 

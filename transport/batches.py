@@ -5,6 +5,7 @@ Arrow and NumPy are looked up among the modules that are loaded already: a batch
 
 import sys
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.transport.held_bytes import RecordSizes
@@ -20,6 +21,7 @@ Batch: TypeAlias = Any
 
 _FEW_PARTS = 8
 """Up to so many parts, looking for each is faster than sorting."""
+_FITS_16_BITS = 1 << 16
 _ENOUGH_BITS = 32
 """Indices with so many bits have room for any dictionary that is likely to be."""
 
@@ -84,7 +86,7 @@ def records(batch: Batch) -> list[Any]:
         rows: list[Any] = batch.to_pylist()
         return rows
     # tolist() makes plain numbers of times in nanoseconds.
-    values: list[Any] = list(batch) if batch.dtype.kind in "mM" else batch.tolist()
+    values: list[Any] = batch.tolist() if is_numpy(batch) and batch.dtype.kind not in "mM" else list(batch)
     return values
 
 
@@ -183,6 +185,17 @@ def _check_alike(one: "pa.Schema", other: "pa.Schema") -> None:
             )
 
 
+def is_schema(value: object) -> bool:
+    """Tell whether ``value`` is a schema of Arrow's."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(value, getattr(pyarrow, "Schema", ()))
+
+
+def shown(schema: "pa.Schema") -> str:
+    """Return the columns of a schema for people, such as ``(word: string, n: int64)``."""
+    return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
+
+
 def type_of_values(kind: "pa.DataType") -> "pa.DataType":
     """Return an Arrow type itself, or for a dictionary one that does not tell what type its indices have."""
     import pyarrow as pa
@@ -233,24 +246,59 @@ def copy_of(batch: Batch) -> Batch:
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 
-def scatter(batch: Batch, owners: "npt.NDArray[Any]", parts: int) -> list[Batch | None]:
-    """Split an Arrow or NumPy batch: part ``i`` has, in order, the records whose owner is ``i``.
+def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
+    """Return the records of ``batch`` for which ``wanted``, with an entry for each, is true.
 
-    A part without records is None, and one with all of them is the batch itself. ``owners`` has a whole number in
-    ``0 .. parts - 1`` for each record; the smaller its type, the faster.
+    >>> keep(["a", "b", "c"], [1, 0, True])
+    ['a', 'c']
     """
+    if isinstance(batch, list | tuple):
+        return list(compress(batch, wanted))
+    mask = [bool(entry) for entry in wanted]
+    if all(mask):
+        return batch
+    if not any(mask):
+        return take_slice(batch, 0, 0)
+    if is_arrow(batch):
+        import pyarrow as pa
+
+        return batch.filter(pa.array(mask, pa.bool_()))
     import numpy as np
 
-    if not len(owners):
+    return batch[np.array(mask, dtype=np.bool_)]
+
+
+def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int) -> list[Batch | None]:
+    """Split a batch: part ``i`` has, in order, the records whose owner is ``i``, of ``0 .. parts - 1``.
+
+    A part without records is None, and an Arrow or NumPy part with all of them is the batch itself. ``owners`` has a
+    whole number for each record.
+
+    >>> scatter(["a", "b", "c"], [2, 0, 2], 3)
+    [['b'], None, ['a', 'c']]
+    """
+    if parts == 1 and length(batch):
+        return [batch]
+    if isinstance(batch, list):
+        made: list[Batch] = [[] for _ in range(parts)]
+        for record, owner in zip(batch, owners, strict=True):
+            made[owner].append(record)
+        return [part or None for part in made]
+    import numpy as np
+
+    # The smaller the type of the owners, the faster they are compared and sorted.
+    owner_of = np.asarray(owners).astype(np.uint16 if parts <= _FITS_16_BITS else np.int64)
+    assert len(owner_of) == length(batch), "each record has an owner"
+    if not len(owner_of):
         return [None] * parts
     if is_arrow(batch):
         batch = without_views(batch)
-    only = int(owners[0])
-    if (owners == only).all():
+    only = int(owner_of[0])
+    if (owner_of == only).all():
         return [batch if part == only else None for part in range(parts)]
     if parts <= _FEW_PARTS:
-        picked = [np.flatnonzero(owners == part) for part in range(parts)]
+        picked = [np.flatnonzero(owner_of == part) for part in range(parts)]
     else:
-        picked = np.split(np.argsort(owners, kind="stable"), np.cumsum(np.bincount(owners, minlength=parts))[:-1])
+        picked = np.split(np.argsort(owner_of, kind="stable"), np.cumsum(np.bincount(owner_of, minlength=parts))[:-1])
     # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy.
     return [(batch.take(pick) if is_arrow(batch) else batch[pick]) if len(pick) else None for pick in picked]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_FITS_16_BITS = 1 << 16
-
 
 def record_hash(record: Any) -> int:
     """Return a 64-bit hash of a record that is the same in every process.
@@ -100,15 +98,10 @@ class RecordPact(Pact):
         if workers == 1:
             record_hashes(take_slice(batch, 0, 1))
             return [batch]
-        if isinstance(batch, list):
-            parts: list[list[Any]] = [[] for _ in range(workers)]
-            for record in batch:
-                parts[record_hash(record) % workers].append(record)
-            return [part or None for part in parts]
-        import numpy as np
-
-        owners = np.asarray(record_hashes(batch), dtype=np.uint64) % np.uint64(workers)
-        return scatter(batch, owners.astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
+        hashes = record_hashes(batch)
+        if isinstance(hashes, list):
+            return scatter(batch, [hashed % workers for hashed in hashes], workers)
+        return scatter(batch, hashes % hashes.dtype.type(workers), workers)
 
     def describe(self) -> str:
         """Return what an exchange says."""

@@ -10,22 +10,20 @@ Source: timely dataflow's ``delay``, which holds records back here instead, unti
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress
+from itertools import chain
 from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime import Build, OperatorContext, Schedule
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
-from tidewheel.transport.batches import Batch, is_arrow, length, records, scatter, take_slice
+from tidewheel.transport.batches import Batch, records, scatter
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]
 """Gets a batch, its time and the worker; returns what to send on each output, None for nothing."""
 
 Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
 """Returns the parts of a batch, each behind the time at which to send it, given the least time that is allowed."""
-
-_FITS_16_BITS = 1 << 16
 
 
 def build_batchwise(parts: Parts) -> Build:
@@ -102,7 +100,7 @@ def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
             numbers = {time: number for number, time in enumerate(dict.fromkeys(each))}
         except TypeError:  # one of them cannot be hashed, so it is no time, which the caller finds out
             return [(time, [record]) for time, record in zip(each, rows, strict=True)]
-        return zip(numbers, divide(batch, [numbers[time] for time in each], len(numbers)), strict=True)
+        return zip(numbers, scatter(batch, [numbers[time] for time in each], len(numbers)), strict=True)
 
     return delayed
 
@@ -117,28 +115,6 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
     raise ValueError(f"the function of {name} returned {time!r} at time {now!r}: {reason}, for {record}")
 
 
-def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
-    """Return the records of ``batch`` for which ``wanted``, with an entry for each, is true.
-
-    >>> keep(["a", "b", "c"], [1, 0, True])
-    ['a', 'c']
-    """
-    if isinstance(batch, list):
-        return list(compress(batch, wanted))
-    mask = [bool(entry) for entry in wanted]
-    if all(mask):
-        return batch
-    if not any(mask):
-        return take_slice(batch, 0, 0)
-    if is_arrow(batch):
-        import pyarrow as pa
-
-        return batch.filter(pa.array(mask, pa.bool_()))
-    import numpy as np
-
-    return batch[np.array(mask, dtype=np.bool_)]
-
-
 def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """Return the results of all records in one list, and beside each the key of its record.
 
@@ -148,27 +124,3 @@ def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) ->
     parts = [list(made) for made in results]
     repeated = [key for key, part in zip(keys, parts, strict=True) for _ in part]
     return list(chain.from_iterable(parts)), repeated
-
-
-def divide(batch: Batch, owners: Sequence[int], parts: int) -> list[Batch | None]:
-    """Return part ``i`` with the records whose owner is ``i``, of ``0 .. parts - 1``; None for a part without any.
-
-    Args:
-        batch: is not empty.
-        owners: has an entry for each record.
-        parts: how many there are.
-
-    >>> divide(["a", "b", "c"], [2, 0, 2], 3)
-    [['b'], None, ['a', 'c']]
-    """
-    assert len(owners) == length(batch), "each record has an owner"
-    if parts == 1:
-        return [batch]
-    if isinstance(batch, list):
-        made: list[Batch] = [[] for _ in range(parts)]
-        for record, owner in zip(batch, owners, strict=True):
-            made[owner].append(record)
-        return [part or None for part in made]
-    import numpy as np
-
-    return scatter(batch, np.array(owners, dtype=np.uint16 if parts <= _FITS_16_BITS else np.int64), parts)

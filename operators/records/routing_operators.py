@@ -6,12 +6,12 @@ from operator import index
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, overload
 
-from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time, divide
+from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
 from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
-from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.batches import Batch, records, scatter
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -36,25 +36,17 @@ class Branches(NamedTuple, Generic[Record]):
 class NamedBranches(Generic[Record]):
     """The outputs of a branch with names: an attribute for each name, then ``rest``; unpacked in this order."""
 
-    __slots__ = ("_streams",)
-
     def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
-        self._streams = dict(streams)
+        vars(self).update(streams)
 
     def __getattr__(self, name: str) -> "Stream[Record]":
-        if name.startswith("_") or name not in self._streams:
-            known = "" if name.startswith("_") else f"; there are {', '.join(self._streams)}"
-            raise AttributeError(f"there is no branch {name!r}{known}")
-        return self._streams[name]
+        raise AttributeError(f"there is no branch {name!r}; there are {', '.join(vars(self))}")
 
     def __iter__(self) -> "Iterator[Stream[Record]]":
-        return iter(self._streams.values())
+        return iter(vars(self).values())
 
     def __len__(self) -> int:
-        return len(self._streams)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._streams]
+        return len(vars(self))
 
 
 class RoutingOperators(StreamBase[Record]):
@@ -187,7 +179,7 @@ class RoutingOperators(StreamBase[Record]):
 
     def _divide(self, name: str, owners: Owners, outputs: int) -> "tuple[Stream[Record], ...]":
         def parts(batch: Batch, *_: object) -> list[Batch | None]:
-            return divide(batch, owners(records(batch)), outputs)
+            return scatter(batch, owners(records(batch)), outputs)
 
         return self._pass_on(name, build_batchwise(parts), outputs)
 

@@ -11,16 +11,15 @@ from itertools import compress
 from operator import not_
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
-from tidewheel.operators.records.batchwise import keep
 from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
-from tidewheel.operators.tables.columns import check_schema, is_schema
+from tidewheel.operators.tables.columns import check_schema
 from tidewheel.progress import GraphError, Time
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, note_received
-from tidewheel.transport.batches import Batch, is_numpy, length, records, take_slice
+from tidewheel.transport.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
 
 _MOST_CHECKED = 32
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, is_arrow, type_of_values
+from tidewheel.transport.batches import Batch, is_arrow, shown, type_of_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,17 +27,6 @@ def is_expression(value: object) -> TypeGuard[Expression]:
     """Tell whether ``value`` is an expression of Arrow's; without loading Arrow, since otherwise there is none."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
-
-
-def is_schema(value: object) -> bool:
-    """Tell whether ``value`` is a schema of Arrow's."""
-    pyarrow = sys.modules.get("pyarrow")
-    return pyarrow is not None and isinstance(value, pyarrow.Schema)
-
-
-def shown(schema: "pa.Schema") -> str:
-    """Return the columns of a schema for people, such as ``(word: string, n: int64)``."""
-    return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
 
 
 def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str]) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.operators.tables.columns import Expression, check_has, shown
-from tidewheel.transport.batches import Batch, is_numpy
+from tidewheel.operators.tables.columns import Expression, check_has
+from tidewheel.transport.batches import Batch, is_numpy, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
-from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.batches import is_arrow, is_schema, shown, type_of_values
 
 _ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
 """The classes that may stand for a type: by PEP 484, an int is a float."""
@@ -75,8 +75,7 @@ def topic_schema(said: Any) -> TopicSchema:
     Raises:
         DeliveryError: the argument is neither.
     """
-    pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None and isinstance(said, getattr(pyarrow, "Schema", ())):
+    if is_schema(said):
         return ArrowSchema(said)
     try:
         return RecordSchema(name_of(said), classes_of(said))
@@ -95,7 +94,7 @@ class ArrowSchema(TopicSchema):
     def __init__(self, schema: Any) -> None:
         self._schema = schema.remove_metadata()
         self._columns = _columns(schema)
-        super().__init__(DeclaredSchema(_text(schema), arrow=self._schema.serialize().to_pybytes()))
+        super().__init__(DeclaredSchema(shown(schema), arrow=self._schema.serialize().to_pybytes()))
 
     def mismatch(self, batch: Any) -> str | None:
         """Return a description of a batch that is no table of these columns. Complexity: O(columns)."""
@@ -103,7 +102,7 @@ class ArrowSchema(TopicSchema):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
             return None
-        return f"a table of {_text(batch.schema)}"
+        return f"a table of {shown(batch.schema)}"
 
     def takes(self, declared: DeclaredSchema) -> bool:
         """Tell whether it is the same schema."""
@@ -158,17 +157,8 @@ class RecordSchema(TopicSchema):
         return issubclass(kind, self._classes) or not self._names.isdisjoint(_lineage(kind))
 
 
-def _text(schema: Any) -> str:
-    return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
-
-
 def _columns(schema: Any) -> list[tuple[str, Any]]:
-    import pyarrow as pa
-
-    def without_width(kind: Any) -> Any:
-        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
-
-    return [(name, without_width(kind)) for name, kind in zip(schema.names, schema.types, strict=True)]
+    return list(zip(schema.names, map(type_of_values, schema.types), strict=True))
 
 
 def _kinds(batch: Any) -> set[type]:

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -71,6 +72,7 @@ def asked(question: Callable[[], R]) -> "Future[R]":
     return answer
 
 
+@dataclass(eq=False)
 class TopicFeed(Generic[T]):
     """A subscription and the items made from its events. Methods may be called on any thread, and none of them waits.
 
@@ -80,19 +82,15 @@ class TopicFeed(Generic[T]):
         left: a callback, called once after the feed is closed and its subscription has ended.
     """
 
-    def __init__(
-        self,
-        subscribe: Callable[[], Subscription],
-        read: "Read[T]",
-        left: Callable[["TopicFeed[T]"], None],
-    ) -> None:
-        self._subscribe = subscribe
-        self._read = read
-        self._left = left
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._subscription: Subscription | None = None
-        self._items: Iterator[T] = iter(())
+    subscribe: Callable[[], Subscription]
+    read: "Read[T]"
+    left: Callable[["TopicFeed[T]"], None]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: threading.Event = field(default_factory=threading.Event)
+    _subscription: Subscription | None = None
+    _items: Iterator[T] = field(default_factory=lambda: iter(()))
+
+    def __post_init__(self) -> None:
         self._thread = OwnThread("tidewheel-gateway-client")
         self.opened = self._thread.submit(self._open)
         """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
@@ -121,8 +119,8 @@ class TopicFeed(Generic[T]):
         threading.Thread(target=self._leave, name="tidewheel-gateway-leaving", daemon=True).start()
 
     def _open(self) -> None:
-        self._subscription = self._subscribe()
-        self._items = self._read(self._subscription.domain, self._events(self._subscription))
+        self._subscription = self.subscribe()
+        self._items = self.read(self._subscription.domain, self._events(self._subscription))
 
     def _events(self, subscription: Subscription) -> Iterator[Event]:
         if not subscription.is_local:
@@ -144,7 +142,7 @@ class TopicFeed(Generic[T]):
         except Exception:  # noqa: BLE001  the client has left, so only the log can have it
             _LOG.exception("a client's subscription did not end as it should")
         finally:
-            self._left(self)
+            self.left(self)
 
 
 class Clients:

@@ -6,9 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tidewheel.pubsub import topics
 from tidewheel.pubsub.errors import NoCluster
@@ -82,13 +80,12 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         max_epoch_bytes=options.max_epoch_bytes,
     )
     topics()  # connects this process to the cluster, and fails here if there is none
-    with _until_terminated() as (ended, heed), Gateway(config) as gateway:
+    with _until_terminated() as ended, Gateway(config) as gateway:
         for line in _announcement(gateway, config, is_new=given is None):
             show(line)
         while not ended.wait(_LOOK_S):
             with suppress(NoCluster):  # leaves a cluster that is gone, and joins it when it is back
                 connect_to_running(NoCluster)
-            heed()  # Ray changes what SIGTERM does, when it joins and when it leaves
 
 
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
@@ -112,20 +109,15 @@ def given_token(file: str | None, environment: MutableMapping[str, str]) -> str 
 
 
 @contextmanager
-def _until_terminated() -> Iterator[tuple[threading.Event, Callable[[], object]]]:
-    """Yield an event that SIGTERM sets, and a function that sees to it again; Ctrl-C still raises KeyboardInterrupt."""
+def _until_terminated() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM sets; Ctrl-C still raises KeyboardInterrupt."""
     ended = threading.Event()
-
-    def end(number: int, frame: Any) -> None:
-        ended.set()
-
     if threading.current_thread() is not threading.main_thread():
-        yield ended, lambda: None
+        yield ended
         return
-    heed = partial(signal.signal, signal.SIGTERM, end)
-    before = heed()
+    before = signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
-        yield ended, heed
+        yield ended
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -75,12 +75,12 @@ def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int)
             left[first] = memoryview(left[first])[written:]
 
 
-def make_directory(files: Files, path: Path) -> None:
+def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
     """Make a directory and its missing parents, so that they would survive a loss of power."""
     if path.is_dir():
         return
-    make_directory(files, path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
+    make_directory(files, path.parent, mode)
+    path.mkdir(mode=mode, exist_ok=True)
     files.sync_directory(path.parent)
 
 

@@ -66,7 +66,7 @@ _MOST_TICK = (1 << 63) - 1
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """The owner of a log. `Log.open` refuses a log with another identity.
+    """The owner of a log. `Log` refuses that of another.
 
     Args:
         topic: the name of the topic.

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
 from tidewheel.pubsub.log.file_lock import lock_log
@@ -31,9 +30,6 @@ from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, pre
 from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 
-if TYPE_CHECKING:
-    from typing import Self
-
 _LOG = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 << 20
@@ -44,7 +40,28 @@ CLOSE_S = 30.0
 
 
 class Log(StoredSegments):
-    """The log of one partition; `Log.open` makes one. Threads may share it; during a sync, other writers wait.
+    """The log of one partition. Threads may share it; during a sync, other writers wait. The owner closes it.
+
+    Making one opens the log in a directory; it makes the log and the directory if there is none.
+
+    Args:
+        directory: the directory, for this log only.
+        identity: the owner of the log.
+        snapshot: the state for the first segment of a new log.
+        segment_bytes: a new segment is due after so many bytes of records.
+        wait_s: the time to wait for another holder of the log, in seconds.
+        clock: returns seconds since 1970.
+        files: the calls that change files.
+
+    Raises:
+        LogError: other users may write there.
+        LogLocked: another holder still has the log open.
+        LogMismatch: the log has another identity.
+        LogCorrupted: the log is damaged.
+        LogFull: the disk has no room to make or continue the log.
+        LogFailed: the disk failed.
+
+    Complexity: opening reads the last segment.
 
     Attributes:
         cut_bytes: the size of the unfinished write that opening has cut off.
@@ -55,13 +72,12 @@ class Log(StoredSegments):
         directory: Path,
         identity: LogIdentity,
         *,
-        snapshot: bytes,
-        segment_bytes: int,
-        clock: Callable[[], float],
-        files: Files,
+        snapshot: bytes = b"",
+        segment_bytes: int = SEGMENT_BYTES,
+        wait_s: float = 0.0,
+        clock: Callable[[], float] = time.time,
+        files: Files = FILES,
     ) -> None:
-        self._spares = SpareSegments(directory, files, 2 * segment_bytes)
-        super().__init__(directory, self._spares)
         self._files = files
         self._identity = identity
         self._segment_bytes = segment_bytes
@@ -70,62 +86,29 @@ class Log(StoredSegments):
         self._failure = ""
         self.cut_bytes = 0
         with ExitStack() as resources:
-            self._mark = MarkFile(directory / "mark", files)
-            resources.callback(self._mark.close)
-            mark = self._mark.read()
-            self._segments += find_segments(directory, identity, mark)
-            if self._segments:
-                self._writer = self._recover(self._segments[-1], mark)
-            else:
-                self._writer = self._new_segment(1, -1, 0, snapshot)
-                self._segments.append(self._writer.segment)
-            resources.callback(self._close_writer)
-            self._resources = resources.pop_all()
-
-    @classmethod
-    def open(
-        cls,
-        directory: Path,
-        identity: LogIdentity,
-        *,
-        snapshot: bytes = b"",
-        segment_bytes: int = SEGMENT_BYTES,
-        wait_s: float = 0.0,
-        clock: Callable[[], float] = time.time,
-        files: Files = FILES,
-    ) -> "Self":
-        """Return the log in a directory; make the log and the directory if there is none. The caller closes the log.
-
-        Args:
-            directory: the directory, for this log only.
-            identity: the owner of the log.
-            snapshot: the state for the first segment of a new log.
-            segment_bytes: a new segment is due after so many bytes of records.
-            wait_s: the time to wait for another holder of the log, in seconds.
-            clock: returns seconds since 1970.
-            files: the calls that change files.
-
-        Raises:
-            LogError: other users may write there.
-            LogLocked: another holder still has the log open.
-            LogMismatch: the log has another identity.
-            LogCorrupted: the log is damaged.
-            LogFull: the disk has no room to make or continue the log.
-            LogFailed: the disk failed.
-
-        Complexity: reads the last segment.
-        """
-        with ExitStack() as resources:
             try:
                 make_directory(files, directory)
                 check_private(directory)
                 resources.callback(os.close, lock_log(directory, wait_s))
-                log = cls(directory, identity, snapshot=snapshot, segment_bytes=segment_bytes, clock=clock, files=files)
+                self._spares = SpareSegments(directory, files, 2 * segment_bytes)
+                super().__init__(directory, self._spares)
+                self._mark = MarkFile(directory / "mark", files)
+                resources.callback(self._mark.close)
+                self._writer = self._last_segment(identity, snapshot)
             except OSError as error:
                 kind = LogFull if error.errno in FULL else LogFailed
                 raise kind(f"the log in {directory} cannot be opened: {error}", path=directory) from error
-            log._resources.push(resources.pop_all())
-            return log
+            resources.callback(self._close_writer)
+            self._resources = resources.pop_all()
+
+    def _last_segment(self, identity: LogIdentity, snapshot: bytes) -> SegmentWriter:
+        mark = self._mark.read()
+        self._segments += find_segments(self._directory, identity, mark)
+        if self._segments:
+            return self._recover(self._segments[-1], mark)
+        writer = self._new_segment(1, -1, 0, snapshot)
+        self._segments.append(writer.segment)
+        return writer
 
     def _recover(self, segment: Segment, mark: Mark | None) -> SegmentWriter:
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
 from reprlib import repr as shortened
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,10 +20,9 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode,
     encode_batch,
     place_of,
-    to_records,
 )
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.batches import is_arrow, keep, records
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """The policy of a publisher when more messages wait for a subscriber than the publisher keeps.
@@ -90,16 +88,7 @@ class Where:
             if not is_arrow(batch):
                 raise TypeError(f"an expression goes with Arrow tables, and here is a {type(batch).__qualname__}")
             return batch.filter(self._condition)
-        meet = [self._meets(record) for record in to_records(batch)]
-        if is_arrow(batch):
-            import pyarrow as pa
-
-            return batch.filter(pa.array(meet, pa.bool_()))
-        if not hasattr(batch, "tolist"):
-            return list(compress(batch, meet))
-        import numpy as np
-
-        return batch[np.array(meet, np.bool_)]
+        return keep(batch, [self._meets(record) for record in records(batch)])
 
     def _meets(self, record: Any) -> bool:
         try:

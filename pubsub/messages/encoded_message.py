@@ -27,7 +27,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import DataMessage, Encoding, LowerFrontierUpdate, Message, Notice, PartitionEnded
 from tidewheel.transport.batches import is_arrow
 from tidewheel.transport.frames import LARGE, Payload, unpickled
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.pickling import dumps, stream_of
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1
@@ -48,7 +48,7 @@ def encode_batch(time: Time, batch: Any) -> DataMessage:
     3
     """
     if is_arrow(batch):
-        return DataMessage(time, _arrow_stream(batch), "arrow", batch.num_rows)
+        return DataMessage(time, stream_of(batch).stream, "arrow", batch.num_rows)
     try:
         records = len(batch)
     except TypeError:
@@ -104,24 +104,6 @@ def decode_batch(message: DataMessage) -> Any:
         raise DeliveryError(
             f"{what} not decode in this process ({error}): the code that is needed must be importable here too"
         ) from error
-
-
-def _arrow_stream(batch: Any) -> Payload:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write(batch)
-    return sink.getvalue()
-
-
-def to_records(batch: Any) -> list[Any]:
-    """Return the records of a decoded batch: rows of Arrow as dicts, elements or rows of NumPy as Python values."""
-    if isinstance(batch, list):
-        return batch
-    if is_arrow(batch):
-        return list(batch.to_pylist())
-    return list(batch.tolist()) if hasattr(batch, "tolist") else list(batch)
 
 
 class Place(NamedTuple):

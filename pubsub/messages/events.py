@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.encoded_message import decode_batch, to_records
+from tidewheel.pubsub.messages.encoded_message import decode_batch
 from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.transport.batches import records
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Batch:
     @cached_property
     def records(self) -> list[Any]:
         """The records: rows of Arrow as dicts, elements or rows of NumPy as Python values."""
-        return to_records(self.data)
+        return records(self.data)
 
     @property
     def is_arrow(self) -> bool:

@@ -289,5 +289,4 @@ class Subscriber:
         kind, what = DeliveryError, "has disconnected this subscriber"
         if isinstance(message, Failed):
             kind, what = PublisherLost, "failed"
-        text = f"topic {self._topic!r}, partition {partition}: the publisher {what}: {message.reason}"
-        return kind(text, topic=self._topic, partition=partition)
+        return kind.at(self._topic, partition, f"{what}: {message.reason}")

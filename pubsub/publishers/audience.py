@@ -6,6 +6,7 @@ heard of.
 
 import logging
 from collections.abc import Container
+from dataclasses import dataclass
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
@@ -29,6 +30,7 @@ _MOST_STEP_S = 1.0
 _DAY_S = 24 * 3600.0
 
 
+@dataclass(eq=False)
 class Audience:
     """The readers of one pubend.
 
@@ -40,31 +42,24 @@ class Audience:
         grace_s: so long after the start nothing is forgotten: who was connected before may come back.
     """
 
-    def __init__(
-        self,
-        where: str,
-        pubend: DurablePubend,
-        changed: ChangeSignal,
-        living: LivingReaders,
-        *,
-        grace_s: float = LEASE_S,
-    ) -> None:
-        self._where = where
-        self._pubend = pubend
-        self._changed = changed
-        self._living = living
-        self._grace_s = grace_s
-        self._return_s = min(RETURN_WITHIN_S, grace_s)
-        self._looked_s: float | None = None
-        self._now_s = 0.0
-        self._is_over = False
-        self._leaving: list[str] | None = None
-        self._leave_until_s = 0.0
+    where: str
+    pubend: DurablePubend
+    changed: ChangeSignal
+    living: LivingReaders
+    grace_s: float = LEASE_S
+    _looked_s: float | None = None
+    _now_s: float = 0.0
+    _is_over: bool = False
+    _leaving: list[str] | None = None
+    _leave_until_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._return_s = min(RETURN_WITHIN_S, self.grace_s)
 
     def expect_nobody(self) -> None:
         """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
         self._return_s = 0.0
-        self._changed.notify()
+        self.changed.notify()
 
     # ------------------------------------------------------------------ coming and going
 
@@ -77,10 +72,10 @@ class Audience:
             DeliveryError: it cannot have the subscription back.
             LogError: the log is damaged, or takes nothing.
         """
-        begun = self._pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
-        is_durable = self._pubend.subscriptions.is_durable(name)
-        self._living.seat(name, self._now_s)
-        self._changed.notify()
+        begun = self.pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
+        is_durable = self.pubend.subscriptions.is_durable(name)
+        self.living.seat(name, self._now_s)
+        self.changed.notify()
         if is_durable:
             await self._be_logged(name)
         return begun
@@ -91,12 +86,12 @@ class Audience:
         Raises:
             LogError: the log takes nothing.
         """
-        name = self._pubend.subscriptions.name_of(reader)
+        name = self.pubend.subscriptions.name_of(reader)
         if name is None:
             return
-        self._pubend.unsubscribe(reader, acknowledged, everywhere)
-        self._living.leave(name, self._now_s)
-        self._changed.notify()
+        self.pubend.unsubscribe(reader, acknowledged, everywhere)
+        self.living.leave(name, self._now_s)
+        self.changed.notify()
         await self._be_logged(name)
 
     async def end_durable(self, name: str) -> list[str]:
@@ -105,33 +100,33 @@ class Audience:
         Raises:
             LogError: the log takes nothing.
         """
-        names = self._pubend.subscriptions.durable_names
+        names = self.pubend.subscriptions.durable_names
         if name in names:
-            self._pubend.end(name)
-            self._changed.notify()
-        elif not self._pubend.subscriptions.is_logged(name):
+            self.pubend.end(name)
+            self.changed.notify()
+        elif not self.pubend.subscriptions.is_logged(name):
             names.append(name)  # it was ended just now, and that is not durable
         if name in names:
             await self._be_logged(name)
         return names
 
     async def _be_logged(self, name: str) -> None:
-        pubend = self._pubend
-        if await self._changed.wait_until(
+        pubend = self.pubend
+        if await self.changed.wait_until(
             lambda: self._is_over or pubend.subscriptions.is_logged(name) or pubend.error is not None,
             NOTED_WITHIN_S,
         ) and pubend.subscriptions.is_logged(name):
             return
         late = "the publisher has ended meanwhile" if self._is_over else f"it took more than {NOTED_WITHIN_S:g} s"
         why = pubend.error or pubend.writer.full or late
-        raise LogError(f"{self._where}: where subscription {name!r} is could not be noted: {why}")
+        raise LogError(f"{self.where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, ack: Ack) -> None:
         """Take note that readers live of which a relay says so, or which say something themselves."""
         for reader in ack.acks:
-            name = self._pubend.subscriptions.name_of(reader)
+            name = self.pubend.subscriptions.name_of(reader)
             if name is not None:
-                self._living.heard(name, self._now_s)
+                self.living.heard(name, self._now_s)
 
     def look(self, connected: Container[str], now_s: float) -> None:
         """Give up those that are gone for too long. To be called again and again.
@@ -143,57 +138,57 @@ class Audience:
         if self._looked_s is not None:
             self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s
-        overdue = self._living.look(connected, self._now_s)
+        overdue = self.living.look(connected, self._now_s)
         for name in overdue.to_warn:
             self._warn(name)
         for name in overdue.over:
             self._give_up(name)
-        self._changed.notify()
+        self.changed.notify()
 
     def _warn(self, name: str) -> None:
-        away_s = self._living.away_s(name, self._now_s)
+        away_s = self.living.away_s(name, self._now_s)
         _LOG.warning(
             "%s: nobody has read subscription %r for %s, and it keeps about %d bytes of the log. After as long again "
             "without a reader they are given up, and what it has not acknowledged is lost to it. Read it, or "
             "publish with a longer retention",
-            self._where,
+            self.where,
             name,
             _duration(away_s),
-            self._pubend.held_bytes(name),
+            self.pubend.held_bytes(name),
         )
 
     def _give_up(self, name: str) -> None:
-        if self._pubend.subscriptions.is_durable(name):
+        if self.pubend.subscriptions.is_durable(name):
             _LOG.warning(
-                "%s: nobody has read subscription %r for too long: its messages are kept no more", self._where, name
+                "%s: nobody has read subscription %r for too long: its messages are kept no more", self.where, name
             )
-            self._pubend.abandon(name)
+            self.pubend.abandon(name)
         else:
-            _LOG.info("%s: the reader of subscription %r has gone", self._where, name)
-            self._pubend.end(name)
+            _LOG.info("%s: the reader of subscription %r has gone", self.where, name)
+            self.pubend.end(name)
 
     @property
     def may_forget(self) -> bool:
         """Whether those who were connected before a restart have had the time to come back."""
-        return self._now_s >= self._grace_s
+        return self._now_s >= self.grace_s
 
     # ------------------------------------------------------------------ waiting for them
 
     @property
     def count(self) -> int:
         """How many subscriptions somebody reads."""
-        return len(self._living.living(self._now_s))
+        return len(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
         """Return the subscriptions that somebody reads and that have not acknowledged everything.
 
         For each there is a number that grows as its reader acknowledges.
         """
-        known = self._pubend.subscriptions.known
-        unread = set(self._pubend.unread())
+        known = self.pubend.subscriptions.known
+        unread = set(self.pubend.unread())
         return {
             name: sum(end - first for first, end in known[name].acknowledged)
-            for name in self._living.living(self._now_s)
+            for name in self.living.living(self._now_s)
             if name in unread
         }
 
@@ -203,22 +198,22 @@ class Audience:
         After a failure this waits for nothing but the last words of those who read. Readers of the process ``but_for``
         do not count.
         """
-        return await self._changed.wait_until(lambda: self._is_drained(but_for), timeout_s)
+        return await self.changed.wait_until(lambda: self._is_drained(but_for), timeout_s)
 
     def _is_drained(self, but_for: str | None) -> bool:
         if self._is_over:
             return True
         if self._leaving is not None:
             is_late = self._now_s >= self._leave_until_s
-            return is_late or all(self._is_of(name, but_for) for name in filter(self._living.has_reader, self._leaving))
-        pubend = self._pubend
+            return is_late or all(self._is_of(name, but_for) for name in filter(self.living.has_reader, self._leaving))
+        pubend = self.pubend
         is_published = pubend.writer.durable_tick >= pubend.written_tick or pubend.error is not None
         if self._now_s < self._return_s or not is_published:
             return False
         return all(self._is_of(name, but_for) for name in self.unread())
 
     def _is_of(self, name: str, process: str | None) -> bool:
-        reader = self._pubend.subscriptions.reader_of(name)
+        reader = self.pubend.subscriptions.reader_of(name)
         return process is not None and reader is not None and reader.startswith(f"{process}/")
 
     async def read_by_all(self, owner: str, patience_s: float = LEASE_S) -> None:
@@ -233,12 +228,12 @@ class Audience:
             is_waited_for = self._leaving is not None or self._now_s < self._return_s
             return self._is_drained(None) or not (is_waited_for or self.unread().keys() - given_up)
 
-        while not await self._changed.wait_until(is_done, patience_s):
+        while not await self.changed.wait_until(is_done, patience_s):
             unread = self.unread()
             idle = {name for name, count in unread.items() if before.get(name) == count}
             late = {name for name in idle if not self._is_of(name, owner)}
             for name in late - given_up:
-                _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self._where, name)
+                _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
             given_up |= late
             before = unread
 
@@ -247,15 +242,15 @@ class Audience:
 
         Whoever reads is told of the failure, closes the subscription, and says it then.
         """
-        living = self._living.living(self._now_s)
-        self._leaving = [name for name in living if self._pubend.subscriptions.is_durable(name)]
-        self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self._grace_s)
-        self._changed.notify()
+        living = self.living.living(self._now_s)
+        self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
+        self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self.grace_s)
+        self.changed.notify()
 
     def end(self) -> None:
         """Have nobody wait for readers any more: there will be none."""
         self._is_over = True
-        self._changed.notify()
+        self.changed.notify()
 
 
 def _duration(seconds: float) -> str:

@@ -8,11 +8,12 @@ operator leaves unread what comes next, until it has.
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
 from tidewheel.progress import ProtocolError, Time
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError, where
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
@@ -79,7 +80,9 @@ class PublisherConnection:
             message = encode(time, content)
         except DeliveryError as error:
             raise DeliveryError(
-                f"{self._where} at time {time!r}: {error}", topic=self._topic, partition=self._partition
+                f"{where(self._topic, self._partition)} at time {time!r}: {error}",
+                topic=self._topic,
+                partition=self._partition,
             ) from error
         if message.records or message.encoding == "ends":
             self._events.append(message)
@@ -128,15 +131,11 @@ class PublisherConnection:
     def _send(self, events: list[FeedEvent]) -> None:
         """Hand events to the publisher."""
 
-    @property
-    def _where(self) -> str:
-        return f"topic {self._topic!r}, partition {self._partition}"
-
     def _refusal(self, reason: object) -> DeliveryError:
-        text = f"{self._where}: the publisher did not take what was published: {reason}"
-        return DeliveryError(text, topic=self._topic, partition=self._partition)
+        return DeliveryError.at(self._topic, self._partition, f"did not take what was published: {reason}")
 
 
+@dataclass(eq=False)
 class LocalPublisher:
     """One partition of a topic of a job that runs in this process.
 
@@ -148,18 +147,11 @@ class LocalPublisher:
         clock: seconds that never go back.
     """
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        changed: threading.Condition,
-        pump: Callable[[], bool] | None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.publisher = publisher
-        self.changed = changed
-        self.pump = pump
-        self._clock = clock
-        self._waiting: list[Callable[[], None]] = []
+    publisher: Publisher
+    changed: threading.Condition
+    pump: Callable[[], bool] | None
+    clock: Callable[[], float] = monotonic
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def feed(self, events: list[FeedEvent]) -> None:
         """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
@@ -196,7 +188,7 @@ class LocalPublisher:
     def is_held(self) -> bool:
         """Tell whether a subscriber holds this publisher back, or is awaited; cut off those that hold for too long."""
         with self.changed:
-            if self.publisher.cut_off_late(self._clock(), lambda name: self.publisher.queues[name].taken):
+            if self.publisher.cut_off_late(self.clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()
             return self.publisher.is_held
 
@@ -207,7 +199,7 @@ class LocalPublisher:
                 return 0.0
             if wake not in self._waiting:
                 self._waiting.append(wake)
-            return self.publisher.overdue_in_s(self._clock())
+            return self.publisher.overdue_in_s(self.clock())
 
     def _let_go_on(self) -> None:
         with self.changed:

@@ -99,9 +99,7 @@ class DurablePubend:
         self._awaited = awaited
         first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
-            self.log = Log.open(
-                directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files
-            )
+            self.log = Log(directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
             opened.callback(self.log.close)
             recovered = recover(self.log, domain)
             self._journal = recovered.journal

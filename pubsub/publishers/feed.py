@@ -337,5 +337,4 @@ class RayConnection(PublisherConnection):
             ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
         except ray.exceptions.RayError as said:
             reason = said
-        text = f"{self._where}: the publisher is dead: {reason}"
-        return PublisherLost(text, topic=self._topic, partition=self._partition)
+        return PublisherLost.at(self._topic, self._partition, f"is dead: {reason}")

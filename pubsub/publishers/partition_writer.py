@@ -11,6 +11,7 @@ of a file where many do not.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ class _Write(NamedTuple):
     is_note: bool
 
 
+@dataclass(eq=False)
 class PartitionWriter:
     """The only one that writes a log. All calls are on one thread.
 
@@ -46,26 +48,21 @@ class PartitionWriter:
         error: why nothing more will be durable, if that is so.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        snapshot: Callable[[], bytes],
-        durable: Callable[[int], None],
-        later: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._log = log
-        self._snapshot = snapshot
-        self._durable = durable
-        self._later = later
-        self._waiting: list[_Write] = []
-        self._returned: list[_Write] = []
-        self._handed: deque[list[_Write]] = deque()
-        self._outcomes: deque[int | LogError] = deque()
-        self.full: LogFull | None = None
-        self.error: LogError | None = None
-        self._tried_notes = False
-        self.last_tick = self.durable_tick = log.last_tick
-        self._commit = GroupCommit(log)
+    log: Log
+    snapshot: Callable[[], bytes]
+    durable: Callable[[int], None]
+    later: Callable[[Callable[[], None]], None]
+    full: LogFull | None = None
+    error: LogError | None = None
+    _waiting: list[_Write] = field(default_factory=list)
+    _returned: list[_Write] = field(default_factory=list)
+    _handed: deque[list[_Write]] = field(default_factory=deque)
+    _outcomes: deque[int | LogError] = field(default_factory=deque)
+    _tried_notes: bool = False
+
+    def __post_init__(self) -> None:
+        self.last_tick = self.durable_tick = self.log.last_tick
+        self._commit = GroupCommit(self.log)
 
     @property
     def has_room(self) -> bool:
@@ -108,7 +105,7 @@ class PartitionWriter:
 
     def _hand_in(self) -> None:
         """Give the log what waits, if it has room."""
-        if self._waiting and self._submit(self._waiting, self._snapshot):
+        if self._waiting and self._submit(self._waiting, self.snapshot):
             self._waiting = []
 
     def _submit(self, writes: list[_Write], snapshot: Callable[[], bytes] | None) -> bool:
@@ -124,7 +121,7 @@ class PartitionWriter:
     def _bring_back(self, outcome: int | LogError) -> None:
         """Have the outcome of the oldest writes looked at on the right thread; on that of the log."""
         self._outcomes.append(outcome)
-        self._later(self._take_outcome)
+        self.later(self._take_outcome)
 
     def _take_outcome(self) -> None:
         if not self._outcomes:
@@ -148,7 +145,7 @@ class PartitionWriter:
         for write in writes:
             if write.durable is not None:
                 write.durable()
-        self._durable(self.durable_tick)
+        self.durable(self.durable_tick)
         if self.full is None:
             self._hand_in()
 
@@ -188,6 +185,6 @@ class PartitionWriter:
                 elif isinstance(outcome, LogError):
                     self.error = self.error or outcome
             if self.error is None:
-                self._log.append(chain.from_iterable(write.entries for write in [*returned, *self._waiting]))
+                self.log.append(chain.from_iterable(write.entries for write in [*returned, *self._waiting]))
         finally:
-            self._log.close()
+            self.log.close()

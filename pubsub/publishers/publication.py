@@ -5,7 +5,6 @@ A job that starts starts the publishers of its topics, and it ends them when it 
 
 import threading
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
@@ -18,7 +17,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
 from tidewheel.pubsub.publishers.topic_log import TopicLog
-from tidewheel.transport.attachment import AttachmentHost
+from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
 
 STOPPED_EARLY = "the job was stopped before the topic ended"
 
@@ -108,7 +107,7 @@ class Publication:
         return RayPublication(self, host)
 
 
-class RunningPublication(ABC):
+class RunningPublication(RunningAttachment):
     """A topic of a job that runs.
 
     Attributes:
@@ -120,25 +119,13 @@ class RunningPublication(ABC):
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def check(self) -> None:  # noqa: B027 - publishers in this process live as long as it does
-        """Look whether all publishers live; do not wait.
-
-        Raises:
-            PublisherLost: one has died.
-        """
+    def check(self) -> None:
+        """Look whether all publishers live, without waiting; raise PublisherLost if one has died."""
 
     @property
     def problem(self) -> str | None:
         """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
         return None
-
-    @abstractmethod
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most.
-
-        Raises:
-            DeliveryError: the time is over; the message says how many there are.
-        """
 
     def wait_until(self, time: Time, timeout: float) -> None:
         """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
@@ -152,22 +139,6 @@ class RunningPublication(ABC):
             "delivery='exactly_once'",
             topic=self._topic,
         )
-
-    @abstractmethod
-    def statistics(self) -> list[dict[str, int]]:
-        """Return, for each partition, what `PublisherStatistics` has; nothing of one that does not answer in time."""
-
-    @abstractmethod
-    def finish(self, error: str | None, timeout: float) -> None:
-        """End the topic on the job's behalf and take it out of the catalog; called again, it does nothing.
-
-        Call it when no worker of the job runs any more.
-
-        Args:
-            error: why the job failed, for the subscribers; None if it did not. A topic that the workers have not ended
-                fails all the same.
-            timeout: how long to wait for subscribers to fetch the last messages, in seconds.
-        """
 
     def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
         return DeliveryError(

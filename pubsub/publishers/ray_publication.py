@@ -170,11 +170,11 @@ class RayPublication(RunningPublication):
             has_ended = ray.get(call)
         except ray.exceptions.ActorUnavailableError as error:
             if not self._log:
-                raise self._lost(partition, error) from error
+                raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
             _LOG.warning("topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error)
             has_ended = False
         except ray.exceptions.RayError as error:
-            raise self._lost(partition, error) from error
+            raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
         if not has_ended:
             self._watch(partition)
 
@@ -190,10 +190,6 @@ class RayPublication(RunningPublication):
         except ray.exceptions.RayError:
             self._problems[partition] = AWAY
         self._listen_for_problems(partition)
-
-    def _lost(self, partition: int, error: Exception) -> PublisherLost:
-        text = f"topic {self._topic!r}, partition {partition}: the publisher is dead: {error}"
-        return PublisherLost(text, topic=self._topic, partition=partition)
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""

@@ -80,7 +80,7 @@ class RelayParent(KeptParent):
         self.is_dead = False
         self._found_s = self._loop.time()
         self._loop.add_reader(parent.fileno(), self._readable)
-        parent.say([self._greeting, *self._found(), *self._unsaid.take()])
+        parent.say([self.greeting, *self._found(), *self._unsaid.take()])
         self._watch()
 
     def _lose(self, parent: Parent, now_s: float) -> None:

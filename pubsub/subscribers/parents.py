@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.transport.call_link import CallParent
 from tidewheel.transport.frames import MOST_AT_ONCE
@@ -135,6 +136,7 @@ class CalledPublisher(CallParent):
                 self._detach()
 
 
+@dataclass(eq=False)
 class KeptParent:
     """One parent at a time: it is looked for from the first `look` on, and again when it is lost.
 
@@ -156,30 +158,19 @@ class KeptParent:
         look_at_s: when to call `look` if nothing happens before; infinite if there is no need.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int | None,
-        find: Find,
-        greeting: ChildMessage,
-        ring: Callable[[], None],
-        within_s: float = RESTARTS_WITHIN_S,
-        why_lost: str = "",
-    ) -> None:
-        self._topic = topic
-        self._partition = partition
-        self._where = f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
-        self._find = find
-        self._greeting = greeting
-        self._ring = ring
-        self._within_s = within_s
-        self.why_lost = why_lost
-        self._lost_s = inf
-        self._search: Future[Parent] | None = None
-        self._is_closed = False
-        self.parent: Parent | None = None
-        self.is_needed = True
-        self.look_at_s = 0.0
+    topic: str
+    partition: int | None
+    find: Find
+    greeting: ChildMessage
+    ring: Callable[[], None]
+    within_s: float = RESTARTS_WITHIN_S
+    why_lost: str = ""
+    parent: Parent | None = None
+    is_needed: bool = True
+    look_at_s: float = 0.0
+    _lost_s: float = inf
+    _search: "Future[Parent] | None" = None
+    _is_closed: bool = False
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
         """Say something, if there is a parent: whoever loses something says it again."""
@@ -218,7 +209,7 @@ class KeptParent:
         return bool(self.why_lost)
 
     def _lose(self, parent: Parent, now_s: float) -> None:
-        _LOG.info("%s: the connection is lost: %s", self._where, parent.why_lost)
+        _LOG.info("%s: the connection is lost: %s", where(self.topic, self.partition), parent.why_lost)
         self.why_lost = parent.why_lost
         parent.close()
         self.parent = None
@@ -235,30 +226,30 @@ class KeptParent:
     def _search_for(self, search: "Future[Parent]", why_lost: str) -> None:
         """Look for a parent, on a thread; one that is found too late is closed."""
         try:
-            parent = self._find(why_lost)
+            parent = self.find(why_lost)
         except BaseException as error:  # noqa: BLE001 - `look` raises it
             search.set_exception(error)
         else:
             search.set_result(parent)
             if self._is_closed:  # either this thread or `close` sees the other's change, or both do
                 parent.close()
-        self._ring()
+        self.ring()
 
     def _not_found(self, error: Exception, now_s: float) -> None:
         """Raise why there will be no parent, or look again after a while."""
         if not isinstance(error, ParentGone):
             if isinstance(error, Refused):
-                raise PublisherLost.at(self._topic, self._partition, str(error)) from error
+                raise PublisherLost.at(self.topic, self.partition, str(error)) from error
             if isinstance(error, DeliveryError):
                 raise error
-            raise PublisherLost.at(self._topic, self._partition, f"cannot be reached: {error}") from error
-        if error.is_for_good or now_s - self._lost_s > self._within_s:
-            raise PublisherLost.at(self._topic, self._partition, f"is dead: {error}") from error
+            raise PublisherLost.at(self.topic, self.partition, f"cannot be reached: {error}") from error
+        if error.is_for_good or now_s - self._lost_s > self.within_s:
+            raise PublisherLost.at(self.topic, self.partition, f"is dead: {error}") from error
         self.why_lost = str(error)
         self.look_at_s = now_s + _AGAIN_S
 
     def _greet(self, parent: Parent) -> None:
-        parent.say([self._greeting])
+        parent.say([self.greeting])
 
     def end(self) -> None:
         """Let go of a parent that has told everything, and look for no other."""

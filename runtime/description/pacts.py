@@ -10,8 +10,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_keys, hash_tuples, stable_hash
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key, parts_by_owner
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, take_slice
+from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, scatter, take_slice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,7 +151,7 @@ class Exchange(Pact):
         if workers == 1:
             self.split(take_slice(batch, 0, 1), 2)
             return [batch]
-        return parts_by_owner(batch, self._owners(batch, workers), workers)
+        return scatter(batch, self._owners(batch, workers), workers)
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None

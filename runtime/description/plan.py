@@ -136,22 +136,25 @@ class Plan:
         """Return a location's name for people, such as ``input 0 of 'map'``."""
         return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name_at(at)!r}"
 
-    def locations_of_interest(self, workers: int) -> list[Location]:
-        """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
-        targets: list[Location] = [
+    def notified(self) -> list[Target]:
+        """Return the inputs of the operators that look at frontiers."""
+        return [
             Target(index, port)
             for index, operator in enumerate(self.operators)
             if operator.notify
             for port in range(len(operator.shape.inputs))
         ]
+
+    def locations_of_interest(self, workers: int) -> list[Location]:
+        """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
         # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
-        entries: list[Location] = [
+        entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)
             if workers > 1 and not operator.shape.inputs
             for port in range(len(operator.shape.outputs))
         ]
-        return targets + entries + list(self.probes.values())
+        return [*self.notified(), *entries, *self.probes.values()]
 
 
 def passing(

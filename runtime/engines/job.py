@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-import uuid
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,26 +44,17 @@ class Job(JobBlock):
     """What dataflows that are added run on as well: the workers of this one."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
-        super().__init__()
-        self.plan = plan
+        super().__init__(plan)
         self.config = config
         self.workers = workers
-        self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
-        self._error: TidewheelError | None = None
-        self._stopped = False
-        self._started = False
         self._attachments = RunningAttachments(self.name)
         self._handles: dict[str, InputHandle] = {}
-        self._added: dict[str, Job] = {}
         self._being_added: set[str] = set()
         self._naming = threading.Lock()
         self._released = False
         self._changed = threading.Condition()
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
-        graph = plan.graph()
-        self.probe_nestings = {name: graph.nesting(source) for name, source in plan.probes.items()}
-        self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
 
     def _bring_up(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
@@ -118,7 +108,7 @@ class Job(JobBlock):
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
         return ProbeHandle(self, _known(self.plan, "probe", name, self.plan.probes))
 
-    def add(self, flow: Described, *, paused: bool = False) -> "Job":
+    def add(self, flow: Described, *, paused: bool = False) -> Self:
         """Run one more dataflow on the workers of this job, beside what runs there.
 
         The returned job has its own inputs, probes, topics and statistics. An operator that fails

@@ -2,12 +2,12 @@
 
 import logging
 import time
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Sequence
 from typing import Self
 
-from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.inputs.feed import Feed
@@ -22,14 +22,7 @@ _PROGRESS_S = 60.0
 class JobBlock(ABC):
     """A job as its ``with`` block sees it: what feeds it, whether it has ended, and the dataflows added to it."""
 
-    name: str
-    plan: Plan
     _feed: Feed
-    _error: TidewheelError | None
-    _stopped: bool
-    _started: bool
-    outermost_probes: Mapping[str, TimeDomain]
-    _added: "Mapping[str, JobBlock]"
 
     @abstractmethod
     def _wait_for(
@@ -53,7 +46,16 @@ class JobBlock(ABC):
     def stop(self) -> None:
         """End the job now."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
+        graph = plan.graph()
+        self.probe_nestings = {name: graph.nesting(source) for name, source in plan.probes.items()}
+        self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
+        self._added: dict[str, Self] = {}
+        self._error: TidewheelError | None = None
+        self._stopped = False
+        self._started = False
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
 
@@ -64,9 +66,7 @@ class JobBlock(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._finish(time.monotonic())

@@ -141,13 +141,7 @@ class JobView:
             [knowledge] = [report.knowledge for report in self.reports if report.worker == worker]
             counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(knowledge.counts.items())
             counts.extend((stamp, -difference) for stamp, difference in knowledge.unsent)
-            notified = [
-                Target(number, port)
-                for number, operator in enumerate(self.plan.operators)
-                if operator.notify
-                for port in range(len(operator.shape.inputs))
-            ]
-            view = self._views[worker] = Tracker(self.compiled, 0, notified)
+            view = self._views[worker] = Tracker(self.compiled, 0, self.plan.notified())
             view.update(counts)
         return view.frontier(port) == self.frontier(port)
 
@@ -183,7 +177,7 @@ class JobView:
         trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
         known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
         for place, way in enumerate(trail):  # which grows meanwhile
-            for start, step in self._incoming[way.location]:
+            for start, step in self.compiled.incoming[way.location]:
                 path = step.followed_by(way.path)
                 shorter = known.setdefault(start, [])
                 if path is not None and not any(other.less_equal(path) for other in shorter):
@@ -237,14 +231,14 @@ class JobView:
         before = [self.compiled.index[port] for port in ports]
         known = set(before)
         for place in before:  # which grows meanwhile
-            new = {start for start, _ in self._incoming[place]} - known
+            new = {start for start, _ in self.compiled.incoming[place]} - known
             known |= new
             before += new
         return all(stamp == (location, time) for stamp in self.live if stamp[0] in known)
 
     def _arriving(self, location: int) -> Iterator[tuple[int, PathSummary, Time, Time]]:
         """Yield what leads to a location in one step: from where, how, from which time, and to which."""
-        for start, step in self._incoming[location]:
+        for start, step in self.compiled.incoming[location]:
             for time in self.frontier(self.compiled.locations[start]):
                 arrives = step.results_in(time)
                 if arrives is not None:
@@ -256,15 +250,6 @@ class JobView:
         component = strong_components(range(len(self.compiled.locations)), self.compiled.successors)
         size = Counter(component.values())
         return frozenset(number for number, of in component.items() if size[of] > 1)
-
-    @cached_property
-    def _incoming(self) -> list[list[tuple[int, PathSummary]]]:
-        incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.compiled.locations]
-        for step in self.compiled.graph.steps():
-            incoming[self.compiled.index[step.end]].append((self.compiled.index[step.start], step.summary))
-        return incoming
-
-    # ------------------------------------------------------------------ in the users' names
 
     def _route(self, trail: list[_Way], place: int, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
         """Return the operators on a way, stage by stage; ``known`` has the rest of each way that was asked for."""

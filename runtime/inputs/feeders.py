@@ -86,6 +86,7 @@ def watch_actor(actor: Any) -> Callable[[], str | None]:
     return death
 
 
+@dataclass(eq=False)
 class Feeders:
     """Keeps an eye on the feeders of one dataflow; may be used from several threads.
 
@@ -96,20 +97,16 @@ class Feeders:
         watch: watches an actor, as `watch_actor` does.
     """
 
-    def __init__(
-        self,
-        silence_s: float,
-        clock: Callable[[], float],
-        watch: Callable[[Any], Callable[[], str | None]] = watch_actor,
-    ) -> None:
-        self._silence_s = silence_s
-        self._clock = clock
-        self._watch = watch
-        self._lock = threading.Lock()
-        self._feeders: dict[int, _Feeder] = {}
-        self._owners: dict[int, FeederName] = {}
-        self._gone: dict[str, InputStatistics] = {}
-        self._checked_at = clock()
+    silence_s: float
+    clock: Callable[[], float]
+    watch: Callable[[Any], Callable[[], str | None]] = watch_actor
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _feeders: dict[int, _Feeder] = field(default_factory=dict)
+    _owners: dict[int, FeederName] = field(default_factory=dict)
+    _gone: dict[str, InputStatistics] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._checked_at = self.clock()
 
     def claim(self, handle: int, feeder: FeederName) -> str | None:
         """Give a handle that was handed over to the process that uses it first; return who has it if it is too late."""
@@ -118,8 +115,8 @@ class Feeders:
             if owner.number != feeder.number:
                 return owner.process
             if feeder.number not in self._feeders:
-                death = (lambda: None) if feeder.actor is None else self._watch(feeder.actor)
-                self._feeders[feeder.number] = _Feeder(feeder, self._clock(), death)
+                death = (lambda: None) if feeder.actor is None else self.watch(feeder.actor)
+                self._feeders[feeder.number] = _Feeder(feeder, self.clock(), death)
             return None
 
     def hear(self, number: int, status: FeederStatus) -> None:
@@ -128,7 +125,7 @@ class Feeders:
             feeder = self._feeders.get(number)
             if feeder is None:
                 return
-            feeder.heard, feeder.status = self._clock(), status
+            feeder.heard, feeder.status = self.clock(), status
             if status.is_leaving:
                 del self._feeders[number]
                 _add(self._gone, status.inputs)
@@ -150,7 +147,7 @@ class Feeders:
             JobError: one has died, or fallen silent, before it closed its handles.
         """
         with self._lock:
-            before, self._checked_at = self._checked_at, self._clock()
+            before, self._checked_at = self._checked_at, self.clock()
             missed_s = max(0.0, self._checked_at - before - _LONGEST_LOOK_S)
             for feeder in self._feeders.values():
                 feeder.heard = min(feeder.heard + missed_s, self._checked_at)
@@ -161,7 +158,7 @@ class Feeders:
                     )
                 reason = feeder.death()
                 silent_s = self._checked_at - feeder.heard
-                if reason is None and silent_s > self._silence_s:
+                if reason is None and silent_s > self.silence_s:
                     reason = f"it has given no sign of life for {silent_s:.0f} s (RuntimeConfig.hang_timeout_s)"
                 if reason is not None:
                     raise feeder.gone(reason)

@@ -5,7 +5,6 @@ import time as clock
 from collections import deque
 from collections.abc import Callable
 from numbers import Integral
-from types import TracebackType
 from typing import Any, Self
 
 from tidewheel.progress import Time
@@ -320,9 +319,7 @@ class InputHandle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if kind is None:
             self.close()
         elif self._ended is None:

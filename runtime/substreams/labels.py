@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 Label: TypeAlias = tuple[int, Key]
 """One substream: the number of the declaration, and the key."""
 
-_FITS_16_BITS = 1 << 16
-
 
 class MixedLabel:
     """The substreams of the records of a message, of one declaration.
@@ -78,21 +76,9 @@ def divide_by_owner(
     owned: list[int] = owners if isinstance(owners, list) else owners.tolist()
     for key, owner in zip(label.keys, owned, strict=True):
         keys[owner].append(key)
-    for worker, part in enumerate(parts_by_owner(batch, owned, workers)):
+    for worker, part in enumerate(scatter(batch, owned, workers)):
         if keys[worker]:
             yield worker, part, labels_of(label.declaration, keys[worker])
-
-
-def parts_by_owner(batch: Batch, owners: "list[int] | npt.NDArray[Any]", workers: int) -> list[Batch | None]:
-    """Return the part of a batch for each worker, None for one that owns no record; ``owners`` has that of each."""
-    if isinstance(batch, list):
-        parts: list[list[Any]] = [[] for _ in range(workers)]
-        for record, owner in zip(batch, owners, strict=True):
-            parts[owner].append(record)
-        return [part or None for part in parts]
-    import numpy as np
-
-    return scatter(batch, np.asarray(owners).astype(np.uint16 if workers <= _FITS_16_BITS else np.int64), workers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,23 +26,23 @@ class SubstreamChannel(Channel):
 
     def push_labelled(self, time: Time, batch: Batch, count: int, label: Labels) -> None:
         """Carry a batch of ``count`` records of the substreams that ``label`` says over the edge."""
-        here, books = self._host.worker, self._host.books
-        if self._pact is None:
-            books.produce_here(label, self._location, time)
-            self._deliver(here, Message(self._location, time, batch, self._count(batch, count), here, label))
+        here, books = self.host.worker, self.host.books
+        if self.pact is None:
+            books.produce_here(label, self.location, time)
+            self._deliver(here, Message(self.location, time, batch, self._count(batch, count), here, label))
             return
         try:
-            parts = list(self._pact.labelled_parts(batch, self._host.workers, label))
+            parts = list(self.pact.labelled_parts(batch, self.host.workers, label))
         except Exception as error:
             raise self._could_not_exchange(time) from error
         for worker, part, of_part in parts:
             assert of_part is not None, "a part of labelled records is labelled"
             if worker == here:
-                books.produce_here(of_part, self._location, time)
+                books.produce_here(of_part, self.location, time)
             else:
-                books.record(of_part, self._location, time, 1)
+                books.record(of_part, self.location, time, 1)
             size = self._count(part, length(part))
-            self._deliver(worker, Message(self._location, time, part, size, here, of_part))
+            self._deliver(worker, Message(self.location, time, part, size, here, of_part))
 
 
 _MOST_GATHERED = 4096

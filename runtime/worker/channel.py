@@ -1,6 +1,7 @@
 """The channel of one edge: it carries batches from an output to an input, on this worker or another."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import Pact
@@ -13,6 +14,7 @@ from tidewheel.transport.batches import Batch, length, size_in_bytes
 from tidewheel.transport.held_bytes import RecordSizes
 
 
+@dataclass(slots=True, eq=False)
 class Channel:
     """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
 
@@ -28,65 +30,47 @@ class Channel:
         messages, records, bytes: what this worker has sent over it, to itself and to others.
     """
 
-    __slots__ = (
-        "_host",
-        "_location",
-        "_name",
-        "_operator",
-        "_pact",
-        "_put",
-        "_sizes",
-        "bytes",
-        "messages",
-        "records",
-        "takes_marks",
-    )
+    host: OperatorHost
+    location: int
+    put: Callable[[Message], None]
+    operator: int
+    name: str
+    pact: Pact | None
+    takes_marks: bool = False
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+    _sizes: RecordSizes = field(default_factory=RecordSizes)
 
-    def __init__(
-        self,
-        host: OperatorHost,
-        location: int,
-        put: Callable[[Message], None],
-        operator: int,
-        name: str,
-        pact: Pact | None,
-    ) -> None:
-        self._host = host
-        self._location = location
-        self._put = put
-        self._operator = operator
-        self._name = name
-        self._pact = None if pact is None else pact.for_worker(host.worker)
-        self._sizes = RecordSizes()
-        self.takes_marks = pact is not None and pact.takes_marks
-        self.messages = 0
-        self.records = 0
-        self.bytes = 0
+    def __post_init__(self) -> None:
+        if self.pact is not None:
+            self.takes_marks = self.pact.takes_marks
+            self.pact = self.pact.for_worker(self.host.worker)
 
     def push(self, time: Time, batch: Batch, count: int) -> None:
         """Carry a batch of ``count`` records over the edge."""
-        here = self._host.worker
-        if self._pact is None:
-            self._deliver(here, Message(self._location, time, batch, self._count(batch, count), here))
+        here = self.host.worker
+        if self.pact is None:
+            self._deliver(here, Message(self.location, time, batch, self._count(batch, count), here))
             return
         try:
-            parts = self._pact.split(batch, self._host.workers)
+            parts = self.pact.split(batch, self.host.workers)
         except Exception as error:
             raise self._could_not_exchange(time) from error
         for worker, part in enumerate(parts):
             if part is not None:
-                self._deliver(worker, Message(self._location, time, part, self._count(part, length(part)), here))
+                self._deliver(worker, Message(self.location, time, part, self._count(part, length(part)), here))
 
     def _could_not_exchange(self, time: Time) -> PartError:
-        return PartError(self._name, time, "could not exchange a record")
+        return PartError(self.name, time, "could not exchange a record")
 
     def _deliver(self, worker: int, message: Message) -> None:
-        host = self._host
-        host.produce(self._location, message.time)
+        host = self.host
+        host.produce(self.location, message.time)
         host.flow.add(message.size)
         if worker == host.worker:
-            self._put(message)
-            host.activate(self._operator)
+            self.put(message)
+            host.activate(self.operator)
         else:
             host.outbox.put(worker, message)
 
@@ -96,7 +80,7 @@ class Channel:
 
     def _count(self, batch: Batch, count: int) -> int:
         """Count a message; return what it counts for among the bytes in flight."""
-        received = self._host.received
+        received = self.host.received
         if received is not None and received.batch is batch and received.size:
             size = received.size
         else:

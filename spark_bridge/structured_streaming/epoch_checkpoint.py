@@ -207,9 +207,9 @@ class EpochCheckpoint:
     def _save(self, name: str, text: str) -> None:
         new = self._folder / (name + _NEW)
         self._files.write_text(new, text)
-        self._files.sync(new)
+        self._files.sync_file(new)
         self._files.rename(new, self._folder / name)
-        self._files.sync_folder(self._folder)
+        self._files.sync_directory(self._folder)
 
     def _refuse_foreign(self) -> None:
         foreign = sorted({entry.name for entry in self._folder.iterdir()} - {IDENTITY_FILE + _NEW})

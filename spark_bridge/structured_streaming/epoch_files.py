@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from tidewheel.pubsub.log import file_lock
+from tidewheel.pubsub.log import file_lock, files
 from tidewheel.spark_bridge.errors import BridgeError
 
 _LOCK_WITHIN_S = 1.0
 
 
-class EpochFiles:
-    """The operating system's own. Nothing is durable before `sync`, and no name before `sync_folder`."""
+class EpochFiles(files.Files):
+    """The operating system's own. Nothing is durable before `sync_file`, and no name before `sync_directory`."""
 
     def write_table(self, path: Path, table: pa.Table) -> None:
         """Write a Parquet file under a new name."""
@@ -24,38 +24,14 @@ class EpochFiles:
         """Write a file, in place of one that has the name."""
         path.write_text(text, encoding="utf-8")
 
-    def sync(self, path: Path) -> None:
+    def sync_file(self, path: Path) -> None:
         """Return once what a file holds would survive the loss of power."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def sync_folder(self, path: Path) -> None:
-        """Return once the names in a folder would survive the loss of power."""
-        self.sync(path)
-
-    def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name in the same folder, in place of the file that has it."""
-        old.rename(new)
-
-    def remove(self, path: Path) -> None:
-        """Remove a file, if it is there."""
-        path.unlink(missing_ok=True)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 FILES = EpochFiles()
 """The default for folders of epochs."""
-
-
-def make_folder(files: EpochFiles, path: Path) -> None:
-    """Make a folder and those above it that are missing, so that they would survive the loss of power."""
-    if path.is_dir():
-        return
-    make_folder(files, path.parent)
-    path.mkdir(exist_ok=True)
-    files.sync_folder(path.parent)
 
 
 def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:

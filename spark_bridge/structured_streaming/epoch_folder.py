@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.log.files import make_directory
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.spark_bridge.errors import BridgeError
@@ -33,6 +34,8 @@ _HIDDEN: Final = (".", "_")
 """The first characters of names that Spark does not read."""
 _SPARKS_LOG: Final = "_spark_metadata"
 _MOST_CHUNKS: Final = 64
+_MODE: Final = 0o777
+"""The mode of a new folder, less the umask."""
 
 
 @dataclass(slots=True)
@@ -96,12 +99,12 @@ class EpochFolder:
                     f"{self._path} is gone, and the checkpoint {checkpoint} knows of files in it: restore it, or start "
                     "again with another checkpoint"
                 )
-            epoch_files.make_folder(files, self._path)
+            make_directory(files, self._path, _MODE)
             self._descriptor = epoch_files.lock_folder(self._path)
             locks.callback(os.close, self._descriptor)
             if not found.is_in_use:
                 self._refuse_foreign(re.compile(r"(?!)"), f"and the checkpoint {checkpoint} knows nothing of it")
-            epoch_files.make_folder(files, checkpoint)
+            make_directory(files, checkpoint, _MODE)
             locks.callback(os.close, epoch_files.lock_folder(checkpoint))
             self._checkpoint = found
             self.identity = found.identity(asked)
@@ -140,8 +143,8 @@ class EpochFolder:
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
         try:
             self._files.write_table(hidden, table)
-            self._files.sync(hidden)
-            self._files.sync_folder(self._path)
+            self._files.sync_file(hidden)
+            self._files.sync_directory(self._path)
             return hidden.stat().st_size
         except Exception:
             with suppress(OSError):
@@ -153,7 +156,7 @@ class EpochFolder:
         if file.exists():
             raise BridgeError(f"{file} is there already, and is not of this writer: remove it, and start again")
         self._files.rename(self._hidden(record.file), file)
-        self._files.sync_folder(self._path)
+        self._files.sync_directory(self._path)
 
     def _file(self, number: int) -> Path:
         return self._path / f"epochs-{self.identity.writer}-{number:010}.parquet"

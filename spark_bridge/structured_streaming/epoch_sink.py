@@ -8,8 +8,9 @@ import pyarrow as pa
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.record_tables import RecordTables, listed
+from tidewheel.spark_bridge.record_tables import RecordTables
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder, EpochGroup
+from tidewheel.transport.batches import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
         return given or RecordTables(None, identity.time)
     if given is not None and given.schema != written:
         raise BridgeError(
-            f"schema= has the columns ({listed(given.schema)}), but the files in {identity.path} have "
-            f"({listed(written)}): leave schema= out, or use another path and checkpoint"
+            f"schema= has the columns {shown(given.schema)}, but the files in {identity.path} have "
+            f"{shown(written)}: leave schema= out, or use another path and checkpoint"
         )
     columns = written if identity.time is None else written.remove(len(written) - 1)
     return RecordTables(columns, identity.time, f"the data in {identity.path}")

@@ -101,7 +101,7 @@ def empty_batch_counted() -> Injection:
             send(output, token, batch)
             if not batch:
                 for channel in output.channels:
-                    channel._host.produce(channel._location, token._time_on(output))
+                    channel.host.produce(channel.location, token._time_on(output))
 
         return wrong_send
 

@@ -194,7 +194,7 @@ def test_nothing_is_forgotten_at_the_start(tmp_path: Path) -> None:
         begun = host.call(host.actor.subscribe("live", live.id, 0, again=True))
         assert begun.lost_end == 0
         live.read(lambda events: len(contents(events)) == 6)
-        host.actor._durable.audience._grace_s = 0.0
+        host.actor._durable.audience.grace_s = 0.0
         live.read(lambda _: host.actor._durable.core._pubend.first_tick > host.actor._durable.core.written_tick)
         live.close()
         durable.close()

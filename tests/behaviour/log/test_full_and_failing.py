@@ -103,7 +103,7 @@ from tidewheel.pubsub.log.errors import LogFull
 from tidewheel.pubsub.log.record_format import Entry
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-with ScopedLog.open(Path(sys.argv[1]), IDENTITY) as log:
+with ScopedLog(Path(sys.argv[1]), IDENTITY) as log:
     full = 0
     for tick in range(20):
         try:
@@ -126,7 +126,7 @@ with ScopedLog.open(Path(sys.argv[1]), IDENTITY) as log:
     assert "File too large" in said
     assert before == list(range(12))
     assert after == [*range(12), 100]
-    with ScopedLog.open(tmp_path, IDENTITY) as log:
+    with ScopedLog(tmp_path, IDENTITY) as log:
         assert (log.last_tick, log.cut_bytes) == (100, 0)
 
 

@@ -47,7 +47,7 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> N
         written_over = 0
         for _ in range(KILLS):
             acknowledged = kill_one(process, choices.randrange(MOST_ACKNOWLEDGED))
-            with ScopedLog.open(tmp_path, IDENTITY) as log:
+            with ScopedLog(tmp_path, IDENTITY) as log:
                 last_tick = log.last_tick
                 assert check(log) == last_tick >= acknowledged, f"seed {seed}"
                 assert log.removed_end <= max(0, last_tick - KEPT_TICKS), f"seed {seed}"

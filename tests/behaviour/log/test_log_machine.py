@@ -32,7 +32,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.files = FaultyFiles()
-        self.log = Log.open(self.directory, IDENTITY, segment_bytes=500, files=self.files, snapshot=b"0")
+        self.log = Log(self.directory, IDENTITY, segment_bytes=500, files=self.files, snapshot=b"0")
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

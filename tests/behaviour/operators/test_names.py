@@ -58,8 +58,8 @@ def test_a_column_and_a_branch_may_be_called_name() -> None:
     flow = tw.Dataflow("named")
     rows = flow.input("rows")
     ways = rows.branch(small=lambda row: row < 2, name=lambda row: row > 5)
-    assert list(ways._streams) == ["small", "name", "rest"]
-    assert list(rows.branch(small=lambda row: row < 2, name="sizes")._streams) == ["small", "rest"]
+    assert list(ways.__dict__) == ["small", "name", "rest"]
+    assert list(rows.branch(small=lambda row: row < 2, name="sizes").__dict__) == ["small", "rest"]
     rows.select(n=pc.field("n"), name=pc.field("word"))
     rows.select(n=pc.field("n"), name="two columns")
     assert names(flow)[1:] == ["branch", "sizes", "select", "two columns"]

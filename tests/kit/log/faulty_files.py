@@ -144,9 +144,7 @@ class ScopedLog(Log):
 
 def open_log(directory: Path, files: Files | None = None, segment_bytes: int = ALL, snapshot: bytes = b"") -> ScopedLog:
     """Open the log of these tests, quickly."""
-    return ScopedLog.open(
-        directory, IDENTITY, files=files or FaultyFiles(), segment_bytes=segment_bytes, snapshot=snapshot
-    )
+    return ScopedLog(directory, IDENTITY, files=files or FaultyFiles(), segment_bytes=segment_bytes, snapshot=snapshot)
 
 
 def ticks_of(log: Log, max_bytes: int = ALL) -> list[int]:

@@ -38,7 +38,7 @@ def entry(tick: int) -> Entry:
 
 def write(directory: Path) -> None:
     """Write groups of a size that varies, as fast as that goes, and say what is durable; files are written over."""
-    with closing(Log.open(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles())) as log:
+    with closing(Log(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles())) as log:
         tick = log.last_tick + 1
         log.trim(log.last_tick - KEPT_TICKS)
         while True:

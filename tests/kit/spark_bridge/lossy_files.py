@@ -44,10 +44,10 @@ class LossyFiles(EpochFiles):
     def write_text(self, path: Path, text: str) -> None:
         self._call(lambda: self._make(path, lambda: super(LossyFiles, self).write_text(path, text)))
 
-    def sync(self, path: Path) -> None:
+    def sync_file(self, path: Path) -> None:
         self._call(lambda: self._unsynced.discard(path.stat().st_ino))
 
-    def sync_folder(self, path: Path) -> None:
+    def sync_directory(self, path: Path) -> None:
         self._call(lambda: self._undo.pop(path, None))
 
     def rename(self, old: Path, new: Path) -> None:

@@ -31,7 +31,7 @@ from tidewheel.pubsub.log.segmented_log import Log
 
 def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
     """By the process that wrote it, and by one that opens the log later; on a real disk."""
-    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog(tmp_path / "new" / "log", IDENTITY) as log:
         assert (log.first_tick, log.last_tick) == (0, -1)
         log.append(entries([3, 5]))
         log.append(entries([8]))
@@ -40,7 +40,7 @@ def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:
         assert log.read(4, ALL) == records([5, 8])
         assert log.read(9, ALL) == []
         assert (log.first_tick, log.last_tick) == (3, 8)
-    with ScopedLog.open(tmp_path / "new" / "log", IDENTITY) as log:
+    with ScopedLog(tmp_path / "new" / "log", IDENTITY) as log:
         assert log.read(0, ALL) == records([3, 5, 8])
         assert (log.first_tick, log.last_tick, log.cut_bytes) == (3, 8, 0)
 
@@ -234,7 +234,7 @@ def test_the_state_at_a_tick_is_a_snapshot_and_what_came_after(tmp_path: Path) -
 def test_segments_tell_their_age(tmp_path: Path) -> None:
     """Everything in a segment is older than when the next was begun, also after the log was opened anew."""
     now_s = [100.0]
-    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+    with ScopedLog(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
         log.append(entries([1, 2]))
         now_s[0] = 160.0
         log.begin_segment(b"")
@@ -243,7 +243,7 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
         log.append(entries([7]))
         log.sync()
         first = [status_of(segment) for segment in log.segments()]
-    with ScopedLog.open(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
+    with ScopedLog(tmp_path, IDENTITY, clock=lambda: now_s[0], files=FaultyFiles()) as log:
         assert [status_of(segment) for segment in log.segments()] == first
     assert [times for times, _, _ in first] == [(100.0, 160.0), (160.0, 200.0), (200.0, None)]
     assert [ticks for _, ticks, _ in first] == [(1, 2), (None, 2), (7, 7)]
@@ -265,7 +265,7 @@ def test_the_log_of_something_else_is_not_opened(tmp_path: Path, changed: LogIde
     with open_log(tmp_path) as log:
         log.append(entries([1]))
     with pytest.raises(LogMismatch) as caught:
-        Log.open(tmp_path, changed)
+        Log(tmp_path, changed)
     assert said in str(caught.value)
     assert "topic 'orders', partition 0 of 2, with times of IntegerDomain()" in str(caught.value)
     with open_log(tmp_path) as log:
@@ -277,9 +277,9 @@ def test_one_at_a_time_has_a_log_open(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         for wait_s in (0.0, 0.05):
             with pytest.raises(LogLocked, match=r"in use by process \d+ on "):
-                Log.open(tmp_path, IDENTITY, wait_s=wait_s)
+                Log(tmp_path, IDENTITY, wait_s=wait_s)
         found: list[ScopedLog] = []
-        waiting = threading.Thread(target=lambda: found.append(ScopedLog.open(tmp_path, IDENTITY, wait_s=10)))
+        waiting = threading.Thread(target=lambda: found.append(ScopedLog(tmp_path, IDENTITY, wait_s=10)))
         waiting.start()
         log.append(entries([1]))
     waiting.join(10)
@@ -294,7 +294,7 @@ import sys
 from pathlib import Path
 from tests.kit.log.faulty_files import IDENTITY, ScopedLog
 from tidewheel.pubsub.log.segmented_log import Log
-log = Log.open(Path(sys.argv[1]), IDENTITY)
+log = Log(Path(sys.argv[1]), IDENTITY)
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -309,9 +309,9 @@ sys.stdin.read()
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         with pytest.raises(LogLocked, match=f"process {process.pid} on "):
-            Log.open(tmp_path, IDENTITY)
+            Log(tmp_path, IDENTITY)
         process.kill()
-        with ScopedLog.open(tmp_path, IDENTITY, wait_s=10) as log:
+        with ScopedLog(tmp_path, IDENTITY, wait_s=10) as log:
             assert log.last_tick == -1
 
 
@@ -392,9 +392,9 @@ def test_a_segment_under_the_name_of_another_is_named(tmp_path: Path) -> None:
 
 def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
     """What a log holds is unpickled, so it has to be this user's alone; one that is made is."""
-    Log.open(tmp_path / "log", IDENTITY).close()
+    Log(tmp_path / "log", IDENTITY).close()
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in (tmp_path / "log").iterdir()} == {0o600}
     (tmp_path / "log").chmod(0o777)
     with pytest.raises(LogError, match=r"other users may write there \(owner \d+, mode drwxrwxrwx\). Chown"):
-        Log.open(tmp_path / "log", IDENTITY)
+        Log(tmp_path / "log", IDENTITY)

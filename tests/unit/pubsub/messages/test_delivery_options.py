@@ -23,9 +23,9 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode,
     encode_batch,
     place_of,
-    to_records,
 )
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
+from tidewheel.transport.batches import records
 
 TABLE = pa.table({"n": [1, 2, 3, None]})
 
@@ -65,7 +65,7 @@ def first_is_large(record: Any) -> bool:
 )
 def test_some_records_are_left(batch: Any, condition: Any, wanted: list[Any]) -> None:
     """Of each kind of batch those records are left that meet the condition, in their order."""
-    assert to_records(batch_of(Where(condition).of(message(batch)))) == wanted
+    assert records(batch_of(Where(condition).of(message(batch)))) == wanted
 
 
 def test_the_kind_of_batch_stays() -> None:

@@ -26,7 +26,6 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode,
     encode_batch,
     place_of,
-    to_records,
 )
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
 from tidewheel.transport.frames import LARGE
@@ -254,20 +253,6 @@ def test_bytes_that_do_not_decode_are_an_error(encoding: Any) -> None:
     """Broken bytes raise DeliveryError, whatever the decoder made of them."""
     with pytest.raises(DeliveryError, match="does not decode"):
         decode_batch(DataMessage(7, b"not a batch", encoding, 1))
-
-
-@pytest.mark.parametrize(
-    ("batch", "records"),
-    [
-        ([1, (2, 3)], [1, (2, 3)]),
-        (np.array([1, 2]), [1, 2]),
-        (TABLE.slice(0, 1), [{"word": "a", "count": 1}]),
-        ((1, 2), [1, 2]),
-    ],
-)
-def test_records_are_python_values(batch: Any, records: list[Any]) -> None:
-    """Rows of Arrow become dicts, NumPy elements plain numbers."""
-    assert to_records(batch) == records
 
 
 @pytest.mark.parametrize("where", [bytes, memoryview, pa.py_buffer], ids=["bytes", "memoryview", "Arrow"])

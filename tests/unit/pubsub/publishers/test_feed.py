@@ -146,7 +146,7 @@ def events_of(epochs: int, random: Random) -> list[FeedEvent]:
 
 def logged(directory: Path) -> list[Any]:
     """Return all that is in the log."""
-    with ScopedLog.open(directory, IDENTITY, wait_s=DEADLINE_S) as log:
+    with ScopedLog(directory, IDENTITY, wait_s=DEADLINE_S) as log:
         found, _ = PartitionLog(log).read(0, 1 << 62, 1 << 40)
     return [decode(message) for _, message in found]
 

@@ -253,7 +253,7 @@ def test_seconds_are_those_of_the_functions() -> None:
     core = WorkerCore(description_of(flow).plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()
     before = dict(core.report().statistics.operators)
-    core._instances[0].outputs[0].channels[0]._put(Message(0, 0, [1, 2]))
+    core._instances[0].outputs[0].channels[0].put(Message(0, 0, [1, 2]))
     core.activate(1)
     core.step()
     after = core.report().statistics.operators

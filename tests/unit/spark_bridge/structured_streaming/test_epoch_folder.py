@@ -212,13 +212,13 @@ def test_the_test_would_notice_a_step_that_is_left_out(tmp_path: Path) -> None:
             super().__init__(choices, fails_at, is_after=True)
             self._forgets = forgets
 
-        def sync(self, path: Path) -> None:
+        def sync_file(self, path: Path) -> None:
             if self._forgets not in path.name:
-                super().sync(path)
+                super().sync_file(path)
 
-        def sync_folder(self, path: Path) -> None:
+        def sync_directory(self, path: Path) -> None:
             if self._forgets != f"folder {path.name}":
-                super().sync_folder(path)
+                super().sync_directory(path)
 
     for forgets in (".unfinished", "commits.json", "folder epochs", "folder checkpoint"):
         assert not all(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.operators.harness import KINDS, Kind
-from tidewheel.operators.records.batchwise import divide, keep
-from tidewheel.transport.batches import length, records
+from tidewheel.transport.batches import keep, length, records, scatter
 
 AS_TRUE_AS_FALSE = st.sampled_from([True, False, 1, 0, "yes", "", None, [0]])
 
@@ -32,7 +31,7 @@ def test_what_is_kept_is_in_order(kind: Kind, pairs: list[tuple[int, object]]) -
 def test_each_part_has_its_owners_records_in_order(kind: Kind, pairs: list[tuple[int, int]]) -> None:
     """No part is empty, none is missing, and all are of the batch's kind."""
     batch = kind.make([number for number, _ in pairs])
-    parts = divide(batch, [owner for _, owner in pairs], 12)
+    parts = scatter(batch, [owner for _, owner in pairs], 12)
     assert all(part is None or (type(part) is type(batch) and length(part)) for part in parts)
     found = [[] if part is None else numbers_of(part, kind) for part in parts]
     assert found == [[number for number, owner in pairs if owner == part] for part in range(12)]
