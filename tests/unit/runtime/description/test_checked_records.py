@@ -62,7 +62,11 @@ def test_the_error_shows_both_and_what_to_do() -> None:
         run(lambda rows: rows.inspect(lambda row: change(row) if row["n"] == 2 else row), [{"n": 1}, {"n": 2}])
 
 
-@pytest.mark.parametrize("batch", [[{"n": 1}], [lambda: 1], pa.table({"n": [1]}), np.array([1, 2])], ids=["dicts", "functions", "table", "array"])
+@pytest.mark.parametrize(
+    "batch",
+    [[{"n": 1}], [lambda: 1], pa.table({"n": [1]}), np.array([1, 2])],
+    ids=["dicts", "functions", "table", "array"],
+)
 def test_what_changes_nothing_runs_as_ever(batch: Any) -> None:
     """Whatever the batches are, also records that cannot be pickled."""
     [found] = run(lambda rows: rows.map(lambda row: [row]).aggregate(len, list, lambda made, row: [*made, row]), batch)
