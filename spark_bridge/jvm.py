@@ -5,9 +5,14 @@ release may change them. So `pyproject.toml` allows only releases that have pass
 ``tests/unit/spark_bridge/test_jvm.py``. That test says what each function relies on.
 """
 
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +57,37 @@ def active_context() -> "SparkContext | None":
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context
+
+
+@contextmanager
+def errors_without(noise: str) -> Iterator[None]:
+    """Show the standard error of a JVM that PySpark starts in the block without lines that match a pattern.
+
+    A thread passes on all else at once, as long as the JVM runs.
+
+    Relies on ``launch_gateway`` of ``pyspark.context`` and its argument ``popen_kwargs``.
+    """
+    import pyspark.context
+
+    private = _any(pyspark.context)  # whose types leave out what it imports
+    launch = private.launch_gateway
+    reading, writing = os.pipe()
+    relay = partial(_relay, reading, re.compile(rf"(?m)(?:{noise})\n".encode()))
+    threading.Thread(target=relay, name="tidewheel-jvm-errors", daemon=True).start()
+    private.launch_gateway = partial(launch, popen_kwargs={"stderr": writing})
+    try:
+        yield
+    finally:
+        private.launch_gateway = launch
+        os.close(writing)
+
+
+def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
+    """Pass on each piece as it comes, a progress bar too; a line that comes in two pieces may be shown."""
+    with suppress(OSError), open(reading, "rb", 0) as pieces, open(2, "wb", closefd=False) as shown:
+        while piece := pieces.read(2**16):
+            shown.write(noise.sub(b"", piece))
+            shown.flush()
 
 
 def was_stopped(spark: "SparkSession") -> bool:

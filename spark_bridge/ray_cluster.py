@@ -22,13 +22,16 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 from tidewheel.transport import ray_cluster as cluster
-from tidewheel.transport.ray_internals import available_by_node
+from tidewheel.transport.ray_internals import available_by_node, hide_lines
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
 
 EXECUTOR = "raydp-executor-"
 """The beginning of the names of RayDP's executors; the number of the executor follows."""
+
+NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
+"""What each JVM writes to its standard error when it joins Ray, before Ray can be told what to log; it says nothing."""
 
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
@@ -101,6 +104,7 @@ def connect() -> None:
             "Run the program on a machine of the cluster and connect with ray.init(address='auto')"
         )
     cluster.connect(JobError)
+    hide_lines(NOISE)
     _check_java()
 
 

@@ -151,6 +151,7 @@ def _started(
     """
     from raydp.spark import SparkCluster
 
+    from tidewheel.spark_bridge import ray_cluster
     from tidewheel.spark_bridge.dataframe_blocks import CACHED
     from tidewheel.spark_bridge.dataframe_sink import LEASES
 
@@ -162,7 +163,8 @@ def _started(
         try:
             cluster = SparkCluster(app_name, executors, cores, memory, enable_hive=False, configs=settings)
             undo.callback(cluster.stop, cleanup_data=True)
-            spark: SparkSession = cluster.get_spark_session()
+            with jvm.errors_without(ray_cluster.NOISE):
+                spark: SparkSession = cluster.get_spark_session()
             cluster.connect_spark_driver_to_ray()
         except Exception as error:
             raise BridgeError(f"RayDP could not start Spark {app_name!r} on Ray: {error}") from error

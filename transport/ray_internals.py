@@ -4,6 +4,7 @@ Ray may change them in any release. So `pyproject.toml` allows only releases of 
 ``tests/unit/transport/test_ray_internals.py`` has passed with. That test says what each function relies on.
 """
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,20 @@ def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
     rays, before = worker.custom_excepthook, worker.normal_excepthook
     if sys.excepthook is rays:  # otherwise this was done before, or the program has a hook of its own
         sys.excepthook = lambda *shown: before(*shown) if if_true() else rays(*shown)
+
+
+def hide_lines(pattern: str) -> None:
+    """Leave out lines of other processes' standard error that match a pattern, where Ray brings them to this driver.
+
+    What the user leaves out by RAY_DEDUP_LOGS_SKIP_REGEX stays so, and RAY_DEDUP_LOGS=0 shows all lines.
+
+    Relies on ``skip_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
+    """
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    before = "" if lines.skip_re is None else lines.skip_re.pattern
+    if pattern not in before:
+        lines.skip_re = re.compile(f"{before}|{pattern}" if before else pattern)
 
 
 def _worker() -> Any:

@@ -209,9 +209,11 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
 
     Raises:
         UnknownTopic: no job published it in time.
-        NoCluster: this process could not join a cluster in time.
+        NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
         DeliveryError: the catalog does not answer.
     """
+    from ray.exceptions import AuthenticationError
+
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     deadline_s = None if timeout is None else time.monotonic() + timeout
@@ -219,8 +221,8 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
         remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
             info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
-        except NoCluster:
-            if remaining_s <= _AGAIN_S:
+        except NoCluster as error:
+            if remaining_s <= _AGAIN_S or isinstance(error.__cause__, AuthenticationError):
                 raise
             time.sleep(_AGAIN_S)
             continue

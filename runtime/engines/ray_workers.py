@@ -152,6 +152,7 @@ class RayWorkers:
         self._nodes = placement.choose(count, config.deploy_timeout_s, job)
         self.nodes = [node.id for node in self._nodes]
         actor = actor_class(WorkerActor)
+        log_level = logging.getLogger("tidewheel").getEffectiveLevel()
         self.actors: list[Any] = [
             actor.options(
                 **placement.actor_options(node),
@@ -160,7 +161,7 @@ class RayWorkers:
                 max_task_retries=0,
                 name=worker_name(job, worker),
                 namespace=NAMESPACE,
-            ).remote(worker, count, title)
+            ).remote(worker, count, title, log_level)
             for worker, node in enumerate(self._nodes)
         ]
         self.pids: list[int] = []

@@ -1,6 +1,7 @@
 """The Ray actor that hosts one worker: its share of one dataflow, or of several."""
 
 import io
+import logging
 import os
 import sys
 import threading
@@ -110,9 +111,14 @@ class WorkerActor:
 
     It runs a share of each dataflow, with a thread and links of its own, so that they neither wait for nor fail with
     each other. Calls name the dataflow by the name of its job.
+
+    Args:
+        worker, workers: its number, and how many there are.
+        job: what to call it where it prints something.
+        log_level: from which level on it logs. Below WARNING, lines go to its standard error.
     """
 
-    def __init__(self, worker: int, workers: int, job: str) -> None:
+    def __init__(self, worker: int, workers: int, job: str, log_level: int) -> None:
         self._worker = worker
         self._workers = workers
         self._job = job
@@ -124,6 +130,9 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(sys.stderr, self._label)
+        logging.getLogger("tidewheel").setLevel(log_level)
+        if log_level < logging.WARNING:  # those from WARNING on Python shows by itself
+            logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
 
     def __repr__(self) -> str:
         """Ray puts this before each line of output that it brings to the driver."""

@@ -105,6 +105,7 @@ class WorkerLoop:
 
     def start(self) -> None:
         """Begin to step; until then it receives and answers, and no more. Idempotent."""
+        _LOGGER.debug("worker %d of %d starts %r", self._worker, self._core.workers, self._core.plan.name)
         self._started = True
         self._receiver.wake()
 
@@ -317,6 +318,10 @@ class WorkerLoop:
         self._told = intake.total
         probes = {**before.probes, **{name: tuple(self._core.probes.frontier(name)) for name in moved}}
         self._status = WorkerStatus(phase, probes, failure)
+        if _LOGGER.isEnabledFor(logging.DEBUG):
+            received = sum(edge.records for edge in self._core.report().statistics.edges)
+            said = (self._worker, self._core.plan.name, *self.state(), received)
+            _LOGGER.debug("worker %d, %r: %s; reached: %s; %d records passed between its operators", *said)
         for feeder in self._routes:
             self._tell(feeder)
 

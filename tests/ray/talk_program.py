@@ -1,4 +1,7 @@
-"""Operators that print and log: ``python -m tests.ray.talk_program``. It ends when there is a line to read."""
+"""Operators that print and log: ``python -m tests.ray.talk_program [LEVEL]``. It ends when there is a line to read.
+
+LEVEL is that of the logger ``tidewheel``.
+"""
 
 import logging
 import sys
@@ -15,6 +18,8 @@ def talk(number: int) -> int:
 
 
 def main() -> None:
+    if sys.argv[1:]:
+        logging.getLogger("tidewheel").setLevel(sys.argv[1])
     flow = tw.Dataflow("talk")
     flow.input("numbers").exchange(lambda n: n).map(talk).probe("done")
     with tw.run(flow, workers=2) as job:

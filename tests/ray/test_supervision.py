@@ -66,6 +66,21 @@ def test_what_operators_write_says_who_they_are(ray_cluster: str) -> None:
     )
 
 
+def test_workers_log_from_the_level_of_the_driver_on(ray_cluster: str) -> None:
+    """At DEBUG each says when it starts, how far its probes have come, and when it is complete, with its records."""
+    with nothing_left(), DriverProcess(ray_cluster, "tests.ray.talk_program", "DEBUG", RAY_DEDUP_LOGS="0") as driver:
+        said = [next(driver.lines()) for _ in range(8)]  # what the operators print
+        driver.tell()
+        _, errors = driver.ended()
+    assert not any("DEBUG" in line for line in said)
+    for worker in range(2):
+        own = [line for line in COLOUR.sub("", errors).splitlines() if f"(talk worker {worker} " in line]
+        told = [line.split("DEBUG tidewheel.runtime.worker.worker_loop: ")[1] for line in own if "DEBUG" in line]
+        assert told[0] == f"worker {worker} of 2 starts 'talk'"
+        assert told[1] == f"worker {worker}, 'talk': running; reached: done: 0; 0 records passed between its operators"
+        assert re.fullmatch(rf"worker {worker}, 'talk': complete; reached: done: ended; [1-9]\d* records .*", told[-1])
+
+
 def test_a_worker_that_is_stopped_hangs(topic: str) -> None:
     """A worker's process that is alive and does nothing fails the job: the error says so, and its process ends.
 

@@ -26,6 +26,7 @@ def run_program(path: str, root: Path, *arguments: str, **variables: str) -> dic
     command = [sys.executable, "-m", "tests.spark.session_program", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment, cwd=root)
     assert ran.returncode == 0, ran.stderr
+    assert "GcsClient" not in ran.stdout + ran.stderr  # which every JVM writes when it joins Ray
     seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return seen
 

@@ -3,14 +3,20 @@
 ``tests/spark/test_jvm.py`` has the part of it that needs a session.
 """
 
+import importlib
 import inspect
+import subprocess
 import sys
+import threading
 from importlib.metadata import version
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.waiting import eventually
 from tidewheel.spark_bridge import jvm
+from tidewheel.spark_bridge.ray_cluster import NOISE
 
 
 def test_no_session_of_raydp(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +68,38 @@ def test_these_are_releases_that_are_allowed() -> None:
     assert version("pyspark").startswith("3.5.")
     assert version("raydp").startswith("1.6.")
     assert version("py4j") == "0.10.9.7"
+
+
+SAID = "gcs_client.cc:96: GcsClient has no Cluster ID set, and won't fetch from GCS."
+NOISE_LINES = [f"[2026-11-24 12:51:39,{thousandths} I 9776 9902] {SAID}" for thousandths in (205, 470)]
+
+
+def test_the_errors_of_a_jvm_are_shown_without_noise(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PySpark hands ``popen_kwargs`` to the JVM's process; all that this writes is shown at once but for the noise."""
+    context: Any = importlib.import_module("pyspark.context")
+    program = "printf '%s\\n' \"$@\" >&2; printf 'a bar\\r' >&2"
+    running: list[subprocess.Popen[bytes]] = []
+
+    def launch(conf: object, popen_kwargs: dict[str, Any]) -> None:
+        lines = ["before", *NOISE_LINES, f"> {NOISE_LINES[0]}"]
+        running.append(subprocess.Popen(["sh", "-c", program, "sh", *lines], **popen_kwargs))
+
+    assert list(inspect.signature(context.launch_gateway).parameters) == ["conf", "popen_kwargs"]
+    assert "launch_gateway(conf)" in inspect.getsource(context.SparkContext._ensure_initialized)
+    monkeypatch.setattr(context, "launch_gateway", launch)
+    with jvm.errors_without(NOISE):
+        context.launch_gateway(None)
+    assert context.launch_gateway is launch
+    assert running[0].wait(10) == 0
+    shown = ""
+
+    def all_is_shown() -> bool:
+        nonlocal shown
+        shown += capfd.readouterr().err
+        return shown == f"before\n> {NOISE_LINES[0]}\na bar\r"
+
+    assert eventually(all_is_shown), shown
+    relays = [thread for thread in threading.enumerate() if thread.name == "tidewheel-jvm-errors"]
+    assert eventually(lambda: not any(thread.is_alive() for thread in relays))

@@ -5,6 +5,7 @@
 
 import inspect
 import os
+import re
 import sys
 from functools import cache
 from importlib.metadata import version
@@ -15,6 +16,7 @@ import pytest
 from tidewheel.transport.ray_internals import (
     call_java,
     clusters_here,
+    hide_lines,
     joined_at,
     show_exceptions_without_ray,
     use_stored_token,
@@ -154,3 +156,22 @@ def test_a_process_without_a_cluster_is_nowhere(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(private.global_worker, "node", None)
     assert joined_at() is None
+
+
+@pytest.mark.parametrize("chosen", [None, "mine"])
+def test_lines_that_match_are_hidden_and_all_others_shown(monkeypatch: pytest.MonkeyPatch, chosen: str | None) -> None:
+    """Ray's log dispatcher leaves out what its deduplicator does; what the user leaves out stays so."""
+    from ray._private import ray_logging, worker
+
+    lines = ray_logging.stderr_deduplicator
+    assert vars(worker)["stderr_deduplicator"] is lines
+    monkeypatch.setattr(ray_logging, "RAY_DEDUP_LOGS", True)
+    monkeypatch.setattr(lines, "skip_re", None if chosen is None else re.compile(chosen))
+    monkeypatch.setattr(lines, "recent", {})
+    for _ in range(2):  # once is enough, and twice is no harm
+        hide_lines("^noise$")
+    batch = {"pid": "raylet", "ip": "one", "lines": ["noise", "noise!", "mine", "a print"]}
+    shown = ["noise!", "mine", "a print"] if chosen is None else ["noise!", "a print"]
+    assert [each["lines"] for each in lines.deduplicate(batch)] == [shown]
+    assert lines.skip_re is not None
+    assert lines.skip_re.pattern == ("^noise$" if chosen is None else "mine|^noise$")

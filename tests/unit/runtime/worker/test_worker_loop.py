@@ -1,7 +1,9 @@
 """The thread that runs a worker: what it reports, when it wakes, and how it ends."""
 
+import logging
 import pickle
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -128,6 +130,22 @@ def test_it_works_off_what_arrives_and_reports_how_far_it_is() -> None:
         command(loop, 2, "close")
         status = watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
         assert (status.probes, status.failure) == ({"done": ()}, None)
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_at_debug_it_logs_its_start_its_frontiers_and_its_end(caplog: pytest.LogCaptureFixture, level: int) -> None:
+    """With how many records have passed until then; at other levels it says nothing."""
+    caplog.set_level(level, "tidewheel")
+    with running(squares()) as loop:
+        command(loop, 0, "send", 0, [1, 2, 3])
+        command(loop, 1, "close")
+        watch_until(loop, lambda status: status.phase is Phase.COMPLETE)
+    lines = [record.getMessage() for record in caplog.records if record.name == worker_loop.__name__]
+    if level == logging.INFO:
+        assert lines == []
+        return
+    assert lines[0] == "worker 0 of 1 starts 'test'"
+    assert re.fullmatch(r"worker 0, 'test': complete; reached: done: ended; [1-9]\d* records passed .*", lines[-1])
 
 
 def test_it_tells_each_status_to_all_who_feed_it() -> None:
