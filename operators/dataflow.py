@@ -11,7 +11,7 @@ from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, c
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
-from tidewheel.operators.stream_base import Record, check_list, check_positive, check_stream, make_pact
+from tidewheel.operators.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
@@ -238,7 +238,7 @@ class Dataflow(Described):
         if len(keys) != len(outlets):
             raise GraphError(f"operator {name!r} has {len(outlets)} inputs, exchange names {len(keys)} keys")
         check_positive(f"operator {name!r}", "outputs", outputs, least=0)
-        paths = None if summaries is None else {ports: _paths(name, given) for ports, given in summaries.items()}
+        paths = None if summaries is None else {ports: make_paths(name, given) for ports, given in summaries.items()}
         made = description.add_operator(
             name,
             outlets,
@@ -346,11 +346,3 @@ class Dataflow(Described):
         from tidewheel.runtime.drawing.picture import picture_of
 
         return picture_of(self._description.outline())
-
-
-def _paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
-    if isinstance(given, PathSummary):
-        return (given,)
-    if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):
-        return tuple(given)
-    raise GraphError(f"operator {name!r}: a summary is a PathSummary or a list of them, not {given!r}")

@@ -10,7 +10,7 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
-from tidewheel.progress import GraphError, Nesting
+from tidewheel.progress import GraphError, Nesting, PathSummary
 from tidewheel.runtime.description.dataflow_description import Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
@@ -166,6 +166,15 @@ def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
     raise GraphError(
         f"operator {name!r}: exchange by a function of a record, the name of a column or a tuple of names, not {key!r}"
     )
+
+
+def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
+    """Return the summaries of a pair of ports, one or several."""
+    if isinstance(given, PathSummary):
+        return (given,)
+    if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):
+        return tuple(given)
+    raise GraphError(f"operator {name!r}: a summary is a PathSummary or a list of them, not {given!r}")
 
 
 def check_stream(name: str, other: object) -> Outlet:
