@@ -76,8 +76,8 @@ def test_workers_log_from_the_level_of_the_driver_on(ray_cluster: str) -> None:
     for worker in range(2):
         own = [line for line in COLOUR.sub("", errors).splitlines() if f"(talk worker {worker} " in line]
         told = [line.split("DEBUG tidewheel.runtime.worker.worker_loop: ")[1] for line in own if "DEBUG" in line]
-        assert told[0] == f"worker {worker} of 2 starts 'talk'"
-        assert told[1] == f"worker {worker}, 'talk': running; reached: done: 0; 0 records passed between its operators"
+        assert f"worker {worker} of 2 starts 'talk'" in told
+        assert any(f"worker {worker}, 'talk': " in line and "reached: done: 0; 0 records passed" in line for line in told)
         assert re.fullmatch(rf"worker {worker}, 'talk': complete; reached: done: ended; [1-9]\d* records .*", told[-1])
 
 
