@@ -29,15 +29,12 @@ _MOST_OF_A_CONTAINER = 16
 _MOST_LISTED = 1000
 _DEEPEST = 9
 _LARGE = 1000
-_GUESS = 1000.0
-"""For each record whose size cannot be estimated."""
-_NEW = 0.0, 0
-_SHARED = -1
+"""Of so many bytes, flat records are walked as others are; and so many count for a record that cannot be estimated."""
 _MIX = 0x9E3779B1
 _EMPTY = getsizeof([])
 _PLACE = getsizeof([None]) - _EMPTY
 _Reached: TypeAlias = dict[int, tuple[Any, float, int]]
-"""By its id, an object, how many it stands for, and the place of the record that refers to it, or `_SHARED`."""
+"""By its id, an object, how many it stands for, and the place of the record that refers to it, -1 for several."""
 
 
 class RecordSizes:
@@ -60,7 +57,7 @@ class RecordSizes:
         """Return about how many bytes a list or array of records, at least one, holds. Complexity: O(1)."""
         count, kind = len(records), type(records[0])
         try:
-            each, left = self._known.get(kind, _NEW)
+            each, left = self._known.get(kind, (0.0, 0))
             left -= count
             if left < 0 or kind in _VARYING:
                 if len(self._known) >= _MOST_KINDS:
@@ -69,7 +66,7 @@ class RecordSizes:
                 each, left = held_bytes(records, self._turn) / count, _ONE_IN
             self._known[kind] = each, left
         except Exception:  # noqa: BLE001 - a user's class or metaclass may raise anything
-            each = _GUESS
+            each = _LARGE
         return _EMPTY + int(count * (_PLACE + each))
 
 
@@ -127,8 +124,6 @@ def _walk(records: Sequence[Any], weight: float, turn: int) -> float:
             parts, count = _parts(one, turn)
             total += share * _own_bytes(one)
             _reach(reached, seen, parts, share * count / max(1, len(parts)), root)
-        if not reached:
-            break
     return total
 
 
@@ -136,9 +131,8 @@ def _reach(reached: _Reached, seen: set[int], parts: Sequence[Any], weight: floa
     """Note objects that a record refers to, the one at ``root``; an object that two records share stands for itself."""
     for part in parts:
         key = id(part)
-        if key in reached:
-            if reached[key][2] != root:
-                reached[key] = part, 1.0, _SHARED
+        if key in reached and reached[key][2] != root:
+            reached[key] = part, 1.0, -1
         elif key not in seen and not issubclass(type(part), _BY_NAME):
             reached[key] = part, weight, root
 
@@ -159,23 +153,17 @@ def _is_buffer(value: Any) -> bool:
 
 def _parts(value: Any, turn: int) -> tuple[Sequence[Any], int]:
     """Return some of what an object refers to, and how much there is in all."""
-    kind = type(value)
-    base: Any = next((base for base in _CONTAINERS if issubclass(kind, base)), None)
-    listed: Any
-    count = 0 if base is None else base.__len__(value)
+    base: Any = next((base for base in _CONTAINERS if issubclass(type(value), base)), None)
+    if base is None and _is_buffer(value):
+        has_objects = getattr(getattr(value, "dtype", None), "hasobject", False)
+        return (_some(value.reshape(-1), _MOST_OF_A_CONTAINER, turn).tolist(), value.size) if has_objects else ((), 0)
+    if base is None:
+        listed: Any = get_referents(value)
+        return _some(listed, _MOST_OF_A_CONTAINER, turn), len(listed)
+    items, count = base.__iter__(value), base.__len__(value)
     if base is dict and count <= _MOST_OF_A_CONTAINER:  # its keys are names that all records share
-        listed = list(dict.values(value))
+        items = dict.values(value)
     elif base is dict:
-        listed, count = list(islice(chain.from_iterable(dict.items(value)), _MOST_LISTED)), 2 * count
-    elif kind in {list, tuple}:
-        listed = value
-    elif base is not None:
-        listed = list(islice(base.__iter__(value), _MOST_LISTED))
-    elif not _is_buffer(value):
-        listed = get_referents(value)
-        count = len(listed)
-    elif getattr(getattr(value, "dtype", None), "hasobject", False):
-        return _some(value.reshape(-1), _MOST_OF_A_CONTAINER, turn).tolist(), value.size
-    else:
-        listed, count = (), 0
+        items, count = chain.from_iterable(dict.items(value)), 2 * count
+    listed = value if type(value) in {list, tuple} else list(islice(items, _MOST_LISTED))
     return _some(listed, _MOST_OF_A_CONTAINER, turn), count

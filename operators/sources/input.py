@@ -7,7 +7,7 @@ The driver checks a batch before it sends it. A worker checks it again, as anoth
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, count
 from operator import not_
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
@@ -119,10 +119,8 @@ class RecordCheck:
         return keep(batch, wanted), [Failed(record, "TypeError", self._reason(record)) for record in failed]
 
     def _some(self, batch: Batch, step: int, turn: int) -> list[Any]:
-        places = slice(turn % step, None, step)
-        if isinstance(batch, list):
-            return batch[places]
-        return records(batch[places] if is_numpy(batch) and batch.dtype.hasobject else take_slice(batch, 0, 1))
+        is_mixed = isinstance(batch, list) or (is_numpy(batch) and batch.dtype.hasobject)
+        return records(batch[turn % step :: step] if is_mixed else take_slice(batch, 0, 1))
 
     def _reason(self, record: Any) -> str:
         kind = self.kind
@@ -156,7 +154,7 @@ class _Input:
         assert mailbox is not None, "the plan says which operators are inputs"
         self._context = context
         self._check = check
-        self._turn = 0
+        self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
         self._mailbox = mailbox
         self._tokens = mailbox.tokens
         self._tokens[FIRST_HANDLE] = context.token()
@@ -173,8 +171,7 @@ class _Input:
                 token = self._tokens[command.handle]
                 instance_of(self._context).work_at(token.time)
                 note_received(self._context, command)
-                self._turn += 1  # from 1, so that a worker looks at other records than the driver
-                batch = command.batch if self._check is None else self._check(command.batch, self._turn)
+                batch = command.batch if self._check is None else self._check(command.batch, next(self._turns))
                 if labeller is None:
                     output.send(token, batch)
                 else:
