@@ -84,8 +84,9 @@ class Dataflow(Described):
         self._description.register("input", name, self._description.size)
         if check is None or on_bad_record is None:
             return self._begin(f"input {name}", InputBuild(check), records)
-        came, build = self._begin(f"input {name}", InputBuild()), build_batchwise(check.divide)
-        return Tried(*came._operator(f"check {name}", [], 2, build, notify=False, by_substream=True))
+        came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
+        results, failures = came._pass_on(f"check {name}", build, 2)
+        return Tried(results, Stream(self, failures._outlet))
 
     def source(
         self,

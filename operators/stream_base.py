@@ -133,9 +133,9 @@ class StreamBase(Generic[Record]):
         )
         return tuple(self._made(outlet, schema) for outlet in made)
 
-    def _for_effect(self) -> Self:
-        """Take note that the operator does something though nobody reads this stream. Returns this stream."""
-        self._description.effects.add(self._outlet.source.operator)
+    def _for_effect(self, *, is_asked_for: bool = True) -> Self:
+        """Note that the operator does something though nothing reads this stream. Return this stream."""
+        self._description.effects[self._outlet.source.operator] = is_asked_for
         return self
 
     def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:

@@ -2,7 +2,7 @@
 
 The estimate looks at a few of the records, and level by level at a few of the objects to which these refer. It takes
 the others to be like them. Each time it looks at others, so that a few large records among many small ones count for
-what they are on average.
+what they are on average. Methods of users' classes may take long, or raise: it calls those of the builtin classes.
 """
 
 from collections import deque
@@ -11,70 +11,81 @@ from gc import get_referents
 from itertools import chain, islice
 from sys import getsizeof
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MethodDescriptorType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 """The classes of objects that refer to nothing."""
 _BY_NAME = (type, ModuleType, FunctionType, BuiltinFunctionType)
 """The classes of objects that belong to the program."""
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 _VARYING = frozenset({str, bytes, bytearray})
 """The classes of such objects that may be large."""
 
 _ONE_IN = 128
+_MOST_KINDS = 64
 _MOST_OF_A_LEVEL = 8
 _MOST_OF_A_CONTAINER = 16
 _MOST_LISTED = 1000
-_DEEPEST = 8
+_DEEPEST = 9
+_LARGE = 1000
+"""Of so many bytes, flat records are walked as others are; and so many count for a record that cannot be estimated."""
 _MIX = 0x9E3779B1
 _EMPTY = getsizeof([])
 _PLACE = getsizeof([None]) - _EMPTY
+_Reached: TypeAlias = dict[int, tuple[Any, float, int]]
+"""By its id, an object, how many it stands for, and the place of the record that refers to it, -1 for several."""
 
 
 class RecordSizes:
     """About how many bytes the lists of records hold that pass one place, one list after the other.
 
-    Of texts and bytes it looks at each list, of other records at one in 128.
+    Of texts and bytes it looks at each list, of other records at one in 128 of each class.
 
     >>> sizes = RecordSizes()
-    >>> sizes.of([{"image": bytes(1_000_000)}] * 3) // 1_000_000
+    >>> sizes.of([{"image": bytes(1_000_000)} for _ in range(3)]) // 1_000_000
     3
     """
 
-    __slots__ = ("_each", "_kind", "_left", "_turn")
+    __slots__ = ("_known", "_turn")
 
     def __init__(self) -> None:
-        self._each = 0.0
-        self._kind: type | None = None
-        self._left = self._turn = 0
+        self._known: dict[type, tuple[float, int]] = {}  # the size of a record of a class, and for how many more
+        self._turn = 0
 
     def of(self, records: Sequence[Any]) -> int:
         """Return about how many bytes a list or array of records, at least one, holds. Complexity: O(1)."""
         count, kind = len(records), type(records[0])
-        self._left -= count
-        if self._left < 0 or kind is not self._kind or kind in _VARYING:
-            self._turn += 1
-            self._each = held_bytes(records, self._turn) / count
-            self._kind, self._left = kind, _ONE_IN
-        return _EMPTY + int(count * (_PLACE + self._each))
+        try:
+            each, left = self._known.get(kind, (0.0, 0))
+            left -= count
+            if left < 0 or kind in _VARYING:
+                if len(self._known) >= _MOST_KINDS:
+                    self._known.clear()
+                self._turn += 1
+                each, left = held_bytes(records, self._turn) / count, _ONE_IN
+            self._known[kind] = each, left
+        except Exception:  # noqa: BLE001 - a user's class or metaclass may raise anything
+            each = _LARGE
+        return _EMPTY + int(count * (_PLACE + each))
 
 
 def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
     """Return about how many bytes some records, at least one, hold with what they refer to.
 
-    An object that several records share may count for each of them. Complexity: O(1).
+    An object counts once if several of the records that are looked at share it. Complexity: O(1).
 
     Args:
         records: a list, or an array of one dimension.
         turn: another number has it look at others of many records.
     """
     count = len(records)
-    some = _some(records, min(_MOST_OF_A_LEVEL, 1 + count // _ONE_IN), turn)
+    some = records if count == 1 else _some(records, min(_MOST_OF_A_LEVEL, 2 + count // _ONE_IN), turn)
     total = 0
     for record in some:
         size = _size_if_flat(record)
-        if size is None:
-            return round(_walk([(each, count / len(some)) for each in some], turn))
+        if size is None or (size > _LARGE and count > 1):
+            return round(_walk(some, count / len(some), turn))
         total += size
     return total * count // len(some)
 
@@ -96,31 +107,38 @@ def _size_if_flat(record: Any) -> int | None:
     return getsizeof(record) + sum(map(getsizeof, parts))
 
 
-def _walk(level: Sequence[tuple[Any, float]], turn: int) -> float:
-    """Return how much some objects hold, each of which stands for as many as are said beside it."""
-    total, seen = 0.0, {id(one) for one, _ in level}
+def _walk(records: Sequence[Any], weight: float, turn: int) -> float:
+    """Return how much some records hold, each of which stands for ``weight`` of them."""
+    total, seen = 0.0, set[int]()
+    reached: _Reached = {}
+    for root, record in enumerate(records):
+        _reach(reached, seen, [record], weight, root)
     for _ in range(_DEEPEST):
-        deeper: list[tuple[Any, float]] = []
+        seen |= reached.keys()
+        total += sum(each * getsizeof(one) for one, each, _ in reached.values() if type(one) in _PLAIN)
+        level = [entry for entry in reached.values() if type(entry[0]) not in _PLAIN]
+        reached = {}
         some = _some(level, _MOST_OF_A_LEVEL, turn)
-        for one, weight in some:
-            share = weight * len(level) / len(some)
+        for one, each, root in some:
+            share = each * len(level) / len(some)
             parts, count = _parts(one, turn)
             total += share * _own_bytes(one)
-            share *= count / max(1, len(parts))
-            for part in parts:
-                if type(part) in _PLAIN:
-                    total += share * getsizeof(part)
-                elif id(part) not in seen and not isinstance(part, _BY_NAME):
-                    seen.add(id(part))
-                    deeper.append((part, share))
-        if not deeper:
-            break
-        level = deeper
+            _reach(reached, seen, parts, share * count / max(1, len(parts)), root)
     return total
 
 
+def _reach(reached: _Reached, seen: set[int], parts: Sequence[Any], weight: float, root: int) -> None:
+    """Note objects that a record refers to, the one at ``root``; an object that two records share stands for itself."""
+    for part in parts:
+        key = id(part)
+        if key in reached and reached[key][2] != root:
+            reached[key] = part, 1.0, -1
+        elif key not in seen and not issubclass(type(part), _BY_NAME):
+            reached[key] = part, weight, root
+
+
 def _own_bytes(value: Any) -> int:
-    """Return the size of an object without what it refers to; methods of users' classes may take long, or raise."""
+    """Return the size of an object without what it refers to."""
     if _is_buffer(value):
         return int(value.nbytes)
     measures = (vars(base).get("__sizeof__") for base in type(value).__mro__)
@@ -135,21 +153,17 @@ def _is_buffer(value: Any) -> bool:
 
 def _parts(value: Any, turn: int) -> tuple[Sequence[Any], int]:
     """Return some of what an object refers to, and how much there is in all."""
-    listed: Any
-    if isinstance(value, list | tuple):
-        listed, count = value, len(value)
-    elif isinstance(value, dict) and len(value) <= _MOST_OF_A_CONTAINER:  # its keys are names that all records share
-        listed, count = list(value.values()), len(value)
-    elif isinstance(value, dict):
-        listed, count = list(islice(chain.from_iterable(value.items()), _MOST_LISTED)), 2 * len(value)
-    elif isinstance(value, set | frozenset | deque):
-        listed, count = list(islice(value, _MOST_LISTED)), len(value)
-    elif not _is_buffer(value):
-        listed = get_referents(value)
-        count = len(listed)
-    elif getattr(getattr(value, "dtype", None), "hasobject", False):
-        listed, count = value.reshape(-1), value.size
-        return _some(listed, _MOST_OF_A_CONTAINER, turn).tolist(), count
-    else:
-        listed, count = (), 0
+    base: Any = next((base for base in _CONTAINERS if issubclass(type(value), base)), None)
+    if base is None and _is_buffer(value):
+        has_objects = getattr(getattr(value, "dtype", None), "hasobject", False)
+        return (_some(value.reshape(-1), _MOST_OF_A_CONTAINER, turn).tolist(), value.size) if has_objects else ((), 0)
+    if base is None:
+        listed: Any = get_referents(value)
+        return _some(listed, _MOST_OF_A_CONTAINER, turn), len(listed)
+    items, count = base.__iter__(value), base.__len__(value)
+    if base is dict and count <= _MOST_OF_A_CONTAINER:  # its keys are names that all records share
+        items = dict.values(value)
+    elif base is dict:
+        items, count = chain.from_iterable(dict.items(value)), 2 * count
+    listed = value if type(value) in {list, tuple} else list(islice(items, _MOST_LISTED))
     return _some(listed, _MOST_OF_A_CONTAINER, turn), count

@@ -22,7 +22,7 @@ def keeping_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, _exit if before in {signal.SIG_DFL, None} else before)
+        signal.signal(signal.SIGTERM, _exit if before is None or before == signal.SIG_DFL else before)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

@@ -7,7 +7,7 @@ The driver checks a batch before it sends it. A worker checks it again, as anoth
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, count
 from operator import not_
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
@@ -77,7 +77,7 @@ class SchemaCheck:
 
     schema: Any
 
-    def __call__(self, batch: Batch) -> Batch:
+    def __call__(self, batch: Batch, turn: int = 0) -> Batch:
         """Return a batch as a table of the schema; raise TypeError if it has another one."""
         return check_schema(batch, self.schema)
 
@@ -97,16 +97,19 @@ class RecordCheck:
     kind: Any
     classes: tuple[type, ...]
 
-    def __call__(self, batch: Batch) -> Batch:
-        """Return a batch; raise TypeError if one of up to 32 of its records, evenly spread, is of another type."""
-        for record in self._some(batch, 1 + length(batch) // _MOST_CHECKED):
+    def __call__(self, batch: Batch, turn: int = 0) -> Batch:
+        """Return a batch; raise TypeError if one of up to 32 of its records is of another type.
+
+        They are evenly spread. Another ``turn`` looks at others.
+        """
+        for record in self._some(batch, -(-length(batch) // _MOST_CHECKED) or 1, turn):
             if not isinstance(record, self.classes):
                 raise TypeError(self._reason(record))
         return batch
 
     def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[Failed[Any]] | None]:
         """Return the records of the type, and a failure for each of the others; None for none."""
-        wanted = [isinstance(record, self.classes) for record in self._some(batch, 1)]
+        wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
             return batch, None
         if len(wanted) < length(batch):  # all records of an Arrow table or an array of numbers are of one type
@@ -114,10 +117,9 @@ class RecordCheck:
         failed = compress(records(batch), map(not_, wanted))
         return keep(batch, wanted), [Failed(record, "TypeError", self._reason(record)) for record in failed]
 
-    def _some(self, batch: Batch, step: int) -> list[Any]:
-        if isinstance(batch, list):
-            return batch[::step]
-        return records(batch[::step] if is_numpy(batch) and batch.dtype.hasobject else take_slice(batch, 0, 1))
+    def _some(self, batch: Batch, step: int, turn: int) -> list[Any]:
+        is_mixed = isinstance(batch, list) or (is_numpy(batch) and batch.dtype.hasobject)
+        return records(batch[turn % step :: step] if is_mixed else take_slice(batch, 0, 1))
 
     def _reason(self, record: Any) -> str:
         kind = self.kind
@@ -151,6 +153,7 @@ class _Input:
         assert mailbox is not None, "the plan says which operators are inputs"
         self._context = context
         self._check = check
+        self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
         self._mailbox = mailbox
         self._tokens = mailbox.tokens
         self._tokens[FIRST_HANDLE] = context.token()
@@ -167,7 +170,7 @@ class _Input:
                 token = self._tokens[command.handle]
                 instance_of(self._context).work_at(token.time)
                 note_received(self._context, command)
-                batch = command.batch if self._check is None else self._check(command.batch)
+                batch = command.batch if self._check is None else self._check(command.batch, next(self._turns))
                 if labeller is None:
                     output.send(token, batch)
                 else:

@@ -185,8 +185,8 @@ class WindowOperators(StreamBase[Record]):
 
 
 def _windowed(name: str, results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
-    """Return both streams; what is late passes an operator of its own, where statistics count it, read or not."""
-    return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect())
+    """Return both streams; late records pass an operator of their own, where statistics count them, read or not."""
+    return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect(is_asked_for=False))
 
 
 def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: object, flush_at: object) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidewheel.runtime.description.plan import Build, OperatorPlan, Plan, Schedule, Stage, checked_schedule
+from tidewheel.runtime.worker.envelope import Message
 from tidewheel.transport.batches import Batch, is_arrow, records
 from tidewheel.transport.pickling import dumps
 
@@ -44,8 +45,8 @@ def _checked_build(build: Build, inputs: int) -> Build:
         schedule = checked_schedule(build(context))
 
         def schedule_checked(*ports: Any) -> Any:
-            waiting = [message.batch for port in ports[:inputs] for message in port._running.queue]
-            before = [(batch, _pickled(batch)) for batch in waiting]
+            waiting = [one for port in ports[:inputs] for one in port._running.queue if isinstance(one, Message)]
+            before = [(message.batch, _pickled(message.batch)) for message in waiting]
             returned: object = schedule(*ports)
             _check(before)
             return returned

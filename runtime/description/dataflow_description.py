@@ -52,7 +52,8 @@ class DataflowDescription:
         domain: the times of the outermost scope, integers from 0 by default.
 
     Attributes:
-        effects: the numbers of the operators that do something though nobody reads what they send.
+        effects: the numbers of the operators that do something though nothing reads what they send; False for those
+            that the library adds, by which a stream is not yet read.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
@@ -61,7 +62,7 @@ class DataflowDescription:
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.attachments: dict[str, Attachment] = {}
-        self.effects: set[int] = set()
+        self.effects: dict[int, bool] = {}
         self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -187,7 +188,7 @@ class DataflowDescription:
         """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
-        attachments, effects = dict(self.attachments), set(self.effects)
+        attachments, effects = dict(self.attachments), dict(self.effects)
         try:
             yield
         except BaseException:

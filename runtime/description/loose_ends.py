@@ -13,8 +13,10 @@ def loose_ends(description: DataflowDescription) -> list[str]:
     A loop that nobody reads is none if something within has an effect. O(operators), and of loops O(n) for each.
     """
     operators, effects = description.operators, description.effects
-    read = {source.operator for one in operators for source in one.sources if source is not None}
-    read |= {source.operator for source in description.probes.values()}
+    read = {source.operator for source in description.probes.values()}
+    for index in reversed(range(len(operators))):  # what the library adds comes before what reads it
+        if index in read or effects.get(index, True):
+            read |= {source.operator for source in operators[index].sources if source is not None}
     found: list[str] = []
     for index, operator in enumerate(operators):
         if index in read or index in effects or not operator.output_scopes:

@@ -61,7 +61,8 @@ class FedInput:
         waited_s: for how long that waited.
         handed_over: how many handles other processes have.
         sizes: of the records that were sent.
-        check: raises TypeError for a batch that is not of the input's type; None takes all.
+        check: raises TypeError for a batch that is not of the input's type, given how many came before it; None takes
+            all.
     """
 
     name: str
@@ -74,7 +75,7 @@ class FedInput:
     waited_s: float = 0.0
     handed_over: int = 0
     sizes: RecordSizes = field(default_factory=RecordSizes)
-    check: Callable[[Any], object] | None = None
+    check: Callable[[Any, int], object] | None = None
 
     @property
     def times(self) -> tuple[Time, ...]:

@@ -104,7 +104,7 @@ class InputHandle:
         if not count:
             return
         if self._fed.check is not None:
-            self._fed.check(batch)
+            self._fed.check(batch, self._fed.batches)
         size = size_in_bytes(batch, self._fed.sizes) + OVERHEAD_BYTES
         self._wait(
             lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),

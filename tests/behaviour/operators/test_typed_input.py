@@ -11,6 +11,7 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, LISTS, TABLES, Case, bags, cases, expected, operator_settings, send
+from tidewheel.operators.sources.input import check_for
 from tidewheel.runtime.description.dataflow_description import description_of
 
 UserId = NewType("UserId", int)
@@ -96,7 +97,7 @@ def test_tables_of_the_schema_arrive(case: Case) -> None:
         (Event, [Event(1)]),
         (int, np.array([1, 2])),
         (tuple, np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])),
-        (int, [1, *["of 64, every third is looked at"], *range(62)]),
+        (int, [0, 1, *["of 65, the driver looks at every third, a worker at those after them"], *range(62)]),
         (int, []),
     ],
     ids=str,
@@ -159,11 +160,42 @@ def test_what_another_process_sends_is_checked_on_the_worker(records: Any, batch
 
 @pytest.mark.parametrize("place", [0, 13, 31])
 def test_a_mistake_anywhere_in_a_batch_of_a_few(place: int) -> None:
-    """Of up to 31 records, `send` looks at all."""
+    """Of up to 32 records, `send` looks at all."""
     batch: list[Any] = list(range(32))
     batch[place] = "wrong"
     with pytest.raises(TypeError, match="not str: 'wrong'"):
-        run_with(int, batch[1:] if place else batch[:-1])
+        run_with(int, batch)
+
+
+@pytest.mark.parametrize("kind", [list, np.array], ids=["list", "array"])
+@pytest.mark.parametrize("place", [0, 13, 99])
+def test_a_mistake_that_each_batch_has_is_found(place: int, kind: Callable[[Any], Any]) -> None:
+    """Of larger batches, other records are looked at each time."""
+    batch = np.array(range(100), dtype=object)
+    batch[place] = "wrong"
+    check = check_for("in", int)
+    assert check is not None
+    sent = batch if kind is np.array else batch.tolist()
+    with pytest.raises(TypeError, match="not str: 'wrong'"):
+        [check(sent, turn) for turn in range(4)]
+
+
+def test_the_driver_looks_at_others_each_time() -> None:
+    """What it has sent goes on."""
+    flow = tw.Dataflow("typed")
+    flow.input("in", int)
+    with tw.run(flow, engine="local") as job, job.input("in") as handle:
+        handle.send([1])
+        with pytest.raises(TypeError, match="not str: 'wrong'"):
+            handle.send([1, "wrong"] * 32)
+
+
+def test_a_worker_looks_at_other_records_than_the_driver() -> None:
+    """So it may find at once what the driver has missed."""
+    flow = tw.Dataflow("typed")
+    flow.input("in", int).capture("out")
+    with pytest.raises(tw.JobError, match="not str: 'wrong'"):
+        run_with(int, [1, "wrong"] * 32)
 
 
 WRONG = "input 'in' has records of int, not "
@@ -247,3 +279,12 @@ def test_a_schema_is_known_from_the_input_on() -> None:
         tw.Dataflow("typed").input("in", SCHEMA).select("m")
     ((_, batch),) = run_with(SCHEMA, np.array([(1,), (2,)], dtype=[("n", np.int64)]))
     assert batch.to_pydict() == {"n": [1, 2]}
+
+
+def test_what_is_left_has_the_schema_of_the_input() -> None:
+    """So a column that there is not is found when the dataflow is described, and a join knows the columns."""
+    flow = tw.Dataflow("typed")
+    good, bad = flow.input("in", SCHEMA, on_bad_record="divert")
+    assert (good.schema, bad.schema) == (SCHEMA, None)
+    with pytest.raises(tw.GraphError, match="there is no column 'm'"):
+        good.select("m")

@@ -4,6 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tidewheel.transport import held_bytes as held
 from tidewheel.transport.batches import size_in_bytes
 from tidewheel.transport.held_bytes import RecordSizes, held_bytes
 
@@ -56,6 +58,58 @@ class Text(str):
         raise NotImplementedError
 
 
+class HostileList(list[Any]):
+    """A list of a user's class; so are those below."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    __iter__ = __getitem__ = __len__  # type: ignore[assignment]
+
+
+class HostileDict(dict[str, Any]):
+    """A dict whose values are loaded when they are asked for."""
+
+    def values(self) -> Any:
+        """Load them."""
+        raise NotImplementedError
+
+    __len__ = __iter__ = items = values
+
+
+class HostileSet(set[Any]):
+    """A set that has no length."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    __iter__ = __len__  # type: ignore[assignment]
+
+
+class HostileObject:
+    """An object that does not tell of what class it is."""
+
+    def __init__(self, image: bytes) -> None:
+        self.image = image
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise NotImplementedError
+
+
+class Meta(type):
+    """A class of classes that have an attribute that cannot be read."""
+
+    @property
+    def nbytes(cls) -> int:
+        """Raise an error."""
+        raise NotImplementedError
+
+
+class Unreadable(metaclass=Meta):
+    """A record that cannot be looked at."""
+
+
 class Node:
     """A record that refers to itself, by way of many others."""
 
@@ -84,7 +138,7 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "frame": lambda: {"frame": pd.DataFrame({"n": np.zeros(MB, np.uint8)})},
     "cycle": lambda: Node(bytes(MB)),
     "many small": lambda: {number: float(number) for number in range(11_000)},
-    "many parts": lambda: [(number, float(number)) for number in range(9_000)],
+    "many parts": lambda: [(number, float(number)) for number in range(1000, 10_000)],
 }
 
 
@@ -125,6 +179,46 @@ def test_records_that_grow_are_noticed(large: Callable[[], Any]) -> None:
 def test_users_methods_are_not_called() -> None:
     """They may take long, or raise."""
     assert MB < held_bytes([Text("x" * MB)]) < 1.1 * MB
+    assert MB < held_bytes([HostileList([bytes(MB)])]) < 1.1 * MB
+    assert MB < held_bytes([HostileDict(image=bytes(MB))]) < 1.1 * MB
+    assert MB < held_bytes([HostileSet([bytes(MB)])]) < 1.1 * MB
+    assert MB < held_bytes([HostileObject(bytes(MB))]) < 1.1 * MB
+
+
+def test_what_cannot_be_estimated_counts_as_a_guess() -> None:
+    """The job goes on: neither the first message fails it, nor those after it."""
+    sizes = RecordSizes()
+    assert [sizes.of([{"own": [Unreadable()]}] * 10) // 10_000 for _ in range(3)] == [1, 1, 1]
+    assert sizes.of([Unreadable()] * 10) // 10_000 == 1
+
+
+def test_classes_that_take_turns_are_each_looked_at_once_in_128(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at each message: that costs fifty times as much."""
+    measure = Mock(return_value=MB)
+    monkeypatch.setattr(held, "held_bytes", measure)
+    sizes, kinds = RecordSizes(), (Plain(1, b""), Slotted(1, b""), {"n": 1})
+    assert all(sizes.of([kind]) > MB for _ in range(128) for kind in kinds)
+    assert measure.call_count == len(kinds)
+    for number in range(10_000):
+        sizes.of([type(f"Class{number}", (), {})()])
+    assert len(sizes._known) < 100
+
+
+@pytest.mark.parametrize("number", [2, 100, 1000])
+@pytest.mark.parametrize("kind", [kind for kind in RECORDS if kind != "frame"])
+def test_what_records_share_counts_once(kind: str, number: int) -> None:
+    """Such as a configuration that all of them refer to."""
+    shared = RECORDS[kind]()
+    for record in (lambda: (1, shared), lambda: {"shared": shared}, lambda: Plain(1, shared), lambda: shared):
+        assert held_bytes([record() for _ in range(number)]) < 3 * MB + 300 * number
+    if isinstance(shared, bytes | str | list | dict):
+        assert 1.8 * MB < held_bytes([Plain(1, RECORDS[kind]()) for _ in range(2)]) < 4.2 * MB
+
+
+def test_what_one_record_refers_to_twice_counts_for_each_record() -> None:
+    """It is not shared by all."""
+    records = [{"first": image, "last": image} for image in (bytes(MB) for _ in range(10))]
+    assert 9 * MB < held_bytes(records) < 11 * MB
 
 
 @pytest.mark.parametrize("kind", ["flat", "square", "structured", "reversed"])
@@ -137,19 +231,10 @@ def test_arrays_of_objects_count_what_they_hold(kind: str) -> None:
     assert 4 * MB < size_in_bytes(batch, RecordSizes()) < 4.1 * MB
 
 
-def test_a_huge_batch_takes_no_longer() -> None:
-    """No more than some hundred objects are looked at, which those that count how often show."""
-    looked: list[int] = []
-
-    class Counted(list[int]):
-        def __iter__(self) -> Any:
-            looked.append(1)
-            return super().__iter__()
-
-        def __len__(self) -> int:
-            looked.append(1)
-            return super().__len__()
-
-    records = [Counted([1, 2]) for _ in range(100_000)]
-    assert held_bytes([records] * 1000) > 100_000
-    assert 0 < len(looked) < 500
+def test_a_huge_batch_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than some hundred objects are looked at."""
+    own_bytes = Mock(side_effect=held._own_bytes)
+    monkeypatch.setattr(held, "_own_bytes", own_bytes)
+    records = [[1, 2] for _ in range(100_000)]
+    assert held_bytes([[*records] for _ in range(1000)]) > 100_000
+    assert 0 < own_bytes.call_count < 500

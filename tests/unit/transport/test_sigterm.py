@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,7 +22,15 @@ def join() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: None)
 
 
-@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: None])
+@dataclass
+class Unhashable:
+    """A handler that is equal to others, so it has no hash."""
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: None, Unhashable()])
 def test_the_handler_of_the_program_stays(own: Any) -> None:
     """The program is told of SIGTERM as before."""
     signal.signal(signal.SIGTERM, own)

@@ -73,6 +73,30 @@ def test_what_changes_nothing_runs_as_ever(batch: Any) -> None:
     assert found is batch or found == batch
 
 
+def build_firm(context: tw.OperatorContext) -> Any:
+    def schedule(input: Any, output: Any) -> None:
+        for token, batch in input:
+            output.send(token, batch)
+        list(input.ended)
+
+    return schedule
+
+
+@pytest.mark.parametrize("bound", ["soft", "firm"])
+def test_operators_that_wait_for_substreams_run_as_ever(bound: Any) -> None:
+    """Ends of substreams wait among the batches."""
+    flow = tw.Dataflow("ends")
+    split = flow.input("rows").substreams("s", key=lambda row: row[0])
+    split.unary("own", build_firm, bound=bound).without_substreams().capture("rows")
+    with tw.run(flow, engine="local", config=CHECKED) as job:
+        with job.input("rows") as rows:
+            rows.send([("a", 1), ("b", 2)])
+            rows.end_substream("a")
+            rows.send([("b", 3)])
+        job.wait(timeout=30)
+        assert sorted(row for got in job.captured("rows") for row in got.batch) == [("a", 1), ("b", 2), ("b", 3)]
+
+
 def test_without_it_a_change_is_seen_by_others() -> None:
     """That is what `map` warns of."""
     assert run(lambda rows: rows.inspect(change), [{"n": 1}], tw.RuntimeConfig()) == [[{"n": 2}]]

@@ -41,6 +41,8 @@ def with_sink_inside(numbers: Numbers) -> tuple[Numbers, Numbers]:
         (lambda numbers: numbers.branch(bool), ["branch"]),
         (lambda numbers: numbers.iterate(lambda inner: inner.map(abs), rounds=2), ["leave"]),
         (lambda numbers: numbers.join(numbers, abs), ["join"]),
+        (lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs), ["window"]),
+        (lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=None, name="visits"), ["visits"]),
     ],
 )
 def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], object], names: list[str]) -> None:
@@ -70,6 +72,7 @@ def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], objec
         lambda numbers: numbers.try_map(abs).results.capture("results"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).results.capture("results"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.capture("late"),
+        lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.probe("late"),
         lambda numbers: numbers.iterate(with_sink_inside),
         lambda numbers: numbers.iterate(lambda outer: (outer.iterate(with_sink_inside), outer)),
         lambda numbers: numbers.substreams("s", key=abs).unary("own", build, bound="soft"),
