@@ -125,7 +125,13 @@ class Notificator:
         self._looked_at = frontiers
 
     def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[tuple[Time, Labels | None]]:
-        found = [place for place in self._pending if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
+        found = list(self._pending)
+        if sequential and found and self._pending[found[0]].domain.is_lexicographic:
+            # Python's own order of integers and nested pairs of them is that of `in_order`.
+            first = min((time for frontier in frontiers for time in frontier), default=None)
+            found = [place for place in found if first is None or place[0] < first]
+            return sorted(found, key=lambda place: place[0])
+        found = [place for place in found if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
         if not found:
             return found
         domain = self._pending[found[0]].domain

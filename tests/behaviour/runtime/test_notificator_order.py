@@ -148,3 +148,45 @@ def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
     assert sorted(map(str, ready)) == sorted(str((time, turn)) for time in times for turn in range(3))
     rounds = tw.ProductDomain(BITEMPORAL, tw.IntegerDomain())
     assert not any(rounds.less_than(later, earlier) for earlier, later in combinations(ready, 2))
+
+
+def test_waiting_for_the_first_of_many_epochs_in_a_loop_orders_none_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Integers and their pairs are compared as Python does, so no move of a frontier ranks the epochs that wait."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("pairs are ranked")
+
+    monkeypatch.setattr(tw.ProductDomain, "in_order", refuse)
+    seen: list[Any] = []
+    flow = tw.Dataflow("test")
+    loop = flow.input("numbers").iterate(
+        lambda inner: inner.unary("wait", build_in_order(seen, sequential=True)), rounds=3
+    )
+    loop.capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, *([epoch] for epoch in range(5)))
+        job.wait(DEADLINE_S)
+    times = [time for _, time in seen]
+    assert times == sorted(times)
+    assert len(times) == 15
+
+
+def test_an_operator_with_a_token_completes_though_nothing_activates_it() -> None:
+    """An operator that expects an activation, and whose thread only discards its token, does not keep the job open."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, _ in input:
+                with lent.retain():
+                    context.expect_activation()
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    [stream] = flow.operator("discard", [flow.input("numbers")], 1, build, notify=False)
+    stream.capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, [1])
+        job.wait(1)

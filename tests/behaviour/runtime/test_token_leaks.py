@@ -28,8 +28,8 @@ from tidewheel.runtime.tokens.token_ledger import Leak
 
 SAID = (
     "operator 'subject' lost a token for time {time} on worker 0: it dropped the token without discard(), such as by "
-    "overwriting it. What it kept for that time may never be sent. Keep a token for each time, and use 'with token:' "
-    "or discard() once all is sent"
+    "overwriting it. Records that it kept for that time may never be sent. Keep a token for each time, and use "
+    "'with token:' or discard() once all is sent"
 )
 
 
