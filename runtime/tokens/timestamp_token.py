@@ -22,8 +22,8 @@ class TimestampToken:
 
     A live token that its operator drops is a leak, and fails the job; see ``on_leak`` of `RuntimeConfig`. A token that
     is made and dropped in one call is no leak in two cases. Another token for its time was there before it and still
-    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent:
-    ``output.send(token.delayed(time), batch)``.
+    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent in
+    that call, whenever Python frees it: ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can be taken.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed
+from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
 from tidewheel.operators.stream import Loop
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -190,3 +190,21 @@ def test_an_operator_with_a_token_completes_though_nothing_activates_it() -> Non
     with tw.run(flow, engine="local") as job:
         feed(job, [1])
         job.wait(1)
+
+
+def test_outside_of_loops_a_complete_time_is_ready() -> None:
+    """No time waits for one that is in no order with it, so a driver may wait for a time before it closes others."""
+    seen: list[Any] = []
+    flow = tw.Dataflow("test", tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()))
+    flow.input("n").unary("subject", build_in_order(seen, sequential=True)).capture("results")
+    with tw.run(flow, engine="local") as job:
+        ahead = job.input("n")
+        behind = ahead.clone()
+        behind.advance_to((0, 5))
+        ahead.advance_to((1, 0))
+        ahead.send([7])
+        ahead.advance_to((1, 1))
+        settle(job)
+        assert [time for _, time in seen] == [(1, 0)]
+        ahead.close()
+        behind.close()
