@@ -323,9 +323,6 @@ class WorkerCore(OperatorHost):
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self._tracker.is_complete and self.is_idle and self.books.is_over and not self._is_publishing
-
-    @property
-    def _is_publishing(self) -> bool:
-        """Whether an operator without outputs expects its activation; others keep work open by tokens."""
-        return not all(self._instances[operator].outputs for operator in self.agenda.expected)
+        is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
+        # An operator with outputs holds a token while it has work; one without, such as publish, only expects its turn.
+        return is_over and all(self._instances[operator].outputs for operator in self.agenda.expected)
