@@ -81,11 +81,18 @@ class TimeDomain(ABC):
         """Tell whether ``a`` is strictly before ``b``."""
         return bool(a != b and self.less_equal(a, b))
 
+    @property
+    def is_lexicographic(self) -> bool:
+        """Whether `in_order` puts times as Python's own ``<`` does: integers, and nested pairs of them."""
+        return False
+
     def in_order(self, times: Iterable[Time]) -> list[Time]:
         """Return distinct times such that none comes before one that is less; O(n^2), for integers O(n log n).
 
         Of two that it puts in no order, the one that was given first comes first.
         """
+        if self.is_lexicographic:
+            return sorted(times)
         left, ordered = list(times), []
         while left:
             least = [time for time in left if not any(self.less_than(other, time) for other in left)]
@@ -119,9 +126,10 @@ class IntegerDomain(TimeDomain):
         """Return ``<=``, unless a subclass compares in another way."""
         return operator.le if type(self).less_equal is IntegerDomain.less_equal else self.less_equal
 
-    def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return the times sorted, unless a subclass compares in another way."""
-        return sorted(times) if type(self).less_equal is IntegerDomain.less_equal else TimeDomain.in_order(self, times)
+    @property
+    def is_lexicographic(self) -> bool:
+        """True, unless a subclass compares in another way."""
+        return type(self).less_equal is IntegerDomain.less_equal
 
     def identity(self) -> Summary:
         """Return 0."""
@@ -182,6 +190,12 @@ class ProductDomain(TimeDomain):
             return self.less_equal
         outer, inner = self.outer.comparison(), self.inner.comparison()
         return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
+
+    @property
+    def is_lexicographic(self) -> bool:
+        """Whether both coordinates are, unless a subclass compares in another way."""
+        is_plain = type(self).less_equal is ProductDomain.less_equal
+        return is_plain and self.outer.is_lexicographic and self.inner.is_lexicographic
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
         """Return the times sorted by the first coordinate's order and then by the second's."""

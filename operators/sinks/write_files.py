@@ -163,7 +163,7 @@ def build_write_parts(folders: EpochFolders, suffix: str, file_bytes: int) -> Bu
                 parts[time].add(batch)
                 if parts[time].waiting_bytes >= file_bytes:
                     write(time, parts[time])
-            for token in notificator.ready(input):
+            for token in notificator.ready(input, sequential=False):
                 part = parts.pop(token.time)
                 if part.waiting:
                     write(token.time, part)

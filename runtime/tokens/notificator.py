@@ -41,13 +41,14 @@ class Notificator:
     Source: Naiad (SOSP 2013), section 2.2, ``NotifyAt``; timely dataflow's ``FrontierNotificator``.
     """
 
-    __slots__ = ("_added", "_looked_at", "_pending", "_working_at")
+    __slots__ = ("_added", "_in_loop", "_looked_at", "_pending", "_working_at")
 
-    def __init__(self, working_at: Callable[[Time], None] = lambda time: None) -> None:
+    def __init__(self, working_at: Callable[[Time], None] = lambda time: None, *, in_loop: bool = False) -> None:
         self._pending: dict[tuple[Time, Labels | None], TimestampToken] = {}
         self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
         self._added = False
         self._working_at = working_at
+        self._in_loop = in_loop
 
     @property
     def times(self) -> tuple[Time, ...]:
@@ -104,7 +105,7 @@ class Notificator:
             inputs: the operator's inputs; the same in each call, as is ``sequential``.
             sequential: False is faster in a loop, where rounds of several epochs then overlap. A time is ready as soon
                 as it is complete, and comes before no time that is less. It is for an operator that keeps nothing from
-                one epoch to the next. Outside of loops there is no difference, as integers have one order only.
+                one epoch to the next. Outside of loops it changes nothing: a time is ready once it is complete.
         """
         frontiers = tuple([port.frontier for port in inputs])
         if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):
@@ -113,7 +114,7 @@ class Notificator:
         self._added = True
         while self._added:
             self._added = False
-            for place in self._complete(frontiers, sequential):
+            for place in self._complete(frontiers, sequential and self._in_loop):
                 token = self._pending.pop(place, None)
                 if token is None:  # taken meanwhile
                     continue
@@ -125,7 +126,13 @@ class Notificator:
         self._looked_at = frontiers
 
     def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[tuple[Time, Labels | None]]:
-        found = [place for place in self._pending if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
+        found = list(self._pending)
+        if sequential and found and self._pending[found[0]].domain.is_lexicographic:
+            # Python's own order of integers and nested pairs of them is that of `in_order`.
+            first = min((time for frontier in frontiers for time in frontier), default=None)
+            found = [place for place in found if first is None or place[0] < first]
+            return sorted(found, key=lambda place: place[0])
+        found = [place for place in found if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
         if not found:
             return found
         domain = self._pending[found[0]].domain

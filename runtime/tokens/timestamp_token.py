@@ -22,15 +22,15 @@ class TimestampToken:
 
     A live token that its operator drops is a leak, and fails the job; see ``on_leak`` of `RuntimeConfig`. A token that
     is made and dropped in one call is no leak in two cases. Another token for its time was there before it and still
-    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent:
-    ``output.send(token.delayed(time), batch)``.
+    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent in
+    that call, whenever Python frees it: ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can be taken.
         label: the substream that this token belongs to, as (number of the declaration, key); None for none.
     """
 
-    __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
+    __slots__ = ("_ledger", "_live", "_made_in", "_owner", "_sent", "_stamp", "domain", "label")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -45,6 +45,7 @@ class TimestampToken:
         self._ledger = ledger
         self._stamp = (location, time)  # the ledger tells by its identity which tokens were made in the same call
         self._sent: bool | None = False  # whether it has sent; None where that does not matter
+        self._made_in = owner.call
         self._live = True
         self.domain = domain
         self.label = label
@@ -92,6 +93,7 @@ class TimestampToken:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
                 before, self._stamp = self._stamp, (self._stamp[0], time)
+                self._sent = self._sent and None  # it has sent nothing at this time
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
@@ -131,7 +133,7 @@ class TimestampToken:
                 f"operator {output.owner.name!r} used a token of another output for output {output.port}: "
                 "a token lets its holder send on one output only; retain one for each"
             )
-        if self._sent is False:
+        if self._sent is False and self._made_in == self._owner.call:
             self._sent = True
         return time
 

@@ -136,7 +136,7 @@ class OperatorContext:
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""
-        made = Notificator(self._instance.work_at)
+        made = Notificator(self._instance.work_at, in_loop=self._instance.in_loop)
         self._instance.notificators.append(made)
         return made
 

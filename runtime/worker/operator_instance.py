@@ -71,6 +71,7 @@ class OperatorInstance(PortOwner):
 
     Attributes:
         number: its number in the plan.
+        in_loop: whether its outputs are inside of a scope.
         seconds: how long all calls together took that have ended.
         started: when the last call began, as ``clock`` has it.
         clock: returns seconds, from any start; for statistics.
@@ -87,6 +88,7 @@ class OperatorInstance(PortOwner):
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
         super().__init__(name, notify)
         self.number = number
+        self.in_loop = False
         self.clock = clock
         self.seconds = 0.0
         self.started = 0.0

@@ -42,6 +42,7 @@ def wire(
     ]
     for index, (operator, instance) in enumerate(zip(plan.operators, instances, strict=True)):
         shape = operator.shape
+        instance.in_loop = any(nesting.depth for nesting in shape.outputs)
         paths = [
             [shape.summaries.get((port, output), ()) for output in range(len(shape.outputs))]
             for port in range(len(shape.inputs))

@@ -323,4 +323,6 @@ class WorkerCore(OperatorHost):
     @property
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
-        return self._tracker.is_complete and self.is_idle and self.books.is_over and not self.agenda.expected
+        is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
+        # An operator with outputs holds a token while it has work; one without, such as publish, only expects its turn.
+        return is_over and all(self._instances[operator].outputs for operator in self.agenda.expected)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed
+from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, Bitemporal
 from tidewheel.operators.stream import Loop
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -148,3 +148,63 @@ def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
     assert sorted(map(str, ready)) == sorted(str((time, turn)) for time in times for turn in range(3))
     rounds = tw.ProductDomain(BITEMPORAL, tw.IntegerDomain())
     assert not any(rounds.less_than(later, earlier) for earlier, later in combinations(ready, 2))
+
+
+def test_waiting_for_the_first_of_many_epochs_in_a_loop_orders_none_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Integers and their pairs are compared as Python does, so no move of a frontier ranks the epochs that wait."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("pairs are ranked")
+
+    monkeypatch.setattr(tw.ProductDomain, "in_order", refuse)
+    seen: list[Any] = []
+    flow = tw.Dataflow("test")
+    loop = flow.input("numbers").iterate(
+        lambda inner: inner.unary("wait", build_in_order(seen, sequential=True)), rounds=3
+    )
+    loop.capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, *([epoch] for epoch in range(5)))
+        job.wait(DEADLINE_S)
+    times = [time for _, time in seen]
+    assert times == sorted(times)
+    assert len(times) == 15
+
+
+def test_an_operator_with_a_token_completes_though_nothing_activates_it() -> None:
+    """An operator that expects an activation, and whose thread only discards its token, does not keep the job open."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, _ in input:
+                with lent.retain():
+                    context.expect_activation()
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    [stream] = flow.operator("discard", [flow.input("numbers")], 1, build, notify=False)
+    stream.capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, [1])
+        job.wait(1)
+
+
+def test_outside_of_loops_a_complete_time_is_ready() -> None:
+    """No time waits for one that is in no order with it, so a driver may wait for a time before it closes others."""
+    seen: list[Any] = []
+    flow = tw.Dataflow("test", tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()))
+    flow.input("n").unary("subject", build_in_order(seen, sequential=True)).capture("results")
+    with tw.run(flow, engine="local") as job:
+        ahead = job.input("n")
+        behind = ahead.clone()
+        behind.advance_to((0, 5))
+        ahead.advance_to((1, 0))
+        ahead.send([7])
+        ahead.advance_to((1, 1))
+        settle(job)
+        assert [time for _, time in seen] == [(1, 0)]
+        ahead.close()
+        behind.close()
