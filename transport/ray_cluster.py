@@ -23,7 +23,7 @@ from tidewheel.transport import ray_internals
 from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
-"""The Ray namespace of drivers that did not choose one, here or in the environment variable RAY_NAMESPACE."""
+"""The Ray namespace of drivers that choose none: in ``ray.init``, or in RAY_NAMESPACE if tidewheel joins for them."""
 
 Membership = tuple[str, ...]
 """The part of this process in a cluster: equal as long as it is the same, and empty without a cluster."""
@@ -213,7 +213,7 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
     logging.getLogger("ray").setLevel(logging.ERROR)
     if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS:
         ray_internals.use_stored_token()
-    chosen = os.environ.get("RAY_NAMESPACE", NAMESPACE)
+    chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
     try:
         _require_control_store(address, within_s)
         ray.init(address=address, namespace=chosen, logging_level=logging.ERROR, **options)

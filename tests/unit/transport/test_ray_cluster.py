@@ -136,6 +136,7 @@ def test_a_job_never_runs_on_the_cluster_of_another_program(
     clusters_are(monkeypatch, None, places[:1])
     connect(TidewheelError)
     clusters_are(monkeypatch, places[1], places)
+    monkeypatch.setenv("RAY_NAMESPACE", "")  # chooses none
     connect(TidewheelError)
     assert played.joined == [("local", "tidewheel"), (places[1], "tidewheel")]
 
