@@ -23,7 +23,10 @@ from tidewheel.transport import ray_internals
 from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
-"""The Ray namespace of drivers that did not choose one, here or in the environment variable RAY_NAMESPACE."""
+"""The Ray namespace of drivers that choose none: in ``ray.init``, or in RAY_NAMESPACE if tidewheel joins for them."""
+
+Membership = tuple[str, ...]
+"""The part of this process in a cluster: equal as long as it is the same, and empty without a cluster."""
 
 _LOG = logging.getLogger(__name__)
 _JOINING = threading.Lock()
@@ -112,22 +115,35 @@ def lost() -> str:
     return f"the Ray cluster at {joined[0]} is gone: neither its control store nor the raylet of this node answers"
 
 
-def is_joined() -> bool:
-    """Whether this process is part of a cluster that is not gone."""
+def membership() -> Membership:
+    """Return the address, the raylet and the id of this process in its cluster; empty without a cluster."""
     import ray
 
-    return bool(ray.is_initialized()) and not lost()
+    if not ray.is_initialized():
+        return ()
+    joined = ray_internals.joined_at() or (str(ray.get_runtime_context().gcs_address), "")
+    return (*joined, process_id())
+
+
+def left(former: Membership) -> str:
+    """Return a clause that says that a cluster is gone, or that this process has left it; empty if it is part of it.
+
+    Ray's handles of what belongs to a cluster are useless then, also if this process has joined another.
+    """
+    if former and former == membership():
+        return lost()
+    return f"this process has left the Ray cluster at {former[0]}" if former else "this process has joined no cluster"
 
 
 def is_out_of_reach() -> bool:
-    """Whether the control store of this process's cluster does not listen: most calls of Ray would wait for it."""
+    """Whether this process has no control store, or it does not listen: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
             _call_at(joined[0], _LISTENS_WITHIN_S)
     except OSError:
         return True
-    return False
+    return joined is None
 
 
 def namespace() -> str:
@@ -178,7 +194,7 @@ def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
             raise failure(f"{reason}. Start it again, or call again in ten seconds to join another")
         del _LEAVING[reason]
     if ray.is_initialized():
-        ray_internals.show_exceptions_without_ray(is_out_of_reach)
+        _use_joined()
     return bool(ray.is_initialized())
 
 
@@ -197,7 +213,7 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
     logging.getLogger("ray").setLevel(logging.ERROR)
     if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS:
         ray_internals.use_stored_token()
-    chosen = os.environ.get("RAY_NAMESPACE", NAMESPACE)
+    chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
     try:
         _require_control_store(address, within_s)
         ray.init(address=address, namespace=chosen, logging_level=logging.ERROR, **options)
@@ -206,8 +222,14 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
             f"no connection to the Ray cluster at {address!r}: {error}. Start that cluster, or name another with "
             "RAY_ADDRESS, --address or ray.init; if it asks for a token, use the same RAY_AUTH_MODE and token here"
         ) from error
-    ray_internals.show_exceptions_without_ray(is_out_of_reach)
+    _use_joined()
     _LOG.info("this process has joined the Ray cluster at %s", cluster())
+
+
+def _use_joined() -> None:
+    """Have Ray do what this process needs if it loses its cluster."""
+    ray_internals.show_exceptions_without_ray(is_out_of_reach)
+    ray_internals.never_join_from_our_threads()
 
 
 def _require_control_store(address: str, within_s: float) -> None:

@@ -6,6 +6,7 @@ Ray may change them in any release. So `pyproject.toml` allows only releases of 
 
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -153,6 +154,26 @@ def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
     rays, before = worker.custom_excepthook, worker.normal_excepthook
     if sys.excepthook is rays:  # otherwise this was done before, or the program has a hook of its own
         sys.excepthook = lambda *shown: before(*shown) if if_true() else rays(*shown)
+
+
+class ProgramsThreads:
+    """True on the threads of the program, and false on those that tidewheel has started."""
+
+    def __bool__(self) -> bool:
+        return not threading.current_thread().name.startswith("tidewheel-")
+
+
+def never_join_from_our_threads() -> None:
+    """Have Ray's functions raise on tidewheel's threads where this process has left its cluster.
+
+    Ray would join or start another one there, and wait for the one that is gone. The program's threads may have that.
+
+    Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, whose truth Ray tests before it joins.
+    """
+    from ray._private import auto_init_hook
+
+    hook: Any = auto_init_hook
+    hook.enable_auto_connect = hook.enable_auto_connect and ProgramsThreads()
 
 
 def hide_lines(pattern: str) -> None:

@@ -9,6 +9,10 @@ from types import FrameType
 _EXIT_CODE = 128
 
 
+class Terminated(SystemExit):
+    """SIGTERM ends the program, also where it runs an operator: unlike `sys.exit` it is no failure of that operator."""
+
+
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
     """Let the program have its own handler of SIGTERM again, after Ray may have replaced it; for the main thread only.
@@ -22,8 +26,9 @@ def keeping_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, _exit if before is None or before == signal.SIG_DFL else before)
+        if signal.getsignal(signal.SIGTERM) is not before:
+            signal.signal(signal.SIGTERM, _exit if before is None or before == signal.SIG_DFL else before)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(_EXIT_CODE + number)
+    raise Terminated(_EXIT_CODE + number)

@@ -61,8 +61,9 @@ def topics() -> list[Topic]:
     topics are returned.
 
     A topic belongs to the Ray namespace of the driver that publishes it. Only processes of that namespace see it. Two
-    namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver has
-    chosen another with ``ray.init(namespace=...)`` or the environment variable RAY_NAMESPACE.
+    namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver
+    chooses another: with ``ray.init(namespace=...)`` or, if tidewheel connects it, with the environment variable
+    RAY_NAMESPACE.
 
     Raises:
         NoCluster: there is no local topic, and no Ray cluster; the message names the address.

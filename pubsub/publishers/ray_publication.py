@@ -24,7 +24,7 @@ from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import actor_class, is_joined, process_id
+from tidewheel.transport.ray_cluster import Membership, actor_class, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ TAKEN_OVER: Final = (
 )
 
 _LOCK = threading.Lock()
-_RETIRED: dict[tuple[str, str], list[Any]] = {}
+_RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
 class RayPublication(RunningPublication):
@@ -57,6 +57,7 @@ class RayPublication(RunningPublication):
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
         super().__init__(publication.topic)
         self._lock = threading.Lock()
+        self._joined = membership()
         self._is_finished = False
         self._is_durable = False
         self._end_reason: str | None = None
@@ -233,8 +234,8 @@ class RayPublication(RunningPublication):
                 return
             self._is_finished = True
             self._end_reason = error
-        if not is_joined():
-            return  # Ray was shut down, or has died, and the publishers with it
+        if left(self._joined):
+            return  # the publishers have died with it, or with this process's part in it
         deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)
@@ -354,12 +355,12 @@ def _retire(log: str, publishers: Sequence[Any]) -> None:
         log: what they have open, for all partitions of the topic; empty if that is nothing.
         publishers: the handles of their actors.
     """
-    process = process_id()
+    process, joined = process_id(), membership()
     with _LOCK:
-        for key in [key for key in _RETIRED if key[0] != process]:
+        for key in [key for key in _RETIRED if key[0] != joined]:
             del _RETIRED[key]  # of a cluster that this process has left
         if log:
-            _RETIRED[process, log] = list(publishers)
+            _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
         # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
         publisher.retire.options(num_returns=0).remote(process)
@@ -368,6 +369,6 @@ def _retire(log: str, publishers: Sequence[Any]) -> None:
 def _take_over(log: str) -> None:
     """Have those end that still hold a log, if there are any; does not wait."""
     with _LOCK:
-        publishers = _RETIRED.pop((process_id(), log), [])
+        publishers = _RETIRED.pop((membership(), log), [])
     for publisher in publishers:
         publisher.fail.options(num_returns=0).remote(TAKEN_OVER)

@@ -14,7 +14,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport.ray_cluster import actor_class, is_joined, node_id
+from tidewheel.transport.ray_cluster import actor_class, left, membership, node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics
@@ -105,6 +105,7 @@ class RelayHandle:
 
     def __init__(self, topic: str, relays: Sequence[tuple[str, Any]]) -> None:
         self.topic = topic
+        self._joined = membership()
         self.actors = [actor for _, actor in relays]
         self._names = [name for name, _ in relays]
         self._is_closed = False
@@ -139,7 +140,7 @@ class RelayHandle:
 
         _RUNNING.discard(self)
         was_closed, self._is_closed = self._is_closed, True
-        if was_closed or not is_joined():
+        if was_closed or left(self._joined):
             return
         with suppress(Exception):  # the catalog forgets the relays by itself, a little later
             catalog = find_catalog()

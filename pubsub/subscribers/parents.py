@@ -23,7 +23,7 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
 from tidewheel.transport.call_link import CallParent
 from tidewheel.transport.frames import MOST_AT_ONCE
-from tidewheel.transport.ray_cluster import is_joined, lost
+from tidewheel.transport.ray_cluster import left, lost, membership
 from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)
@@ -125,13 +125,13 @@ class CalledPublisher(CallParent):
 
     def __init__(self, publisher: Any, subscriber: str) -> None:
         super().__init__(CODEC, partial(called, publisher.talk, subscriber), attempts=_ATTEMPTS)
+        self._joined = membership()
         self._detach = partial(publisher.detach.options(num_returns=0).remote, subscriber)
 
     def close(self) -> None:
         """Call no more, and have the publisher forget the subscriber."""
         super().close()
-        # The cluster may be gone by now, or even be another one: then there is nothing to let go of.
-        if is_joined():
+        if not left(self._joined):
             with suppress(Exception):
                 self._detach()
 

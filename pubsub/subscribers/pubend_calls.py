@@ -13,7 +13,7 @@ from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscriptions import merged
 from tidewheel.pubsub.subscribers.parents import ParentGone, Refused, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
-from tidewheel.transport.ray_cluster import is_joined
+from tidewheel.transport.ray_cluster import left, membership
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class PubendCalls:
     def __init__(self, info: TopicInfo, name: str, reader: str, options: SubscriptionOptions) -> None:
         self.info = info
         self._name = name
+        self._joined = membership()
         self._reader = reader
         self.options = options
 
@@ -150,7 +151,7 @@ class PubendCalls:
             over: the partitions that have ended, and of which all is acknowledged: their pubends may have gone, since
                 they wait for just that.
         """
-        if not is_joined():
+        if left(self._joined):
             return
         deadline_s = time.monotonic() + LEFT_WITHIN_S
         calls = [self._leave(partition, acknowledged) for partition in range(len(acknowledged))]

@@ -12,7 +12,7 @@ from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
-from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, is_joined, lost
+from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0
@@ -37,6 +37,7 @@ class WorkerWatch:
 
     def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
         self._job = job
+        self._joined = membership()
         self._actors = actors
         self._processes = processes
         self._hang_timeout_s = hang_timeout_s
@@ -110,7 +111,7 @@ class WorkerWatch:
         return None
 
     def _death_of(self, worker: int, error: Exception) -> JobError:
-        if gone := lost():
+        if gone := left(self._joined):
             return JobError(f"job {self._job!r} has lost its workers: {gone}")
         return JobError(
             f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
@@ -141,6 +142,7 @@ class RayWorkers:
 
     def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
         self._job = job
+        self._joined = membership()
         self._config = config
         self._lock = threading.Lock()
         self._hosted: dict[str, Job] = {}
@@ -221,7 +223,7 @@ class RayWorkers:
 
         with self._lock:
             self._hosted.pop(job, None)
-            ends = self._released or self.is_ending or self._error is not None or not is_joined()
+            ends = self._released or self.is_ending or self._error is not None or left(self._joined)
         if ends:
             return
         calls = [actor.drop.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]
@@ -248,7 +250,7 @@ class RayWorkers:
 
         with self._lock:
             self._released = True
-        if is_joined():
+        if not left(self._joined):
             for actor in self.actors:
                 ray.kill(actor, no_restart=True)
         if self._monitor is not None and self._monitor is not threading.current_thread():
@@ -262,13 +264,15 @@ class RayWorkers:
             self._watch_on()
         except JobError as error:
             self._fail_all(error)
-        except Exception as error:  # noqa: BLE001 - the thread must not end in silence
-            self._fail_all(JobError(f"the driver lost contact with the workers of job {self._job!r}: {error}"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
+            self._fail_all(self._out_of_contact(error))
 
     def _watch_on(self) -> None:
         """Hear at once of a worker that has died, and look now and then for what else has, or hangs."""
         next_check = 0.0
         while not self._released:
+            if membership() != self._joined:
+                raise RuntimeError("Ray was shut down")
             self._watch.wait(_CHECK_S)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
@@ -282,11 +286,18 @@ class RayWorkers:
     def fail(self, job: Job, error: Exception) -> None:
         """Fail one job; fail all if the death of a worker is behind the error. From any thread."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
-        death = self._watch.death_behind(cause)
+        try:
+            death = self._watch.death_behind(cause)
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - the job must not go on
+            death = self._out_of_contact(failure)
         if death is None:
             job._fail(cause)
         else:
             self._fail_all(death)
+
+    def _out_of_contact(self, error: BaseException) -> JobError:
+        reason = left(self._joined) or repr(error)
+        return JobError(f"the driver lost contact with the workers of job {self._job!r}: {reason}")
 
     def _fail_all(self, error: JobError) -> None:
         with self._lock:

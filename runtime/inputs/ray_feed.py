@@ -14,7 +14,7 @@ from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.link import PeerLost, Receiver
-from tidewheel.transport.ray_cluster import lost, node_id
+from tidewheel.transport.ray_cluster import left, membership, node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_receiver import listen_here
@@ -59,6 +59,7 @@ class RayFeed(Feed):
     def __init__(self, address: FeedAddress, number: int, lock: threading.RLock, changed: threading.Condition) -> None:
         super().__init__(number, len(address.actors), lock, address.config, address.probes)
         self._address = address
+        self._joined = membership()
         self._changed = changed
         self._given_up: str | None = None
         self._is_closed = False
@@ -184,7 +185,7 @@ class RayFeed(Feed):
                     next_look = clock.monotonic() + _LOOK_S
                     self._look()
                 self._go_on()
-        except Exception as error:  # noqa: BLE001 - the thread must not end in silence
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
             self._lose(self._ended(error))
         finally:
             self._disconnect()
@@ -224,9 +225,9 @@ class RayFeed(Feed):
         with self._changed:
             self._changed.notify_all()
 
-    def _ended(self, error: Exception) -> JobError:
+    def _ended(self, error: BaseException) -> JobError:
         cause = getattr(error, "cause", None) or error
-        reason = lost() or (cause if isinstance(cause, TidewheelError) else repr(cause))
+        reason = left(self._joined) or (cause if isinstance(cause, TidewheelError) else repr(cause))
         worker = getattr(cause, "worker", None)
         return JobError(f"job {self._address.job!r}, which this process feeds, has ended: {reason}", worker=worker)
 

@@ -19,6 +19,7 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, PortOwner, RunningOutput
 from tidewheel.transport.batches import Batch, check_batch, length
+from tidewheel.transport.sigterm import Terminated
 
 
 class RunningStage:
@@ -56,6 +57,8 @@ class RunningStage:
                 result, keys = self.stage.with_keys(batch, keys)
             if type(result) is not list:
                 check_batch(result)
+        except Terminated:
+            raise
         except (Exception, SystemExit, GeneratorExit) as error:
             raise PartError(self.stage.name, None, "failed") from error
         self.seconds += self._clock() - started

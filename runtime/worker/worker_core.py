@@ -43,6 +43,7 @@ from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import Batch
 from tidewheel.transport.link import OrderedInbox
+from tidewheel.transport.sigterm import Terminated
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -129,6 +130,8 @@ class WorkerCore(OperatorHost):
                     instance.use_stages(operator.stages)
                 else:
                     instance.schedule = checked_schedule(operator.build(OperatorContext(self, instance, nodes)))
+            except Terminated:
+                raise
             except (Exception, SystemExit, GeneratorExit) as error:
                 self.closing.close()
                 raise operator_failure(instance.name, self.worker, None, error, "could not be built") from error
@@ -191,6 +194,8 @@ class WorkerCore(OperatorHost):
                     self.activate(index)
                 if instance.mailbox:
                     self.agenda.held.add(index)
+            except Terminated:
+                raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
         self.count_tokens()

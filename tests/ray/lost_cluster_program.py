@@ -1,12 +1,14 @@
 """A program whose cluster is killed from outside: ``python -m tests.ray.lost_cluster_program WHAT``.
 
 It connects to the cluster that RAY_ADDRESS names. WHAT is ``drive`` (a job that publishes a topic), ``feed`` (that job,
-from another process), ``read`` (its topic) or ``go on`` (read it, and read it again when the cluster is back). It says
-``running`` once it has done so for a while.
+from another process), ``read`` (its topic) or ``go on`` (read it, and read it again when the cluster is back), ``poll``
+(a job, and another thread asks for topics again and again), or ``leave`` (a job is left behind by `ray.shutdown`). It
+says ``running`` once it has done so for a while.
 """
 
 import itertools
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -94,9 +96,60 @@ def go_on() -> None:
     read(2)
 
 
+def poll() -> None:
+    """Wait for a job, while another thread finds out first that the cluster is lost."""
+    flow = tw.Dataflow("polled")
+    flow.input("numbers").publish("polled")
+    job = tw.run(flow, workers=1)
+
+    def ask() -> None:
+        pause = threading.Event()
+        while not pause.wait(0.1):
+            with suppress(tw.TidewheelError):
+                tw.topics()
+
+    threading.Thread(target=ask, daemon=True).start()
+    say("running")
+    job.wait(_DEADLINE_S)
+
+
+def leave() -> None:
+    """Leave the cluster under a job with readers, join it again, and end the job and them while another one runs."""
+
+    def described(name: str, log: str) -> tw.Dataflow:
+        flow = tw.Dataflow(name)
+        numbers = flow.input("numbers")
+        numbers.publish(f"{name} live")
+        numbers.publish(f"{name} kept", delivery="exactly_once", log=log)
+        return flow
+
+    with tempfile.TemporaryDirectory() as log:
+        first = tw.run(described("first", log), workers=1)
+        readers = [tw.subscribe("first live"), tw.subscribe("first kept", name="reader")]
+        ray.shutdown()
+        with suppress(tw.JobError):
+            first.wait(_DEADLINE_S)
+        say(repr(first))
+        with tw.run(described("second", log), workers=1) as second, tw.subscribe("second live") as subscription:
+            for reader in readers:
+                reader.close()
+            first.stop()
+            with second.input("numbers") as numbers:
+                numbers.send([1])
+            assert next(subscription.epochs(timeout=_DEADLINE_S)).records == [1]
+    say("running")
+
+
 def main() -> None:
     """Do what the command line says."""
-    programs: dict[str, Callable[[], None]] = {"drive": drive, "feed": feed, "read": read, "go on": go_on}
+    programs: dict[str, Callable[[], None]] = {
+        "drive": drive,
+        "feed": feed,
+        "read": read,
+        "go on": go_on,
+        "poll": poll,
+        "leave": leave,
+    }
     programs[sys.argv[1]]()
 
 

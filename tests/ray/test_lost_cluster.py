@@ -188,3 +188,25 @@ def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
     driver.process.terminate()
     driver.process.wait(_ENDS_WITHIN_S)
     assert not [path for path in machine.folder.iterdir() if path.name.startswith("tidewheel-")]
+
+
+def test_a_job_hears_of_the_loss_where_another_thread_hears_of_it_first(machine: Machine) -> None:
+    """That thread makes this process leave the cluster; the watch of the job does not join another by a call of Ray."""
+    cluster = machine.start_cluster()
+    assert cluster.says("Ray runtime started", _STARTS_WITHIN_S), cluster.errors
+    program = machine.start("poll", sys.executable, "-m", "tests.ray.lost_cluster_program", "poll")
+    assert program.says("running", _STARTS_WITHIN_S), program.errors
+    machine.kill_all_but(program)
+    assert program.process.wait(_ENDS_WITHIN_S) == 1, program.errors
+    assert machine.address in program.errors.splitlines()[-1]
+
+
+def test_what_belongs_to_a_cluster_that_was_left_ends_quietly_in_the_next(machine: Machine) -> None:
+    """The job fails when the program calls `ray.shutdown`; ending it and its readers disturbs no other job."""
+    cluster = machine.start_cluster()
+    assert cluster.says("Ray runtime started", _STARTS_WITHIN_S), cluster.errors
+    program = machine.start("leave", sys.executable, "-m", "tests.ray.lost_cluster_program", "leave")
+    assert program.process.wait(_STARTS_WITHIN_S) == 0, program.errors
+    assert "failed" in program.output
+    assert f"this process has left the Ray cluster at {machine.address}" in program.errors
+    assert "Traceback" not in program.errors

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidewheel.transport.ray_cluster import cluster, is_joined, is_out_of_reach, lost
+from tidewheel.transport.ray_cluster import cluster, is_out_of_reach, left, lost, membership
 from tidewheel.transport.ray_internals import (
     actor_id,
     available_by_node,
@@ -50,7 +50,7 @@ def test_a_cluster_that_runs_is_found_and_is_not_gone(ray_cluster: str) -> None:
     assert Path(joined[1]).is_socket()
     assert ray_cluster in clusters_here()[1]
     call_control_store(ray_cluster)
-    assert (is_joined(), lost(), is_out_of_reach()) == (True, "", False)
+    assert (left(membership()), lost(), is_out_of_reach()) == ("", "", False)
     assert cluster() == f"{ray_cluster}, namespace 'tidewheel'"
 
 

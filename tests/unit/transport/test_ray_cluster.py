@@ -14,7 +14,7 @@ import ray
 from tests.waiting import eventually
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.transport import ray_cluster, ray_internals
-from tidewheel.transport.ray_cluster import connect, connect_to_running, lost, namespace
+from tidewheel.transport.ray_cluster import connect, connect_to_running, left, lost, membership, namespace
 
 
 class PlayedRay:
@@ -49,6 +49,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedRay:
     monkeypatch.setattr(ray_internals, "call_control_store", lambda address: None)
     monkeypatch.setattr(ray_internals, "use_stored_token", lambda: None)
     monkeypatch.setattr(ray_internals, "show_exceptions_without_ray", lambda condition: None)
+    monkeypatch.setattr(ray_internals, "never_join_from_our_threads", lambda: None)
     clusters_are(monkeypatch, None, [])
     monkeypatch.delenv("RAY_ADDRESS")
     return ray_played
@@ -135,6 +136,7 @@ def test_a_job_never_runs_on_the_cluster_of_another_program(
     clusters_are(monkeypatch, None, places[:1])
     connect(TidewheelError)
     clusters_are(monkeypatch, places[1], places)
+    monkeypatch.setenv("RAY_NAMESPACE", "")  # chooses none
     connect(TidewheelError)
     assert played.joined == [("local", "tidewheel"), (places[1], "tidewheel")]
 
@@ -192,3 +194,23 @@ def test_a_process_leaves_a_cluster_that_is_gone_and_joins_another(
     played.is_initialized = True
     connect(TidewheelError)
     assert played.joined == [(places[0], "tidewheel")] * 2
+
+
+def test_a_process_that_has_left_a_cluster_is_no_part_of_it_in_the_next(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay
+) -> None:
+    """The next one may have the same address, and the process there the same id: then it has another raylet."""
+    assert left(membership()) == "this process has joined no cluster"
+    played.is_initialized = True
+    monkeypatch.setattr(ray_cluster, "process_id", lambda: "process")
+    monkeypatch.setattr(ray_cluster, "lost", lambda: "")
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: ("one:1", "first/raylet"))
+    first = membership()
+    assert left(first) == ""
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: ("one:1", "second/raylet"))
+    assert left(first) == "this process has left the Ray cluster at one:1"
+    assert left(membership()) == ""
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: None)
+    played.is_initialized = False
+    assert ray_cluster.is_out_of_reach()  # Ray's hook for exceptions that nobody catches would wait
+    assert left(first) == "this process has left the Ray cluster at one:1"

@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import sys
+import threading
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +19,7 @@ from tidewheel.transport.ray_internals import (
     clusters_here,
     hide_lines,
     joined_at,
+    never_join_from_our_threads,
     show_exceptions_without_ray,
     use_stored_token,
 )
@@ -175,3 +177,23 @@ def test_lines_that_match_are_hidden_and_all_others_shown(monkeypatch: pytest.Mo
     assert [each["lines"] for each in lines.deduplicate(batch)] == [shown]
     assert lines.skip_re is not None
     assert lines.skip_re.pattern == ("^noise$" if chosen is None else "mine|^noise$")
+
+
+@pytest.mark.parametrize("may_join", [True, False])
+def test_tidewheels_threads_join_no_cluster_by_a_call_of_ray(monkeypatch: pytest.MonkeyPatch, may_join: bool) -> None:
+    """Ray's hook joins a cluster before any call of Ray; the threads of the program keep that if they have it."""
+    import ray
+    from ray._private import auto_init_hook as private
+
+    hook: Any = private
+    joined: list[str] = []
+    monkeypatch.setattr(hook, "enable_auto_connect", may_join)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda: joined.append(threading.current_thread().name))
+    for _ in range(2):  # once is enough, and twice is no harm
+        never_join_from_our_threads()
+    for name in ("tidewheel-job", "of the program"):
+        thread = threading.Thread(target=hook.auto_init_ray, name=name)
+        thread.start()
+        thread.join(10.0)
+    assert joined == (["of the program"] if may_join else [])

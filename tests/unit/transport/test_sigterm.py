@@ -47,3 +47,11 @@ def test_a_program_without_a_handler_exits() -> None:
     with pytest.raises(SystemExit) as ended:
         signal.raise_signal(signal.SIGTERM)
     assert ended.value.code == 143
+
+
+def test_a_library_that_installs_no_handler_changes_nothing() -> None:
+    """SIGTERM still ends the program as the system does it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with keeping_sigterm():
+        pass
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -19,6 +19,7 @@ from tidewheel.pubsub import PublisherLost, TopicInfo
 from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.subscribers import parents
 from tidewheel.pubsub.subscribers.subscribing import read_live
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched
 from tidewheel.transport import call_link
@@ -236,7 +237,7 @@ END = Numbered(2, PartitionEnded())
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
     monkeypatch.setattr(call_link, "AGAIN_S", 0.0)
-    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    monkeypatch.setattr(parents, "left", lambda joined: "")
     return Actor()
 
 

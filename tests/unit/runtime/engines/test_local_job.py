@@ -14,6 +14,7 @@ from tests.kit.runtime.one_operator import captured, feed, flow_of, ignore, sche
 from tests.laws.strategies import law_settings
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.transport.sigterm import Terminated
 
 DEADLINE_S = 30.0
 
@@ -289,3 +290,24 @@ def test_an_operator_may_look_at_its_own_job() -> None:
         job.input("numbers").close()
         job.wait()
     assert seen == [([0], [(0, "inspect")]), ((0,), 1)]
+
+
+@pytest.mark.parametrize("is_stage", [True, False])
+def test_sigterm_ends_the_program_also_in_the_middle_of_an_operator(is_stage: bool) -> None:
+    """It is no JobError, which the program might handle and go on."""
+
+    def end(number: int) -> int:
+        raise Terminated(143)
+
+    flow = tw.Dataflow("ended")
+    numbers = flow.input("numbers", int)
+    (numbers.map(end) if is_stage else numbers.inspect(end).exchange(end)).capture("none")
+
+    def run() -> None:
+        with tw.run(flow, engine="local") as job:
+            job.input("numbers").send([1])
+            job.wait(timeout=10.0)
+
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 143

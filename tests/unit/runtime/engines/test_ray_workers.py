@@ -1,5 +1,6 @@
 """The watch for workers that hang: time in which the driver itself stood still is not the worker's silence."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.runtime.engines import ray_workers
-from tidewheel.runtime.engines.ray_workers import WorkerWatch
+from tidewheel.runtime.engines.ray_workers import RayWorkers, WorkerWatch
 
 HANG_TIMEOUT_S = 5.0
 
@@ -70,3 +71,48 @@ def test_time_before_a_question_is_no_silence(clock: Clock, watch: WorkerWatch) 
     clock.now_s += 1.1
     with pytest.raises(tw.JobError, match="worker 1"):  # which was asked before
         watch.check()
+
+
+class Hosted:
+    """Workers of which Ray knows nothing any more, and the job that they host."""
+
+    name = "job"
+
+    def __init__(self, raised: BaseException) -> None:
+        self.failures: list[Exception] = []
+        self.raised = raised
+        self.workers = RayWorkers.__new__(RayWorkers)
+        vars(self.workers).update(
+            _job="job", _joined=(), _lock=threading.Lock(), _released=False, _hosted={"job": self}, _watch=self
+        )
+
+    def _fail(self, error: Exception) -> None:
+        self.failures.append(error)
+
+    def death_behind(self, error: Exception) -> None:
+        """Ask Ray."""
+        raise self.raised
+
+    def wait(self, timeout_s: float) -> None:
+        """Ask Ray."""
+        raise self.raised
+
+
+@pytest.mark.parametrize("raised", [SystemExit(1), RuntimeError("Ray has not been started yet")])
+def test_a_job_fails_also_if_ray_was_shut_down(raised: BaseException) -> None:
+    """Ray raises where the driver asks it for the reason of a failure, and on the thread that watches the workers."""
+    hosted: Any = Hosted(raised)
+    hosted.workers.fail(hosted, tw.JobError("out of order"))
+    hosted.workers._watch_all()
+    assert len(hosted.failures) == 2
+    for failure in hosted.failures:
+        assert "the driver lost contact with the workers of job 'job'" in str(failure)
+
+
+def test_a_job_fails_if_its_driver_is_part_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its watch does not ask the other cluster for its workers."""
+    hosted: Any = Hosted(AssertionError("the other cluster was asked"))
+    vars(hosted.workers)["_joined"] = ("one:1", "first/raylet", "process")
+    monkeypatch.setattr(ray_workers, "membership", lambda: ("two:2", "second/raylet", "process"))
+    hosted.workers._watch_all()
+    assert "this process has left the Ray cluster at one:1" in str(hosted.failures[0])
