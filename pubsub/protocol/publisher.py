@@ -158,8 +158,7 @@ class Publisher:
         queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
         if queue.blocks:
             self._blocking[subscriber] = queue
-        if self.subscribers >= self.awaited:
-            self.awaited = 0  # for good: the worker is told only once
+        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
         snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1

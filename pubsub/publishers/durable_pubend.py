@@ -286,8 +286,8 @@ class DurablePubend:
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
-        if len(self.subscriptions.known) >= self.awaited:
-            self.awaited = 0  # for good: the worker is told only once
+        has_all = len(self.subscriptions.known) >= self.awaited
+        self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
         self._note()
         if before != reader:
             self._tell_stranger(before)
