@@ -74,7 +74,8 @@ class Publisher:
     Args:
         domain: the times of the topic; the lower frontier starts at its minimum.
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
-        awaited: how many subscribers it awaits before the first event; an attribute, too.
+        awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
+            partition has failed.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
@@ -141,6 +142,7 @@ class Publisher:
     def fail(self, reason: str) -> None:
         """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
         if self._final is None:
+            self.awaited = 0
             self._final = self._broadcast(Failed(reason))
 
     # Events from subscribers
@@ -156,6 +158,7 @@ class Publisher:
         queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
         if queue.blocks:
             self._blocking[subscriber] = queue
+        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
         snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
@@ -171,14 +174,9 @@ class Publisher:
         self._blocking.pop(subscriber, None)
 
     @property
-    def is_awaiting(self) -> bool:
-        """Whether nothing has happened yet, and fewer subscribers than awaited are connected."""
-        return not self._sequence and self.subscribers < self.awaited
-
-    @property
     def is_held(self) -> bool:
         """Whether a subscriber holds this publisher back now, or is awaited."""
-        if not self._sequence and self.is_awaiting:
+        if self.awaited:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
             if queue.is_full:

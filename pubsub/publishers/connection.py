@@ -239,7 +239,7 @@ class LocalConnection(PublisherConnection):
     @property
     def is_awaiting(self) -> bool:
         """Whether the publisher awaits its first subscribers."""
-        return self._publisher.publisher.is_awaiting
+        return self._publisher.publisher.awaited > 0
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Have ``wake`` called when no subscriber holds the publisher back, or is awaited, any more."""

@@ -76,7 +76,7 @@ class DurablePartition(Partition):
         self._is_over = False
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
-        self.core = self._sink = DurablePubend(
+        self.core = self._sink = self.awaiting = DurablePubend(
             directory,
             identity,
             domain,

@@ -56,7 +56,8 @@ class DurablePubend:
         tell: sends messages to children.
         later: has something called soon on the thread of all calls; may be called by any thread.
         clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions it awaits before it has room for its first message.
+        awaited: how many subscriptions it awaits before it has room for its first message; an attribute, too, 0 once
+            they have come.
         wait_s: for how long another may still have the log open, in seconds.
         cache_bytes: how much of what was published last is kept in memory.
         segment_bytes: how long the files of the log become.
@@ -96,7 +97,6 @@ class DurablePubend:
         self._domain = domain
         self._tell = tell
         self._clock = clock
-        self._awaited = awaited
         first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
             self.log = Log(directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
@@ -108,6 +108,7 @@ class DurablePubend:
             self._unconfirmed: deque[tuple[int, Confirmed]] = deque()
             self.written_tick = self.log.last_tick
             self._message_end = recovered.message_end
+            self.awaited = 0 if self._message_end else awaited
             self._trim_to = 0
             self._reserved = max(recovered.reserved, self.log.last_tick + 1)
             self._pubend = Pubend(
@@ -170,8 +171,7 @@ class DurablePubend:
     @property
     def has_room(self) -> bool:
         """Whether what was fed is on its way to the disk, and no subscription is awaited; if not, feed nothing more."""
-        is_awaiting = not self._message_end and len(self.subscriptions.known) < self._awaited
-        return self.writer.has_room and not is_awaiting
+        return self.writer.has_room and not self.awaited
 
     @property
     def error(self) -> LogError | None:
@@ -286,6 +286,8 @@ class DurablePubend:
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
+        has_all = len(self.subscriptions.known) >= self.awaited
+        self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
         self._note()
         if before != reader:
             self._tell_stranger(before)

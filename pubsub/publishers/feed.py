@@ -318,7 +318,8 @@ class RayConnection(PublisherConnection):
         import ray
 
         try:
-            offer: SocketOffer = ray.get(self._publisher.listen.remote(), timeout=_LISTEN_TIMEOUT_S)
+            awaits = self._awaits if self._feed is None else self._feed.is_awaiting
+            offer: SocketOffer = ray.get(self._publisher.listen.remote(awaits), timeout=_LISTEN_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise FeedLost(str(error)) from error
         connection = offer.connect(node_id())

@@ -67,7 +67,7 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = Publisher(domain, capacity_bytes, awaited)
+        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited)
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s

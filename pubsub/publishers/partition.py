@@ -117,6 +117,12 @@ class MessageSink(Protocol):
         """Return what has come to be confirmed since the last call."""
 
 
+class Awaiting(Protocol):
+    """A publisher that may wait for its first subscribers; they are awaited until ``awaited`` is 0."""
+
+    awaited: int
+
+
 class WorkerLink:
     """The publisher's end. To be used on the loop only.
 
@@ -251,6 +257,8 @@ class Partition(ABC):
 
     _sink: MessageSink
     """What receives the messages of the worker."""
+    awaiting: Awaiting
+    """What may wait for the first subscribers."""
 
     def __init__(
         self,

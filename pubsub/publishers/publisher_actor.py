@@ -63,8 +63,15 @@ class PublisherActor:
 
     # ------------------------------------------------------------------ calls of the worker and of children
 
-    async def listen(self) -> SocketOffer | None:
-        """Return where the worker can connect to, if it is on this node; None if there are no sockets here."""
+    async def listen(self, awaits: bool = True) -> SocketOffer | None:
+        """Return where the worker can connect to, if it is on this node; None if there are no sockets here.
+
+        Args:
+            awaits: whether the worker may wait until the first subscribers have come. If it does not, because other
+                partitions have begun, or they had come before a restart, the partition does not wait either.
+        """
+        if not awaits:
+            self.partition.awaiting.awaited = 0
         return self.partition.offer(None)
 
     async def attach(self, child: str, options: DeliveryOptions = EVERYTHING) -> SocketOffer | None:
@@ -104,6 +111,11 @@ class PublisherActor:
         partition = self.partition
         await partition.changed.wait_until(lambda: partition.readers >= count, timeout_s)
         return partition.readers
+
+    async def awaited(self, timeout_s: float) -> bool:
+        """Wait until the first subscribers have come that the partition awaits; tell whether they have."""
+        partition = self.partition
+        return await partition.changed.wait_until(lambda: not partition.awaiting.awaited, timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""

@@ -153,11 +153,11 @@ class RayPublication(RunningPublication):
     def _await(self, partition: int, within_s: float) -> None:
         """Have a call wait that is answered when the first subscribers of a partition have come, or after some time."""
         if self._awaited:
-            call = self._publishers[partition].wait_for_subscribers.remote(self._awaited, within_s)
+            call = self._publishers[partition].awaited.remote(within_s)
             self._waiting[call] = self._have_come, partition
 
     def _have_come(self, partition: int, call: Any) -> None:
-        if (_answer(call) or 0) >= self._awaited:
+        if _answer(call):
             self._lonely.discard(partition)
             return
         if partition == min(self._lonely):  # one line for all of them

@@ -141,18 +141,21 @@ class PubendCalls:
             subscribe, self._name, self._reader, tick, durable=durable, again=again, acknowledged=acknowledged
         )
 
-    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> None:
+    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
         """Tell the pubends what this reader has acknowledged, and that it goes; wait until they have noted it.
 
-        It makes no difference to them if they are dead, but then what was acknowledged last may come again.
+        If one of them is dead, what was acknowledged last may come again, and a warning says so.
 
         Args:
             acknowledged: by partition.
             over: the partitions that have ended, and of which all is acknowledged: their pubends may have gone, since
                 they wait for just that.
+
+        Returns:
+            Whether all of them have noted it.
         """
         if left(self._joined):
-            return
+            return False
         deadline_s = time.monotonic() + LEFT_WITHIN_S
         calls = [self._leave(partition, acknowledged) for partition in range(len(acknowledged))]
         errors: list[DeliveryError] = []
@@ -169,6 +172,7 @@ class PubendCalls:
                 self.info.name,
                 errors[0],
             )
+        return not errors
 
     def _leave(self, partition: int, acknowledged: Sequence[Ranges]) -> "Future[None]":
         everywhere = tuple(acknowledged) if len(acknowledged) > 1 else ()

@@ -66,7 +66,8 @@ class SubendReader(ActorReader):
         self._tells_at_once = calls.options.ack == "manual"
         self._done: deque[Sequence[tuple[int, int]]] = deque()
         self._told_s = 0.0
-        self._has_left = False
+        self._has_left = self._is_noted = False
+        self._rejected: set[int] = set()
 
     # ------------------------------------------------------------------ parents
 
@@ -147,6 +148,7 @@ class SubendReader(ActorReader):
         for message in told:
             match message:
                 case Rejected(pubend, reason):
+                    self._rejected.add(pubend)
                     raise PublisherLost.at(self._topic, pubend, f"has disconnected this subscriber: {reason}")
                 case Stranger(pubend, reader):
                     if reader == self._greeting.name:
@@ -205,8 +207,23 @@ class SubendReader(ActorReader):
                 return
             self._has_left = True
             self._tell(time.monotonic())
-        over = [number for number in self._partitions if number not in self._live and self._stream.is_done(number)]
-        self._calls.leave([self._stream.acknowledged(number).ranges() for number in self._partitions], over)
+            if not (self._live or self._is_bell_gone):
+                self._listen(())
+        # A pubend that does not wait for all acknowledgements has rejected this reader before it goes.
+        ended = set(self._partitions) - self._live - self._rejected
+        over = list(filter(self._stream.is_done, ended))
+        self._is_noted = self._calls.leave([self._stream.acknowledged(one).ranges() for one in self._partitions], over)
+
+    def check_end(self) -> None:
+        """Raise PublisherLost if a pubend has rejected this reader, and does not note that all is acknowledged."""
+        with self._reading:
+            self._tell(time.monotonic())
+            self._listen(())
+        if self._rejected and self._calls.options.name is not None:
+            if all(map(self._stream.is_done, self._partitions)):
+                self.leave()
+            if not self._is_noted:
+                self._check()
 
     def detach(self, partition: int) -> None:
         """Record that a partition has ended: its parent is needed no more, unless other partitions need it.

@@ -300,8 +300,10 @@ class Subscription:
             return False
         if self._reader.error is not None:
             raise self._reader.error
-        if self._subscriber.is_ended and self._done is not None and self._done.is_automatic and not self._complete:
-            self.close()
+        if self._subscriber.is_ended and self._done is not None and not self._complete:
+            self._reader.check_end()
+            if self._done.is_automatic:
+                self.close()
         return not self._subscriber.is_ended
 
     def __enter__(self) -> Self:

@@ -173,6 +173,9 @@ class TopicReader(ABC):
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing
         """Record that no one needs some batches any more, each a partition and its number there; from any thread."""
 
+    def check_end(self) -> None:  # noqa: B027 - most keep nothing
+        """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements are lost."""
+
     def leave(self) -> None:  # noqa: B027 - most keep nothing
         """Have the acknowledgements noted; waits some seconds at most. To be called before `release`."""
 
@@ -200,12 +203,11 @@ class ActorReader(TopicReader):
         self._greeting = greeting
         self._within_s = within_s
         self._reading = threading.Lock()
-        self._is_released = False
+        self._is_released = self._is_bell_gone = False
         self._lost: Exception | None = None
         self._found: list[Fetched] = []
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._bell_lock = threading.Lock()
-        self._is_bell_gone = False
         self._poll: EagerPoll | None = None
         self._polled: dict[int, KeptParent] = {}
         self._look_at_s = self._read_all_at_s = 0.0

@@ -106,16 +106,18 @@ def is_held(publisher: Publisher) -> bool:
 
 
 def test_a_publisher_is_held_until_they_have_come_once() -> None:
-    """When the first has happened nobody is awaited, though a subscriber leaves; nor after a failure."""
+    """After that nobody is awaited, though all of them leave before the first event; nor after a failure."""
     publisher = Publisher(IntegerDomain(), awaited=2)
     publisher.subscribe("one")
     assert is_held(publisher)
     assert publisher.overdue_in_s(0.0) is None
     publisher.subscribe("two", DeliveryOptions())
+    publisher.unsubscribe("one")  # before the first event: the worker was told that it may go on
     assert not is_held(publisher)
     publisher.feed([DataMessage(0, b"", "pickle", 1)])
-    publisher.unsubscribe("one")
+    publisher.unsubscribe("two")
     assert not is_held(publisher)
+    publisher.subscribe("two")
     failed = Publisher(IntegerDomain(), awaited=2)
     failed.fail("the job was stopped")
     assert not is_held(failed)

@@ -111,3 +111,41 @@ def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_c
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
         job.wait(timeout=DEADLINE_S)
+
+
+def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothing(
+    topic: str, delivery: dict[str, Any], ray_cluster: str
+) -> None:
+    """It has been awaited, so the topic goes on without it, and so does all else on that worker."""
+    flow = tw.Dataflow("two outputs")
+    flow.input("numbers").publish(topic, wait_for=1, **delivery)
+    flow.input("others").probe("others")
+    with tw.run(flow) as job:
+        with tw.subscribe(topic):
+            job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        assert eventually(lambda: not any(one["subscribers"] for one in job.topic(topic).statistics()), DEADLINE_S)
+        for name in ("numbers", "others"):
+            with job.input(name) as numbers:
+                numbers.send([1])
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
+    """All partitions go on: none waits for subscribers while its worker does not."""
+    options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+
+    def flow() -> tw.Dataflow:
+        made = tw.Dataflow(f"publishes {topic}")
+        made.input("numbers").exchange(lambda _: 0).publish(topic, **options)
+        return made
+
+    with tw.run(flow(), workers=2) as job:
+        with tw.subscribe(topic) as subscription:
+            job.input("numbers").send([1])
+            assert isinstance(next(event for event in subscription if isinstance(event, tw.Batch)), tw.Batch)
+            assert sorted(one["messages"] for one in job.topic(topic).statistics()) == [0, 1]
+        job.stop()
+    with tw.run(flow(), workers=2) as job:
+        with job.input("numbers") as numbers:
+            numbers.send([1])
+        job.wait(timeout=DEADLINE_S)

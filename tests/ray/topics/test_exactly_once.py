@@ -221,19 +221,33 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         job.wait(timeout=DEADLINE_S)
 
 
+def each_epoch(subscription: tw.Subscription, *, acknowledges: bool) -> Iterator[tw.Epoch]:
+    for epoch in subscription.epochs(timeout=DEADLINE_S):
+        if acknowledges:
+            subscription.acknowledge(epoch)
+        yield epoch
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("acknowledges", [False, True])
 def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
-    topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    topic: str, acknowledges: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who has not read them is told to subscribe again, and then has them; who publishes again, that it has ended."""
+    """A subscriber that reads them later is told to subscribe again, and then has them, though it acknowledges.
+
+    The job is told that the topic has ended.
+    """
     with publishing(topic, tmp_path) as job:
         billing = tw.subscribe(topic, name="billing", ack="manual")
         with job.input("numbers") as numbers:
             send(numbers, range(3))
         job.wait(timeout=DEADLINE_S)
     with publishing(topic, tmp_path) as job:
+        had: list[tw.Epoch] = []
         with pytest.raises(PublisherLost, match="another job goes on with its log"):
-            list(billing)
+            had.extend(each_epoch(billing, acknowledges=acknowledges))
+        # Where a message has to be asked for again, there is no publisher left to ask.
+        assert [epoch.time for epoch in had] == list(range(len(had)))
         billing.close()
         with job.input("numbers") as numbers:
             send(numbers, range(4))

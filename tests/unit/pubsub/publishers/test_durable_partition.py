@@ -19,6 +19,7 @@ from tests.kit.exactly_once.hosts import (
     hosted,
     send,
 )
+from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
@@ -51,6 +52,28 @@ def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> No
                 reader.close()
     assert contents(readers[0].events) == contents(readers[2].events) == everything(range(30))
     assert contents(readers[1].events) == [one for one in everything(range(30)) if one[0] % 2 == 0]
+
+
+def test_a_worker_that_does_not_wait_is_not_awaited(tmp_path: Path) -> None:
+    """Nor after a restart of the publisher: the first subscriber had come before, and has gone."""
+    with hosted(tmp_path, awaited=1) as host:
+        assert host.call(host.actor.awaited(0.0)) is False
+        feed = Feed(SentEvents(DOMAIN), host.connection, is_awaiting=True)
+        try:
+            assert not feed.has_room()
+            host.call(host.actor.unsubscribe(Reader(host, "short", durable=False).id))
+            assert host.call(host.actor.awaited(0.0)) is True
+            assert eventually(feed.has_room, DEADLINE_S)
+            host.restart()
+            assert host.call(host.actor.awaited(0.0)) is False
+            connection = host.call(host.actor.listen(awaits=False))
+            assert connection is not None
+            assert host.call(host.actor.awaited(0.0)) is True
+            send(feed, 0)
+            feed.send([LowerFrontierUpdate([(1, -1)])])
+            feed.finish()
+        finally:
+            feed.close()
 
 
 def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -28,6 +28,23 @@ def test_nothing_is_told_before_it_is_durable(tmp_path: Path) -> None:
         assert [bytes(decode(message).payload) for _, message in told.data] == [b"one"]  # type: ignore[union-attr]
 
 
+def test_subscriptions_are_awaited_until_they_have_come_once(tmp_path: Path) -> None:
+    """After that there is room, though they end before the first message; a log with a message awaits none."""
+    with opened(tmp_path, awaited=2) as partition:
+        names = ("one", "two")
+        for name in names:
+            assert not partition.core.has_room
+            partition.core.subscribe(name, f"process/{name}/1", durable=False)
+        for name in names:
+            partition.core.unsubscribe(f"process/{name}/1")
+        assert not partition.core.subscriptions.known
+        assert partition.core.has_room
+        partition.send(0, b"a")
+        partition.settle()
+    with opened(tmp_path, awaited=2) as partition:
+        assert partition.core.has_room
+
+
 def test_a_publisher_that_starts_again_goes_on(tmp_path: Path) -> None:
     """The worker sends all again, of which only what is new is logged; old and new subscriptions get what they want."""
     reader, late = Reader(), Reader("late")

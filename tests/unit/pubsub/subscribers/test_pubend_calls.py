@@ -23,9 +23,10 @@ class Calls(PubendCalls):
     def __init__(self) -> None:
         super().__init__(INFO, "billing", "reader", SubscriptionOptions("billing"))
 
-    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> None:
+    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
         """Note that."""
         self.left = acknowledged
+        return True
 
 
 def begun(lost_end: int) -> Begun:

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -72,6 +72,7 @@ class Calls(PubendCalls):
     refusal: DeliveryError | None = None
     again: tuple[int, int] | None = None
     left: Sequence[Ranges] | None = None
+    is_there = True
 
     def subscribe_again(self, partition: int, tick: int) -> None:
         """Note that, or refuse it."""
@@ -79,9 +80,10 @@ class Calls(PubendCalls):
         if self.refusal is not None:
             raise self.refusal
 
-    def leave(self, acknowledged: Sequence[Ranges], over: object = ()) -> None:
-        """Note that."""
+    def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
+        """Note that, if the pubend is there; it has gone otherwise."""
         self.left = acknowledged
+        return self.is_there or 0 in over
 
 
 class Parents(SubendReader):
@@ -187,6 +189,33 @@ def test_a_rejection_comes_after_all_that_came_before(reading: Reading) -> None:
     for _ in range(2):
         with pytest.raises(PublisherLost, match=r"partition 0: .* the job failed"):
             reading.read()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+@pytest.mark.parametrize("is_rejected", [True, False])
+def test_the_end_is_one_only_if_what_is_acknowledged_is_noted(
+    is_rejected: bool, is_acknowledged: bool, is_there: bool
+) -> None:
+    """A pubend that has gone without a rejection knew it all; one that rejects a reader has to answer."""
+    made = Reading(ack="manual")
+    made.publish(9)
+    assert [*made.read(), *made.read()] == [4, 9]
+    made.calls.is_there = is_there
+    made.reader.detach(0)
+    if is_rejected:
+        made.parent.tell(Rejected(0, "another job goes on with its log"))
+    if is_acknowledged:
+        made.reader.acknowledge([(0, 9)])
+    if is_rejected and not (is_acknowledged and is_there):
+        for _ in range(2):
+            with pytest.raises(PublisherLost, match="another job goes on with its log"):
+                made.reader.check_end()
+    else:
+        made.reader.check_end()
+    made.reader.close()
+    assert made.calls.left == [((0, 10 if is_acknowledged else 5),)]
+    assert made.reader._is_noted == (is_there or (is_acknowledged and not is_rejected))
 
 
 @pytest.mark.parametrize("order", ["publisher", "total"])
