@@ -30,7 +30,7 @@ class TimestampToken:
         label: the substream that this token belongs to, as (number of the declaration, key); None for none.
     """
 
-    __slots__ = ("_ledger", "_live", "_made_in", "_owner", "_sent", "_stamp", "domain", "label")
+    __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
 
     def __init__(  # the worker core makes these, users never do
         self,
@@ -45,7 +45,6 @@ class TimestampToken:
         self._ledger = ledger
         self._stamp = (location, time)  # the ledger tells by its identity which tokens were made in the same call
         self._sent: bool | None = False  # whether it has sent; None where that does not matter
-        self._made_in = owner.call
         self._live = True
         self.domain = domain
         self.label = label
@@ -93,7 +92,6 @@ class TimestampToken:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
                 before, self._stamp = self._stamp, (self._stamp[0], time)
-                self._sent = self._sent and None  # it has sent nothing at this time
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
@@ -133,7 +131,7 @@ class TimestampToken:
                 f"operator {output.owner.name!r} used a token of another output for output {output.port}: "
                 "a token lets its holder send on one output only; retain one for each"
             )
-        if self._sent is False and self._made_in == self._owner.call:
+        if self._sent is False:
             self._sent = True
         return time
 

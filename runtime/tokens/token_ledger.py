@@ -115,7 +115,7 @@ class TokenLedger:
                     continue
                 _, operator, has_sent = dropped
                 is_first = made_first.get(id(stamp))  # None: made before
-                if not has_sent and (is_first is None or is_first or not counts[place]):
+                if is_first is None or not (has_sent or (counts[place] and not is_first)):
                     self.leaks.append(Leak(operator, stamp[1]))
         self._drops.extend(drops.values())  # their groups have yet to come
 

@@ -381,17 +381,3 @@ def test_tokens_that_are_collected_when_the_interpreter_exits_are_no_leak() -> N
         [sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, timeout=DEADLINE_S, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-
-
-def test_a_delayed_token_that_has_sent_is_no_leak_whenever_python_frees_it() -> None:
-    """A reference cycle keeps it beyond the call that made it."""
-    boxes: list[Any] = []
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for lent, batch in input:
-            boxes.append(lent.delayed(lent.time))
-            output.send(boxes[-1], batch)
-        if not input.frontier.less_equal(0):
-            boxes.clear()
-
-    assert leaks_of(scheduled(schedule), [1]) == []
