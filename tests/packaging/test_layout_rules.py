@@ -25,7 +25,7 @@ from tests.packaging.layout import (
 from tests.packaging.repository import name_of, shipped_modules
 
 MOST_CROWDED_FILES = 1
-MOST_PRODUCT_LINES = 29_800
+MOST_PRODUCT_LINES = 29_900
 """28,700 before the features for new users, which are about a thousand; no feature that was there before has grown."""
 MOST_PUBSUB_LINES = 9_000
 
