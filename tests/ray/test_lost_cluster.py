@@ -128,10 +128,10 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-def status(url: str) -> int:
+def status(url: str, within_s: float = _ANSWERS_WITHIN_S) -> int:
     """Return the status of an answer, which has to come at once."""
     try:
-        with urllib.request.urlopen(url, timeout=_ANSWERS_WITHIN_S) as response:
+        with urllib.request.urlopen(url, timeout=within_s) as response:
             return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -179,7 +179,7 @@ def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
 
     again = machine.start_cluster()
     assert again.says("Ray runtime started", _STARTS_WITHIN_S), again.errors
-    assert eventually(lambda: status(url) == 200, _STARTS_WITHIN_S), serve.errors
+    assert eventually(lambda: status(url, _STARTS_WITHIN_S) == 200, _STARTS_WITHIN_S), serve.errors
     driver = machine.start("drive", *program, "drive")
     assert stays.says("running", _STARTS_WITHIN_S, times=2), stays.errors
     assert stays.process.wait(_ENDS_WITHIN_S) == 0
