@@ -67,7 +67,7 @@ OVERHEAD_AT = 64 * KB
 MOST_OVERHEAD = 1.25
 SEED = 1
 LOG_ROOM_BYTES = 2 << 30
-"""How much room has to be in memory for a log."""
+"""The room that a log needs in memory, in bytes."""
 
 
 class Size(NamedTuple):

@@ -18,8 +18,8 @@ from pubsub_traffic import Order, Receiver, Turn, decode, encode
 TOPIC = "pubsub"
 FIELD = b"batch"
 AT_ONCE = 32
-"""How many messages a client of Redis has in a pipeline, and takes from a stream, at a time; at least, if they have a
-size: then a pipeline has a MiB of them."""
+"""The number of messages that a client of Redis puts into a pipeline, or takes from a stream, at a time. Messages with
+a size fill a pipeline up to one MiB."""
 _MIB = 1 << 20
 READ_SIZE = 512 * 1024
 

@@ -35,8 +35,8 @@ EPOCH_BYTES = 64 * 1024
 A_SECOND = 30
 LOOK_S = 0.1
 SPARE_MIB = 8.0
-"""What a publisher may take beside what waits for the one that is stopped: a part of that on its way into the socket,
-and what Python has not given back."""
+"""The memory that a publisher may have beside the messages for the stopped subscriber. A part of these is on its way
+into the socket, and Python keeps some freed memory."""
 _GROUPS = (33, 33, 33, 1)
 _ALL_READ = "all read"
 _STOPPED: dict[str, Slow] = {"one stopped": "disconnect", "one stopped, for which epochs are left out": "drop_epochs"}

@@ -23,7 +23,7 @@ from transport_floor import ray_cluster
 WORKERS = 2
 DEADLINE_S = 60.0
 AHEAD = 20
-"""How many epochs are sent before the subscriber has read the first of them."""
+"""The number of epochs that are sent before the subscriber has read the first of them."""
 WARM_UP = 0.2
 QUICK_S, LONG_S = 30.0, 600.0
 MOST_SAMPLES = 300

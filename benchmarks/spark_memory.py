@@ -65,7 +65,7 @@ def main() -> None:
 
 
 Sizes: TypeAlias = Mapping[str, Callable[[], float]]
-"""What tells how many MiB each process has, by name."""
+"""Functions that return the MiB of each process, by name."""
 
 
 def measure_in(report: Report, spark: "SparkSession", folder: str, batches: int) -> Sizes:

@@ -8,7 +8,7 @@ from pubsub_traffic import Order, Turn, prepare
 from tidewheel.runtime.description.plan import Schedule
 
 TIMES_A_TURN = 1_000_000
-"""How many epochs of the topic belong to a turn; not all of them are used."""
+"""The number of epochs of the topic that belong to a turn; not all of them are used."""
 HELD_S = 0.001
 """When to look again whether subscribers still hold the dataflow back."""
 

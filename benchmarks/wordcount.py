@@ -37,7 +37,7 @@ PROGRAM = Path(__file__).with_name("wordcount_peers.py")
 PLAIN, COLUMNAR = "tidewheel, Python functions", "tidewheel, Arrow's kernels"
 BYTEWAX, PATHWAY, SPARK = "Bytewax", "Pathway", "Spark SQL"
 LIMITS = [(PLAIN, BYTEWAX, 2), (COLUMNAR, BYTEWAX, 5), (COLUMNAR, SPARK, 1)]
-"""Which ought to be how many times as fast as which."""
+"""Two contestants each, and how many times as fast as the second the first has to be."""
 MANY, FEW, QUICK = 5, 3, 1
 """How often fast contestants take turns, how often slow ones do, and how often all of them do with ``--quick``."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from wordcount_text import blocks_of, files_of
 
 Count = tuple[int, int]
-"""How many words there are, and how many different ones."""
+"""The number of words, and the number of different words."""
 
 
 def main() -> None:
