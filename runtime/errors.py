@@ -20,6 +20,10 @@ class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
     """An input could not send a batch in time, because too many bytes are in flight; nothing was sent."""
 
 
+class SnapshotError(TidewheelError):
+    """A snapshot cannot be taken, stored or read; the message says of what, and what to do."""
+
+
 class JobError(TidewheelError):
     """A job failed, or cannot do what it was asked for.
 

@@ -43,7 +43,7 @@ def dump_frames(value: Any, large: int) -> list[Any]:
 def _dump(value: Any, large: int | None) -> list[Any]:
     try:
         frames = _frames(pickle.dumps, value, large)
-        if not _goes_by_value(frames[0]):
+        if not goes_by_value(frames[0]):
             return frames
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
@@ -70,7 +70,7 @@ def _frames(dump: Any, value: Any, large: int | None) -> list[Any]:
     return [dump(value, PROTOCOL, buffer_callback=keep_in_band), *buffers]
 
 
-def _goes_by_value(head: bytes) -> bool:
+def goes_by_value(head: bytes) -> bool:
     """Tell whether a pickle may name a class or function that other processes cannot import.
 
     A pickle of protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL. So records that

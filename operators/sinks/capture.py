@@ -11,7 +11,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from secrets import randbits
 from typing import IO, Any
 
 import msgspec
@@ -19,7 +21,8 @@ import msgspec
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, Captured, Schedule
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.state.operator_state import CAPTURED
+from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, running_input
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 from tidewheel.transport.pickling import PackedArrow, stream_of, unpack
@@ -30,6 +33,7 @@ _FRAME = struct.Struct("<cQI")
 _HEADER, _FRONTIER, _PLAIN, _ARROW, _RECORD_BATCH, _NUMPY = b"H", b"F", b"p", b"a", b"r", b"n"
 _LENGTH_OF_TIME = struct.Struct("<I")
 _VERSION = 1
+_NUMBER_BITS = 62
 
 
 class LogHeader(msgspec.Struct, frozen=True):
@@ -190,11 +194,12 @@ def _decoded(kind: bytes, payload: memoryview) -> Batch:
 
 def build_capture(context: OperatorContext) -> Schedule:
     """Build an operator that keeps (time, batch) in order of arrival, for the driver to fetch."""
-    captured = instance_of(context).captured
+    captured = context.keyed_state(CAPTURED)
+    numbers = count(randbits(_NUMBER_BITS))  # so that no two workers use the same
 
     def schedule(input: InputPort) -> None:
         for token, batch in running_input(input).whole():
-            captured.append((token.time, batch))
+            captured[next(numbers)] = (token.time, batch)
 
     return schedule
 

@@ -17,7 +17,7 @@ from tidewheel.operators.tables.columns import check_schema
 from tidewheel.progress import GraphError, Time
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, note_received
 from tidewheel.transport.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
 
@@ -156,7 +156,7 @@ class _Input:
         self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
         self._mailbox = mailbox
         self._tokens = mailbox.tokens
-        self._tokens[FIRST_HANDLE] = context.token()
+        mailbox.open(context.name, context.token())
         self._labeller = None if divided is None else Labeller(context, divided)
 
     def schedule(self, output: OutputPort) -> None:

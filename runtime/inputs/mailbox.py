@@ -1,9 +1,12 @@
 """The mailbox of one worker's share of an input: what feeders have sent and the operator has not done yet."""
 
 from collections import deque
+from collections.abc import Iterator
 
+from tidewheel.runtime.state.worker_part import SavedMailbox
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.transport.socket_address import DRIVER
 
 
 class Intake:
@@ -39,6 +42,33 @@ class Mailbox:
         self._queue: deque[tuple[int, InputCommand]] = deque()
         self._known = {FIRST_HANDLE}
         self._early: dict[int, deque[InputCommand]] = {}
+        self._saved: SavedMailbox | None = None
+
+    def begins_with(self, saved: SavedMailbox | None) -> None:
+        """Have it begin with the handles and batches of a snapshot; None for its first handle alone."""
+        self._saved = saved
+
+    def open(self, input_name: str, token: TimestampToken) -> None:
+        """Make the tokens of the handles with which it begins, from the operator's initial token.
+
+        A batch that a snapshot has is sent by a handle of its own, which is closed right behind it.
+        """
+        if self._saved is None:
+            self.tokens[FIRST_HANDLE] = token
+            return
+        self._known = set(self._saved.tokens)
+        self.tokens.update((handle, token.delayed(time)) for handle, time in self._saved.tokens.items())
+        for number, (time, batch) in enumerate(self._saved.sends, 1):
+            self.tokens[-number] = token.delayed(time)
+            self._queue.append((DRIVER, InputCommand(input_name, "send", batch=batch, handle=-number)))
+            self._queue.append((DRIVER, InputCommand(input_name, "close", handle=-number)))
+        token.discard()
+
+    def undone(self) -> Iterator[tuple[int, InputCommand]]:
+        """Yield the commands that the operator has not done, each with its feeder, in the order in which they came."""
+        yield from self._queue
+        for feeder, early in self._early.items():
+            yield from ((feeder, command) for command in early)
 
     def put(self, feeder: int, command: InputCommand) -> None:
         """Take a command in."""

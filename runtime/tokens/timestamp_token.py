@@ -55,6 +55,11 @@ class TimestampToken:
         return self._stamp[1]
 
     @property
+    def output(self) -> int:
+        """The number of the output on which it lets its holder send."""
+        return next(port.port for port in self._owner.outputs if port.location == self._stamp[0])
+
+    @property
     def key(self) -> Any:
         """The key of the substream that this token belongs to, and holds open; None for none."""
         return None if self.label is None else self.label[1]

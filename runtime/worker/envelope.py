@@ -15,6 +15,7 @@ import msgspec
 
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
 from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.input_position import Positions
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
@@ -125,7 +126,8 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     Each feeder tells the workers its own; see `FeederStatus`.
 
     ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
-    of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`.
+    of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
+    of the snapshot that the sender is in; see `Cut`. A feeder that begins one tells worker 0 its ``positions``.
     """
 
     sender: int
@@ -138,6 +140,8 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     substreams: SubstreamNews | None = None
     heard: int = 0
     status: WorkerStatus | FeederStatus | None = None
+    snapshot: int = 0
+    positions: Positions | None = None
 
 
 _FIELDS = len(msgspec.structs.fields(Envelope))
@@ -231,16 +235,25 @@ class Outbox:
         credit: Mapping[int, Credit],
         substreams: Mapping[int, SubstreamNews],
         heard: int,
+        snapshot: int,
+        to_all: bool,
     ) -> list[tuple[int, Envelope]]:
         """Return an envelope for each peer for which there is anything, as (worker number, envelope).
 
-        ``heard`` is how much the sender has heard of substreams.
+        Args:
+            progress: what each peer gets of it, and the same of ``credit`` and ``substreams``.
+            credit: see ``progress``.
+            substreams: see ``progress``.
+            heard: how much the sender has heard of substreams.
+            snapshot: the snapshot that the sender is in.
+            to_all: whether each peer gets an envelope, though there may be nothing in it.
         """
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         made: list[tuple[int, Envelope]] = []
         for peer, messages in enumerate(self._messages):
-            if messages or peer in progress or peer in credit or peer in substreams:
+            has_something = messages or peer in progress or peer in credit or peer in substreams
+            if has_something or (to_all and peer != self._worker):
                 envelope = Envelope(
                     self._worker,
                     self._incarnation,
@@ -250,6 +263,7 @@ class Outbox:
                     credit=credit.get(peer),
                     substreams=substreams.get(peer),
                     heard=heard,
+                    snapshot=snapshot,
                 )
                 made.append((peer, envelope))
                 self._messages[peer] = []

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from tidewheel.progress import Antichain, GraphError
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.state.operator_state import Merge, Split
 from tidewheel.runtime.substreams.labels import EndOfSubstream
 from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
 from tidewheel.runtime.tokens.notificator import Notificator
@@ -88,13 +89,22 @@ class OperatorContext:
     def token(self, output: int = 0) -> TimestampToken:
         """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
 
+        An operator that goes on from a snapshot has none. So take it where a state is made, which is not called then:
+        ``token = context.state("token", context.token)``.
+
         Raises:
-            TokenError: there is no such output, or its token was taken already or is gone.
+            TokenError: there is no such output, or its token was taken already or is gone, or the operator goes on from
+                a snapshot.
         """
         initial = self._instance.initial
         if not 0 <= output < len(initial):
             raise TokenError(f"operator {self.name!r} has {len(initial)} outputs, there is no output {output}")
         token = initial[output]
+        if self._instance.kept.is_restored and self._instance.mailbox is None:
+            raise TokenError(
+                f"operator {self.name!r} goes on from a snapshot, so it has no initial token. Keep the token in a "
+                "state, which has it again: context.state('token', context.token)"
+            )
         if token is None:
             raise TokenError(
                 f"operator {self.name!r}: the initial token of output {output} was taken already, or build has returned"
@@ -102,11 +112,24 @@ class OperatorContext:
         initial[output] = None
         return token
 
-    def state(self, name: str, make: Callable[[], State]) -> State:
+    def state(
+        self, name: str, make: Callable[[], State], *, split: Split | None = None, merge: Merge | None = None
+    ) -> State:
         """Return what this operator keeps under ``name`` on this worker; ``make()`` if there is nothing yet.
 
-        State that is kept here, and not in variables of the build function, is found by the runtime. It is changed in
-        place, can be pickled and holds no tokens; those are a `Notificator`'s, which the runtime finds too.
+        State that is kept here, and not in variables of the build function, is in the snapshots of the job. It is
+        changed in place, and can be pickled. It may hold tokens, each once. What belongs to a key is better kept by
+        `keyed_state`.
+
+        Args:
+            name: what it is called in snapshots; unlike that of any other state of the operator.
+            make: returns the state with which the operator begins. It is not called where a snapshot has the state.
+            split: ``split(state, workers)`` returns one part for each worker, for a job that goes on with another
+                number of workers. Without it such a job is refused, unless all workers have what ``make`` returns.
+            merge: ``merge(one, other)`` returns one state of two parts.
+
+        Raises:
+            SnapshotError: a snapshot has the state, and it cannot be read or divided.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -128,17 +151,41 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[{'a': 2, 'b': 1}])]
         """
-        states = self._instance.states
-        if name not in states:
-            states[name] = make()
-        found: State = states[name]
-        return found
+        return self._instance.kept.state(name, make, split, merge)
+
+    def keyed_state(self, name: str) -> dict[Any, Any]:
+        """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
+
+        A snapshot writes only the keys that have changed since the last one, and a job that goes on with another number
+        of workers divides them. So ``key`` is what the operator's records were exchanged by. A value that is changed
+        in place is first read from the mapping, in the same call of the operator. It may hold tokens, each once.
+
+        >>> from tidewheel import Dataflow, run
+        >>> def build(context):
+        ...     counts = context.keyed_state("counts")
+        ...
+        ...     def schedule(input, output):
+        ...         for token, batch in input:
+        ...             for word in batch:
+        ...                 counts[word] = counts.get(word, 0) + 1
+        ...             output.send(token, [(word, counts[word]) for word in dict.fromkeys(batch)])
+        ...
+        ...     return schedule
+        >>> flow = Dataflow("counting")
+        >>> _ = flow.input("words").unary("count", build, exchange=lambda word: word).capture("counts")
+        >>> with run(flow, engine="local") as job:
+        ...     with job.input("words") as words:
+        ...         words.send(["a", "b", "a"])
+        ...     job.wait()
+        ...     job.captured("counts")
+        [Captured(time=0, batch=[('a', 2), ('b', 1)])]
+        """
+        return self._instance.kept.keyed(name)
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""
         made = Notificator(self._instance.work_at, in_loop=self._instance.in_loop)
-        self._instance.notificators.append(made)
-        return made
+        return self._instance.kept.add(made)
 
     def activate(self) -> None:
         """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""

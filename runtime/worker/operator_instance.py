@@ -12,9 +12,9 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule, Stage
 from tidewheel.runtime.explaining.statistics import OperatorStatistics
 from tidewheel.runtime.inputs.mailbox import Mailbox
+from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
-from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, PortOwner, RunningOutput
@@ -83,9 +83,7 @@ class OperatorInstance(PortOwner):
         mailbox: what feeders sent to it, oldest first; only inputs have a mailbox.
         gate: which keys it may let in; only operators that declare substreams have one.
         stages: what it is made of, if it is stateless.
-        states: what it keeps from one call to the next, by name.
-        notificators: which times it waits for.
-        captured: what it keeps for `Job.captured`, as (time, batch).
+        kept: what it keeps from one call to the next.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -101,9 +99,7 @@ class OperatorInstance(PortOwner):
         self.mailbox: Mailbox | None = None
         self.gate: SubstreamGate | None = None
         self.stages: list[RunningStage] = []
-        self.states: dict[str, Any] = {}
-        self.notificators: list[Notificator] = []
-        self.captured: list[tuple[Any, Any]] = []
+        self.kept: OperatorState
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:

@@ -202,6 +202,13 @@ class RunningOutput:
         self.ledger.record((token._stamp, 1), label=label)
         return token
 
+    def token_again(self, time: Time, label: Label | None, *, is_live: bool) -> TimestampToken:
+        """Make a token that a snapshot has, and count it; the operator still has its initial token."""
+        token = self.new_token(time, label)
+        if not is_live:
+            token.discard()
+        return token
+
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
         """See `OutputPort.send`."""
         if not isinstance(token, TOKENS):

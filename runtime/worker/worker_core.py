@@ -30,6 +30,7 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
@@ -40,6 +41,7 @@ from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowC
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
 from tidewheel.runtime.worker.wiring import wire
+from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import Batch
 from tidewheel.transport.link import OrderedInbox
@@ -64,11 +66,14 @@ class WorkerCore(OperatorHost):
         clock: returns seconds, from any start; for statistics only.
         nodes: where the workers are, as `OperatorContext` has it.
         on_leak: whether a token that an operator drops fails the worker, or is only logged.
+        beginning: what it has of a snapshot; None begins anew.
+        is_tracked: whether snapshots are taken of it.
 
     Attributes:
         probes: the frontiers at the probes.
         leaks: the tokens that operators have dropped so far.
         feeder_statuses: those that have come and that the shell has not received, by the feeder's number.
+        memory: its share in snapshots.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -86,6 +91,8 @@ class WorkerCore(OperatorHost):
         clock: Callable[[], float] = lambda: 0.0,
         nodes: Sequence[str] | None = None,
         on_leak: LeakPolicy = "fail",
+        beginning: WorkerBeginning | None = None,
+        is_tracked: bool = False,
     ) -> None:
         self.plan = plan
         self.worker = worker
@@ -119,17 +126,20 @@ class WorkerCore(OperatorHost):
         self.books = self._substreams.books
         for operator in plan.inputs.values():
             self._instances[operator].mailbox = Mailbox(self.intake)
+        self.memory = WorkerMemory(self, plan, self._compiled, self._instances, beginning, is_tracked=is_tracked)
         self._build(attachments or {}, nodes or [""] * workers)
 
     def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:
         for operator, instance in zip(self.plan.operators, self._instances, strict=True):
             instance.attachments = attachments
             instance.begin()
+            self.memory.prepare(instance)
             try:
                 if operator.stages:
                     instance.use_stages(operator.stages)
                 else:
                     instance.schedule = checked_schedule(operator.build(OperatorContext(self, instance, nodes)))
+                self.memory.built(instance)
             except Terminated:
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:
@@ -153,6 +163,8 @@ class WorkerCore(OperatorHost):
     def _take_in(self, envelope: Envelope) -> None:
         if self._substreams.holds_back(envelope):
             return
+        if envelope.snapshot != self.memory.cut.number or self.memory.cut.is_open:
+            self.memory.arrives(envelope)
         self._apply(envelope)
         if envelope.substreams is not None:
             for early in self._substreams.hear(envelope.substreams):
@@ -207,7 +219,7 @@ class WorkerCore(OperatorHost):
         news = self.books.commit(out_of_work=self.agenda.is_empty)
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
-        return self.outbox.envelopes(committed.batches, credit, news, self.books.heard)
+        return self.outbox.envelopes(committed.batches, credit, news, self.books.heard, *self.memory.mark())
 
     def _leaked(self, leak: Leak) -> None:
         self.leaks.append(leak)
@@ -255,7 +267,7 @@ class WorkerCore(OperatorHost):
 
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
         """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
-        return self._instances[self.plan.captures[name]].captured
+        return self._instances[self.plan.captures[name]].kept.captured
 
     def location(self, number: int) -> Location:
         """Return a location by its number."""
@@ -272,7 +284,7 @@ class WorkerCore(OperatorHost):
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
         ports, plan = self._ports.values(), self.plan
-        notificators = (notificator for instance in self._instances for notificator in instance.notificators)
+        notificators = (notificator for instance in self._instances for notificator in instance.kept.notificators)
         unread = ((port, message) for port in ports for message in port.queue if isinstance(message, Message))
         return WorkerReport(
             self.worker,
@@ -309,7 +321,7 @@ class WorkerCore(OperatorHost):
         """Whether a step would do nothing."""
         if not (self.agenda.is_empty and self.ledger.is_empty):
             return False
-        return not (self._progress.is_due or self.flow.is_due or self.books.is_due)
+        return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker_is_due)
 
     def forget(self, feeder: int) -> None:
         """Forget a feeder that will not send any more; between steps only."""

@@ -46,7 +46,7 @@ def test_each_request_is_answered_once_and_whole(
         job.wait(DEADLINE_S)
         assert Counter((entry.time, row) for entry in job.captured("answers") for row in entry.batch) == expected
         visits = [
-            instance.states["visited"]
+            instance.kept.states["visited"]
             for core in job._cores  # type: ignore[attr-defined]
             for instance in core._instances
             if instance.name.endswith("visit")

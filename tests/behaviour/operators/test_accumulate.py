@@ -87,7 +87,7 @@ def test_state_is_where_the_runtime_finds_it() -> None:
             if instance.name == "accumulate"
         )
         job.wait()
-        assert instance.states == {"kept": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}, "epochs": {}}
+        assert instance.kept.states == {"kept": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}, "epochs": {}}
 
 
 def test_in_a_loop_an_epochs_rounds_come_before_the_next_epoch() -> None:

@@ -144,7 +144,7 @@ def test_states_of_finished_epochs_are_dropped() -> None:
             instances.extend(core._instances)
         job.wait()
         assert len(job.captured("results")) == 50
-        kept = [instance.states for instance in instances if instance.states]
+        kept = [instance.kept.states for instance in instances if instance.kept.states]
     assert kept == [{"sent": {0: 50}}, {"partial": {}}, {"epochs": {}}]
     assert max(most.values()) <= 3, "an epoch is dropped when it is complete, and not only in the end"
     instances.clear()
@@ -159,7 +159,7 @@ def watch_states(context: tw.OperatorContext) -> Any:
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for seen in instances:
-            for name, state in seen.states.items():
+            for name, state in seen.kept.states.items():
                 most[name] = max(most[name], len(state))
         for token, batch in input:
             output.send(token, batch)

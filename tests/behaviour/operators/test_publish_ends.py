@@ -79,7 +79,7 @@ def assert_next_lives_can_be_told(epoch: tw.Epoch) -> None:
 def latest_times(job: tw.Job) -> list[dict[Any, int]]:
     """Return what the operators that publish remember of open substreams, for each worker of a local job."""
     instances = [instance for core in job._cores for instance in core._instances]  # type: ignore[attr-defined]
-    return [one.states["latest"] for one in instances if one.name.startswith("publish")]
+    return [one.kept.states["latest"] for one in instances if one.name.startswith("publish")]
 
 
 def halves(walk: tuple[Any, ...]) -> list[tuple[Any, ...]]:

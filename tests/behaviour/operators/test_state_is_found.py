@@ -30,7 +30,7 @@ class ContextWithNotificators(tw.OperatorContext):
 
     def __init__(self, core: WorkerCore, instance: OperatorInstance) -> None:
         super().__init__(core, instance, [""] * core.workers)
-        self._known = iter(instance.notificators)
+        self._known = iter(instance.kept.notificators)
 
     def notificator(self) -> tw.Notificator:
         return next(self._known)
@@ -38,7 +38,7 @@ class ContextWithNotificators(tw.OperatorContext):
 
 def build_anew(core: WorkerCore, instance: OperatorInstance, operator: OperatorPlan) -> None:
     """Build an operator again with a copy of its state and its notificators; all else that it kept is gone."""
-    instance.states = pickle.loads(pickle.dumps(instance.states))
+    instance.kept.states = pickle.loads(pickle.dumps(instance.kept.states))
     if operator.stages:
         instance.use_stages(operator.stages)
     else:
@@ -85,7 +85,7 @@ def read_on(source: Any, states: list[dict[str, Any]], rounds: int) -> Bags:
     build = source_build("source", source, None, 1)
 
     def build_from_state(context: tw.OperatorContext) -> Schedule:
-        instance_of(context).states = pickle.loads(pickle.dumps(states[context.worker]))
+        instance_of(context).kept.states = pickle.loads(pickle.dumps(states[context.worker]))
         return build(context)
 
     flow = tw.Dataflow("test")
@@ -95,7 +95,7 @@ def read_on(source: Any, states: list[dict[str, Any]], rounds: int) -> Bags:
         assert isinstance(job, LocalJob)
         for _ in range(rounds):
             job.run_round()
-        states[:] = [core._instances[0].states for core in job._cores]
+        states[:] = [core._instances[0].kept.states for core in job._cores]
         results = plain_bags(job.captured("results"))
         job.stop()
     return results

@@ -140,7 +140,7 @@ def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
         assert Counter((entry.time, row) for entry in job.captured("sums") for row in entry.batch) == expected
         for core in job._cores:  # type: ignore[attr-defined]
             (instance,) = (one for one in core._instances if one.name == "stateful_map")
-            assert {name: kept for name, kept in instance.states.items() if kept} == {}
+            assert {name: kept for name, kept in instance.kept.states.items() if kept} == {}
 
 
 PREDICATES: dict[str, Callable[[Any], bool]] = {

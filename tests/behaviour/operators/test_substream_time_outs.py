@@ -79,8 +79,8 @@ def assert_no_state_left(job: tw.Job) -> None:
     assert_nothing_left(job)
     for core in job._cores:  # type: ignore[attr-defined]
         for instance in core._instances:
-            assert not any(notificator.tokens for notificator in instance.notificators)
-            for state in instance.states.values():
+            assert not any(notificator.tokens for notificator in instance.kept.notificators)
+            for state in instance.kept.states.values():
                 if hasattr(state, "deadlines"):
                     assert not state.waiting
                     assert not state.watermark.greatest
@@ -341,7 +341,7 @@ def test_memory_is_of_live_substreams_only() -> None:
                 settle(job)
                 cores = job._cores  # type: ignore[attr-defined]
                 gates = [gate for core in cores for gate in core._substreams.gates]
-                states = [one.states for core in cores for one in core._instances if one.name != "keys"]
+                states = [one.kept.states for core in cores for one in core._instances if one.name != "keys"]
                 sizes.append(len(pickle.dumps(states)))
                 assert sum(map(len, gates)) <= 3 * sessions
         job.wait(DEADLINE_S)

@@ -51,7 +51,7 @@ def test_records_are_folded_as_long_as_they_keep_coming() -> None:
     group.close("numbers")
     group.run()
     assert group.is_complete
-    (states,) = (instance.states for instance in group.cores[0]._instances if instance.name == "subject")
+    (states,) = (instance.kept.states for instance in group.cores[0]._instances if instance.name == "subject")
     assert states == {"partial": {}}
     assert group.cores[0].leaks == []
 

@@ -297,11 +297,11 @@ def test_it_goes_on_from_its_state() -> None:
     pending = {7: ((0, None), 3), 8: ((2, None), 4), 9: ((0, None), 5)}
 
     def build(context: tw.OperatorContext) -> Any:
-        instance_of(context).states["pending"] = pickle.loads(pickle.dumps(pending))
+        instance_of(context).kept.states["pending"] = pickle.loads(pickle.dumps(pending))
         made = build_map_async(square, CallPolicy(1), ordered=True)(context)
         with context.token() as token:
             for time in (0, 2):
-                instance_of(context).notificators[0].notify_at(token.delayed(time))
+                instance_of(context).kept.notificators[0].notify_at(token.delayed(time))
         return made
 
     flow = tw.Dataflow("test")

@@ -282,7 +282,7 @@ def test_each_output_has_a_notificator_of_its_own() -> None:
 
     def build(context: tw.OperatorContext) -> Schedule:
         notificators = [context.notificator() for _ in range(2)]
-        assert instance_of(context).notificators == notificators, "the runtime finds them"
+        assert instance_of(context).kept.notificators == notificators, "the runtime finds them"
 
         def schedule(input: tw.InputPort, *outputs: tw.OutputPort) -> None:
             for lent, _ in input:

@@ -274,10 +274,10 @@ def test_each_operator_and_each_worker_has_state_of_its_own() -> None:
     group.send("numbers", [1, 3], worker=1)
     group.run()
     states = {
-        (instance.name, core.worker): instance.states
+        (instance.name, core.worker): instance.kept.states
         for core in group.cores
         for instance in core._instances
-        if instance.states
+        if instance.kept.states
     }
     assert states == {
         ("one", 0): {"counts": Counter([1, 2]), "total": [2]},
@@ -292,8 +292,8 @@ def test_state_that_is_there_when_the_operator_is_built_is_taken_up() -> None:
     """`make` is called for what is missing only: an operator goes on from what it had kept."""
     core = WorkerGroup(flow_of(build_counts), workers=1).cores[0]
     (instance,) = (instance for instance in core._instances if instance.name == "subject")
-    instance.states["counts"] = Counter([7, 7])
-    instance.states["total"] = [2]
+    instance.kept.states["counts"] = Counter([7, 7])
+    instance.kept.states["total"] = [2]
     sent: list[Any] = []
     schedule = build_counts(tw.OperatorContext(core, instance, [""]))
     schedule([("token", [7])], SimpleNamespace(send=lambda token, batch: sent.append(batch)))

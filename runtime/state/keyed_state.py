@@ -1,0 +1,217 @@
+"""A mapping from key to value that knows which of its keys have changed.
+
+What has changed since the last cut is what the next snapshot writes. A cut copies references and no more, where values
+cannot change: numbers, strings, bytes, and tuples of these. All other values are pickled in the cut, as the operator
+may change them in place right after. For the same reason such a value counts as changed when it is read.
+
+Old files are let go by sweeps. Each cut also writes some keys that have not changed, one key after another. Once all
+have been written, the files before the sweep are needed no more. So nothing is ever rewritten in one piece.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
+
+from tidewheel.runtime.state.state_pickling import Pickled, pickle_state
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Other = TypeVar("Other")
+
+_UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_LEAST_SWEPT = 1 << 12
+"""A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
+_MOST_CHANGED = 4
+"""Where more than one key in so many has changed, all are written, and it is not noted which."""
+_MISSING = object()
+
+
+class GoneKeys(NamedTuple):
+    """Keys that were no longer there."""
+
+    keys: list[Any]
+
+
+KeyedChanges: TypeAlias = list[bytes | GoneKeys]
+"""What one worker has written of a keyed state, oldest first: pickled lists of pairs, and keys that were gone."""
+
+
+def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:
+    """Return the keys and values that are left in the end; ``load`` unpickles pairs."""
+    found: dict[Any, Any] = {}
+    for change in changes:
+        if isinstance(change, GoneKeys):
+            for key in change.keys:
+                found.pop(key, None)
+        else:
+            found.update(load(change))
+    return found
+
+
+class KeyedCut(NamedTuple):
+    """What one cut of a keyed state has to write.
+
+    Attributes:
+        begins: whether it writes all keys, or the first ones of a sweep: what is before it may be needed no more once
+            that sweep has ended.
+        ends: whether it writes the last keys of the sweep.
+        unchanging: pairs of key and value, of values that cannot change.
+        pickled: a list of pairs of the others, pickled, with the tokens in them; None if there are none.
+        gone: the keys that are no longer there.
+    """
+
+    begins: bool
+    ends: bool
+    unchanging: list[tuple[Any, Any]]
+    pickled: Pickled | None
+    gone: list[Any]
+
+
+class KeyedState(dict[Key, Value]):
+    """A dict whose changed keys the runtime knows; see `OperatorContext.keyed_state`.
+
+    A value is changed in place only between reading it here and the end of that call of the operator.
+    """
+
+    __slots__ = ("_changed", "_sweep")
+
+    def __init__(self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = ()) -> None:
+        super().__init__(entries)
+        self._changed: set[Key] | None = None  # None: all
+        self._sweep: Iterator[Key] | None = None
+
+    # ------------------------------------------------------------------ what changes it
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        if self._changed is not None:
+            self._changed.add(key)
+
+    def __delitem__(self, key: Key) -> None:
+        super().__delitem__(key)
+        if self._changed is not None:
+            self._changed.add(key)
+
+    def __getitem__(self, key: Key) -> Value:
+        value = super().__getitem__(key)
+        if self._changed is not None and type(value) not in _UNCHANGING:
+            self._changed.add(key)
+        return value
+
+    @overload
+    def get(self, key: Key, default: None = None, /) -> Value | None: ...
+    @overload
+    def get(self, key: Key, default: Value, /) -> Value: ...
+    @overload
+    def get(self, key: Key, default: Other, /) -> Value | Other: ...
+    def get(self, key: Key, default: Any = None, /) -> Any:
+        """Return the value of a key, else the default."""
+        value = super().get(key, _MISSING)
+        if value is _MISSING:
+            return default
+        if self._changed is not None and type(value) not in _UNCHANGING:
+            self._changed.add(key)
+        return value
+
+    def setdefault(self, key: Key, default: Any = None, /) -> Any:
+        """Return the value of a key; set it to the default first if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    @overload
+    def pop(self, key: Key, /) -> Value: ...
+    @overload
+    def pop(self, key: Key, default: Value, /) -> Value: ...
+    @overload
+    def pop(self, key: Key, default: Other, /) -> Value | Other: ...
+    def pop(self, key: Key, default: Any = _MISSING, /) -> Any:
+        """Take a key out, and return its value."""
+        if self._changed is not None and key in self:
+            self._changed.add(key)
+        return super().pop(key) if default is _MISSING else super().pop(key, default)
+
+    def popitem(self) -> tuple[Key, Value]:
+        """Take the key that was set last out, and return it with its value."""
+        key, value = super().popitem()
+        if self._changed is not None:
+            self._changed.add(key)
+        return key, value
+
+    def clear(self) -> None:
+        """Take all keys out."""
+        super().clear()
+        self._changed = None
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Set the keys of another mapping, or of pairs."""
+        given = dict(*others, **named)
+        super().update(given)
+        if self._changed is not None:
+            self._changed.update(given)
+
+    def __ior__(self, other: Any) -> "KeyedState[Key, Value]":  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def values(self) -> Any:
+        """Return a view of the values; those that may be changed in place count as changed."""
+        self._note_all_changeable()
+        return super().values()
+
+    def items(self) -> Any:
+        """Return a view of the pairs; those with values that may be changed in place count as changed."""
+        self._note_all_changeable()
+        return super().items()
+
+    def _note_all_changeable(self) -> None:
+        if self._changed is not None:
+            self._changed.update(key for key, value in super().items() if type(value) not in _UNCHANGING)
+
+    # ------------------------------------------------------------------ what a snapshot writes
+
+    def cut(self) -> KeyedCut:
+        """Return what has changed since the last cut, and the next part of the sweep.
+
+        Complexity: linear in these keys, and not in all.
+
+        Raises:
+            TypeError, AttributeError, PicklingError: a value cannot be pickled.
+        """
+        changed = self._changed
+        if changed is None or _MOST_CHANGED * len(changed) > len(self) or len(self) <= _LEAST_SWEPT:
+            return self._write_all()
+        begins = self._sweep is None
+        if self._sweep is None:
+            self._sweep = iter(list(self))
+        most = max(len(changed), _LEAST_SWEPT)
+        swept = list(islice(self._sweep, most))
+        ends = len(swept) < most
+        if ends:
+            self._sweep = None
+        gone = [key for key in changed if key not in self]
+        cut = self._written(begins, ends, changed.union(key for key in swept if key in self).difference(gone), gone)
+        self._changed = set()
+        return cut
+
+    def _write_all(self) -> KeyedCut:
+        cut = self._written(True, True, self, [])
+        self._changed, self._sweep = set(), None
+        return cut
+
+    def _written(self, begins: bool, ends: bool, keys: Iterable[Any], gone: list[Any]) -> KeyedCut:
+        get = super().__getitem__
+        pairs = [(key, get(key)) for key in keys]
+        unchanging = [pair for pair in pairs if _is_unchanging(pair[1])]
+        if len(unchanging) == len(pairs):
+            return KeyedCut(begins, ends, pairs, None, gone)
+        others = [pair for pair in pairs if not _is_unchanging(pair[1])]
+        return KeyedCut(begins, ends, unchanging, pickle_state(others), gone)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return dict, (dict(super().items()),)
+
+
+def _is_unchanging(value: Any) -> bool:
+    kind = type(value)
+    return kind in _UNCHANGING or (kind is tuple and all(type(part) in _UNCHANGING for part in value))

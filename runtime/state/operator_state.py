@@ -1,0 +1,250 @@
+"""The state of one operator on one worker from one call to the next, where snapshots find it.
+
+It is found by names: an operator that is built again, from a snapshot, asks for the same names and gets what it had.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import compress
+from typing import Any, TypeAlias, TypeVar
+
+from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.state.keyed_state import KeyedChanges, KeyedCut, KeyedState, entries_of
+from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.state.state_pickling import MakeToken, TokenPlace, pickle_state, unpickle_state
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+
+State = TypeVar("State")
+
+CAPTURED = "captured"
+"""The name under which the operators of captures keep pairs of time and batch, in order of arrival."""
+
+Split: TypeAlias = Callable[[Any, int], Sequence[Any]]
+"""Returns one part of a state for each of so many workers."""
+
+Merge: TypeAlias = Callable[[Any, Any], Any]
+"""Returns one state of two that were kept on different workers; it may change the first."""
+
+
+@dataclass(slots=True)
+class SavedOperator:
+    """What one operator has to begin with on one worker, from the parts of one or several workers.
+
+    Attributes:
+        worker, workers: the number of the worker, and how many there are.
+        is_rescaled: whether there were more workers, or fewer.
+        states: what each of these workers had by name, pickled.
+        keyed: what each of these workers had by name and key.
+        times: the tokens of each notificator, pickled, in the order in which the operator made them; from each worker.
+    """
+
+    worker: int = 0
+    workers: int = 1
+    is_rescaled: bool = False
+    states: dict[str, list[bytes]] = field(default_factory=dict)
+    keyed: dict[str, list[KeyedChanges]] = field(default_factory=dict)
+    times: list[list[bytes]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OperatorCut:
+    """What a snapshot has to write of one operator on one worker.
+
+    Attributes:
+        states: what it has by name, pickled.
+        keyed: what has changed of each keyed state.
+        times: the tokens of each notificator, pickled.
+        tokens: the tokens that were found in all these.
+    """
+
+    states: dict[str, bytes] = field(default_factory=dict)
+    keyed: dict[str, KeyedCut] = field(default_factory=dict)
+    times: list[bytes] = field(default_factory=list)
+    tokens: list[TimestampToken] = field(default_factory=list)
+
+
+class OperatorState:
+    """Hands out what one operator keeps, and returns it for a snapshot.
+
+    Args:
+        operator: the name of the operator.
+        saved: what it has to begin with; None if it begins anew.
+        is_tracked: whether snapshots are taken, so that keyed states have to know what changes.
+        make_token: makes the tokens that are found in what was saved.
+
+    Attributes:
+        states: what is kept in one piece, by name.
+        by_key: what is kept by key, by name.
+        notificators: in the order in which the operator has made them.
+    """
+
+    def __init__(self, operator: str, saved: SavedOperator | None, *, is_tracked: bool, make_token: MakeToken) -> None:
+        self._operator = operator
+        self._saved = saved
+        self._is_tracked = is_tracked
+        self._make_token = make_token
+        self.states: dict[str, Any] = {}
+        self.by_key: dict[str, dict[Any, Any]] = {}
+        self.notificators: list[Notificator] = []
+
+    @property
+    def captured(self) -> list[Any]:
+        """What it has captured, in order of arrival."""
+        return list(dict.values(self.by_key.get(CAPTURED, {})))
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether it goes on from a snapshot."""
+        return self._saved is not None
+
+    # ------------------------------------------------------------------ for the operator
+
+    def state(
+        self, name: str, make: Callable[[], State], split: Split | None = None, merge: Merge | None = None
+    ) -> State:
+        """Return what is kept under a name; ``make()`` if there is nothing yet.
+
+        Raises:
+            SnapshotError: what was saved cannot be read, or cannot be divided among another number of workers.
+        """
+        if name in self.by_key:
+            raise self._error(f"keeps {name!r} by key: give the other state another name")
+        if name not in self.states:
+            saved = None if self._saved is None else self._saved.states.pop(name, None)
+            self.states[name] = make() if saved is None else self._restored(name, saved, make, split, merge)
+        found: State = self.states[name]
+        return found
+
+    def keyed(self, name: str) -> dict[Any, Any]:
+        """Return the mapping that is kept under a name; an empty one if there is none yet."""
+        if name in self.states:
+            raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
+        if name not in self.by_key:
+            saved = [] if self._saved is None else self._saved.keyed.pop(name, [])
+            entries = self._restored_keys(name, saved)
+            self.by_key[name] = KeyedState(entries) if self._is_tracked else entries
+        return self.by_key[name]
+
+    def add(self, notificator: Notificator) -> Notificator:
+        """Keep a new notificator; it waits for the times for which that one waited that was made in its place."""
+        place = len(self.notificators)
+        self.notificators.append(notificator)
+        if self._saved is not None and place < len(self._saved.times):
+            for data in self._saved.times[place]:
+                for token in self._unpickled("a notificator", data):
+                    notificator.notify_at(token)
+        return notificator
+
+    def check_all_taken(self) -> None:
+        """Raise SnapshotError if the operator has not asked for all that it had, once it was built."""
+        if self._saved is None:
+            return
+        left = [*self._saved.states, *self._saved.keyed]
+        if left:
+            names = ", ".join(map(repr, sorted(left)))
+            raise self._error(f"had {names} in the snapshot, and its build function has not asked for that")
+        had, has = len(self._saved.times), len(self.notificators)
+        if had > has:
+            raise self._error(f"had {had} notificators in the snapshot, and its build function has made {has}")
+
+    # ------------------------------------------------------------------ for a snapshot
+
+    def cut(self) -> OperatorCut:
+        """Return what a snapshot has to write; the operator may go on right after.
+
+        Raises:
+            SnapshotError: something cannot be pickled.
+        """
+        cut = OperatorCut()
+        for name, value in self.states.items():
+            cut.states[name] = self._pickled(cut, name, value)
+        for name, keyed in self.by_key.items():
+            assert isinstance(keyed, KeyedState), "snapshots are taken, so changes are tracked"
+            cut.keyed[name] = self._cut_keyed(cut, name, keyed)
+        for notificator in self.notificators:
+            cut.times.append(self._pickled(cut, "a notificator", notificator.tokens))
+        return cut
+
+    def _cut_keyed(self, cut: OperatorCut, name: str, keyed: KeyedState[Any, Any]) -> KeyedCut:
+        try:
+            changes = keyed.cut()
+        except Exception as error:
+            raise self._unpicklable(name, error) from error
+        if changes.pickled is not None:
+            cut.tokens += changes.pickled.tokens
+        return changes
+
+    def _pickled(self, cut: OperatorCut, name: str, value: Any) -> bytes:
+        try:
+            pickled = pickle_state(value)
+        except Exception as error:
+            raise self._unpicklable(name, error) from error
+        cut.tokens += pickled.tokens
+        return pickled.data
+
+    # ------------------------------------------------------------------ from a snapshot
+
+    def _restored(
+        self, name: str, saved: list[bytes], make: Callable[[], Any], split: Split | None, merge: Merge | None
+    ) -> Any:
+        assert self._saved is not None, "there is what was saved"
+        if not self._saved.is_rescaled:
+            return self._unpickled(name, saved[0])
+        worker, workers = self._saved.worker, self._saved.workers
+        tokens: list[TimestampToken] = []
+        values = [self._unpickled(name, data, tokens) for data in saved]
+        if split is None or merge is None:
+            empty = make()
+            if all(value == empty for value in values):
+                return empty
+            raise self._error(
+                f"keeps {name!r} in one piece, so it cannot go on with {workers} workers instead of {len(saved)}. Give "
+                "context.state() split= and merge=, or keep it by key, context.keyed_state()"
+            )
+        parts = [split(value, workers) for value in values]
+        if any(len(part) != workers for part in parts):
+            raise self._error(f"split= of {name!r} has to return {workers} parts, one for each worker")
+        restored = reduce(merge, [part[worker] for part in parts])
+        self._discard_others(tokens, restored)
+        return restored
+
+    def _restored_keys(self, name: str, saved: list[KeyedChanges]) -> dict[Any, Any]:
+        tokens: list[TimestampToken] = []
+        found: dict[Any, Any] = {}
+        for changes in saved:
+            entries = entries_of(changes, lambda data: self._unpickled(name, data, tokens))
+            if self._saved is not None and self._saved.is_rescaled:
+                owners = owners_of(list(entries), self._saved.workers)
+                is_own = [owner == self._saved.worker for owner in owners]
+                entries = dict(compress(entries.items(), is_own))
+            found.update(entries)
+        self._discard_others(tokens, found)
+        return found
+
+    @staticmethod
+    def _discard_others(tokens: list[TimestampToken], restored: Any) -> None:
+        """Discard the tokens that are not in what this worker has: they are others', or older than what it has."""
+        kept = {id(token) for token in pickle_state(restored).tokens} if tokens else set()
+        for token in tokens:
+            if token.is_live and id(token) not in kept:
+                token.discard()
+
+    def _unpickled(self, name: str, data: bytes, tokens: list[TimestampToken] | None = None) -> Any:
+        def make(place: TokenPlace) -> TimestampToken:
+            token = self._make_token(place)
+            if tokens is not None:
+                tokens.append(token)
+            return token
+
+        try:
+            return unpickle_state(data, make)
+        except Exception as error:
+            raise self._error(f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}") from error
+
+    def _unpicklable(self, name: str, error: Exception) -> SnapshotError:
+        return self._error(f"keeps something in {name!r} that cannot be pickled: {type(error).__name__}: {error}")
+
+    def _error(self, what: str) -> SnapshotError:
+        return SnapshotError(f"operator {self._operator!r} {what}")

@@ -1,0 +1,149 @@
+"""The file of a worker's part: entries, and behind them an index of what each is.
+
+Keyed states are written in chunks of pairs, so that no other thread waits long for the interpreter. The other values
+that may change are pickled already; messages and batches never change, so they are pickled here.
+"""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedCut
+from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
+from tidewheel.runtime.state.worker_part import OperatorPart, Unread, WorkerPart
+from tidewheel.transport.pickling import dumps, pack, unpack
+
+_PAIRS = 1000
+_LENGTH = 8
+
+_Kind: TypeAlias = Literal["state", "times", "all", "pairs", "gone", "unread", "mailbox", "positions"]
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """What a piece of the file is.
+
+    ``kind`` "all" has no content: it says that what was kept by key before is not valid any more.
+    """
+
+    operator: str
+    kind: _Kind
+    name: str
+    size: int
+
+
+class _Index(msgspec.Struct, frozen=True, array_like=True):
+    worker: int
+    operators: list[str]
+    entries: list[_Entry]
+
+
+def write_part(part: WorkerPart) -> Iterator[bytes]:
+    """Yield the pieces of the file of a part, one after the other; the caller may let other threads run in between.
+
+    Raises:
+        TypeError, AttributeError, PicklingError: a record cannot be pickled.
+    """
+    entries: list[_Entry] = []
+    for operator, kind, name, data in _pieces(part):
+        entries.append(_Entry(operator, kind, name, len(data)))
+        if data:
+            yield data
+    index = msgspec.msgpack.encode(_Index(part.worker, list(part.operators), entries))
+    yield index
+    yield len(index).to_bytes(_LENGTH, "little")
+
+
+def _pieces(part: WorkerPart) -> Iterator[tuple[str, _Kind, str, bytes]]:
+    yield "", "positions", "", dumps(part.positions)
+    for operator, one in part.operators.items():
+        for kind, name, data in _pieces_of(one):
+            yield operator, kind, name, data
+
+
+def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
+    for name, data in part.kept.states.items():
+        yield "state", name, data
+    for data in part.kept.times:
+        yield "times", "", data
+    for name, cut in part.kept.keyed.items():
+        for kind, data in _pieces_by_key(cut):
+            yield kind, name, data
+    for port, unread in enumerate(part.unread):
+        for message in unread:
+            yield "unread", str(port), dumps(message._replace(batch=pack(message.batch)))
+    if part.mailbox is not None:
+        yield "mailbox", "", dumps(part.mailbox)
+
+
+def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
+    if cut.begins and cut.ends:
+        yield "all", b""
+    pairs = iter(cut.unchanging)
+    while some := list(islice(pairs, _PAIRS)):
+        yield "pairs", dumps(some)
+    if cut.pickled is not None:
+        yield "pairs", cut.pickled.data
+    if cut.gone:
+        yield "gone", dumps(cut.gone)
+
+
+def read_worker(files: Sequence[bytes]) -> SavedWorker:
+    """Return what one worker had, from the files that it has written, oldest first.
+
+    What it kept by key is in all of them together, everything else in the newest.
+
+    Raises:
+        SnapshotError: a file is not what `write_part` has written.
+    """
+    saved = SavedWorker(0)
+    for data in files:
+        index = _index_of(data)
+        before, saved = saved, SavedWorker(index.worker, {name: SavedOnWorker() for name in index.operators})
+        for name, one in before.operators.items():
+            if name in saved.operators:
+                saved.operators[name].keyed = one.keyed
+        at = 0
+        view = memoryview(data)
+        for entry in index.entries:
+            _read_entry(saved, entry, view[at : at + entry.size])
+            at += entry.size
+    return saved
+
+
+def _index_of(data: bytes) -> _Index:
+    try:
+        length = int.from_bytes(data[-_LENGTH:], "little")
+        return msgspec.msgpack.decode(data[-_LENGTH - length : -_LENGTH], type=_Index)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"a part of a snapshot has no index that can be read: {error}") from error
+
+
+def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
+    if entry.kind == "positions":
+        saved.positions = _loaded(data)
+        return
+    one = saved.operators[entry.operator]
+    match entry.kind:
+        case "state":
+            one.states[entry.name] = bytes(data)
+        case "times":
+            one.times.append(bytes(data))
+        case "all":
+            one.keyed[entry.name] = []
+        case "pairs":
+            one.keyed.setdefault(entry.name, []).append(bytes(data))
+        case "gone":
+            one.keyed.setdefault(entry.name, []).append(GoneKeys(_loaded(data)))
+        case "unread":
+            message: Unread = _loaded(data)
+            one.unread.setdefault(int(entry.name), []).append(message._replace(batch=unpack(message.batch)))
+        case "mailbox":
+            one.mailbox = _loaded(data)
+
+
+def _loaded(data: memoryview) -> Any:
+    return pickle.loads(data)  # noqa: S301 - a file of the job's own snapshots

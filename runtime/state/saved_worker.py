@@ -1,0 +1,178 @@
+"""The saved state of workers, and the share in it with which each worker of a later job begins.
+
+If there are as many workers as before, each begins with what it had. Otherwise each takes its share: what is kept by
+key goes by shards, messages by the pacts of their edges, and a state in one piece as the operator divides it. Messages
+that do not leave their worker, and shares of inputs, go to the worker whose number is theirs modulo the new number.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from tidewheel.progress import Time
+from tidewheel.runtime.description.pacts import BroadcastPact, Pact
+from tidewheel.runtime.description.plan import OperatorPlan, Plan
+from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.state.keyed_state import KeyedChanges
+from tidewheel.runtime.state.operator_state import SavedOperator
+from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, Unread, outcome_of
+
+
+@dataclass(slots=True)
+class SavedOnWorker:
+    """What one operator had on one worker.
+
+    Attributes:
+        states: what it kept by name, pickled.
+        times: the tokens of its notificators, pickled.
+        keyed: what it kept by name and key.
+        unread: the messages that waited at its inputs, by number.
+        mailbox: what it had of feeders, if it is an input.
+    """
+
+    states: dict[str, bytes] = field(default_factory=dict)
+    times: list[bytes] = field(default_factory=list)
+    keyed: dict[str, KeyedChanges] = field(default_factory=dict)
+    unread: dict[int, list[Unread]] = field(default_factory=dict)
+    mailbox: MailboxPart | None = None
+
+
+@dataclass(slots=True)
+class SavedWorker:
+    """What one worker had.
+
+    Attributes:
+        worker: its number.
+        operators: by name.
+        positions: how far feeders had sent, by their numbers.
+    """
+
+    worker: int
+    operators: dict[str, SavedOnWorker] = field(default_factory=dict)
+    positions: dict[int, Positions] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class WorkerBeginning:
+    """What one worker begins with.
+
+    Attributes:
+        number: the snapshot from which it goes on; 0 if it begins anew.
+        operators: what each operator that was there has, by its name.
+        unread: the messages at each of its inputs.
+        mailboxes: what each input has.
+    """
+
+    number: int = 0
+    operators: dict[str, SavedOperator] = field(default_factory=dict)
+    unread: dict[str, dict[int, list[Unread]]] = field(default_factory=dict)
+    mailboxes: dict[str, SavedMailbox] = field(default_factory=dict)
+
+
+def check_fits(plan: Plan, saved: Sequence[SavedWorker]) -> None:
+    """Raise SnapshotError if the dataflow has no operator of a name that was saved, or one with fewer inputs."""
+    operators = {operator.name: operator for operator in plan.operators}
+    for worker in saved:
+        for name, one in worker.operators.items():
+            if name not in operators:
+                raise SnapshotError(
+                    f"dataflow {plan.name!r} has no operator {name!r}, which the snapshot has: give it that name, "
+                    f"name={name!r}, or go on without it, tw.Snapshots(..., without=[{name!r}])"
+                )
+            inputs = len(operators[name].sources)
+            if any(port >= inputs for port, left in one.unread.items() if left):
+                raise SnapshotError(f"operator {name!r} has {inputs} inputs, and the snapshot has messages for more")
+
+
+def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int, workers: int) -> WorkerBeginning:
+    """Return what one of ``workers`` workers begins with.
+
+    Args:
+        number: that of the snapshot.
+        plan: the dataflow; `check_fits` has passed.
+        saved: what the workers had, by number.
+        worker: the number of the one that begins.
+        workers: how many there are now.
+    """
+    made = WorkerBeginning(number)
+    if len(saved) == workers:
+        own: Sequence[SavedWorker] = [saved[worker]]
+    else:
+        own = saved
+    for operator in plan.operators:
+        had = [(one.worker, one.operators[operator.name]) for one in own if operator.name in one.operators]
+        if had:
+            share = _Share(operator, had, worker, workers, is_rescaled=own is saved and len(saved) != workers)
+            made.operators[operator.name] = share.kept()
+            made.unread[operator.name] = share.unread()
+            mailbox = share.mailbox()
+            if mailbox is not None:
+                made.mailboxes[operator.name] = mailbox
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The share of one worker in what an operator had."""
+
+    operator: OperatorPlan
+    had: Sequence[tuple[int, SavedOnWorker]]
+    worker: int
+    workers: int
+    is_rescaled: bool
+
+    def kept(self) -> SavedOperator:
+        """Return what the operator keeps."""
+        ones = [one for _, one in self.had]
+        return SavedOperator(
+            self.worker,
+            self.workers,
+            self.is_rescaled,
+            {name: [one.states[name] for one in ones if name in one.states] for name in _names(o.states for o in ones)},
+            {name: [one.keyed[name] for one in ones if name in one.keyed] for name in _names(o.keyed for o in ones)},
+            [list(each) for each in _transposed([one.times for one in ones])],
+        )
+
+    def unread(self) -> dict[int, list[Unread]]:
+        """Return the messages for each input."""
+        if not self.is_rescaled:
+            return self.had[0][1].unread
+        found: dict[int, list[Unread]] = {}
+        for number, one in self.had:
+            for port, messages in one.unread.items():
+                pact = self.operator.pacts[port]
+                found.setdefault(port, []).extend(chain.from_iterable(self._own(number, pact, m) for m in messages))
+        return found
+
+    def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
+        """Return what this worker gets of a message that waited at worker ``number``."""
+        if pact is None or isinstance(pact, BroadcastPact):
+            return [message] if self._inherits(number) else []
+        parts = pact.for_worker(0).labelled_parts(message.batch, self.workers, message.label)
+        return [Unread(message.time, part, label) for owner, part, label in parts if owner == self.worker]
+
+    def _inherits(self, number: int) -> bool:
+        return number % self.workers == self.worker
+
+    def mailbox(self) -> SavedMailbox | None:
+        """Return what the input has, if it is one."""
+        found = [(number, outcome_of(one.mailbox)) for number, one in self.had if one.mailbox is not None]
+        if not found:
+            return None
+        tokens: dict[int, Time] = {}
+        sends: list[tuple[Time, Any]] = []
+        for number, one in found:
+            tokens.update(one.tokens)
+            if not self.is_rescaled or self._inherits(number):
+                sends += one.sends
+        return SavedMailbox(tokens, sends)
+
+
+def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(mappings)))
+
+
+def _transposed(rows: Sequence[Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
+    return zip(*rows, strict=True) if rows and any(rows) else ()

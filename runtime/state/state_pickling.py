@@ -1,0 +1,103 @@
+"""The pickled form of what operators keep, in which timestamp tokens may occur.
+
+A token is pickled as its place: the output of its operator, the time and the substream. Whoever unpickles it makes a
+new token there. Everything else is pickled as `tidewheel.transport.pickling` does it: the fast way, or by value where
+other processes cannot import a class. Slices of Arrow become IPC streams, which have no more rows than the slice.
+"""
+
+import copyreg
+import io
+import pickle
+import sys
+from collections import ChainMap
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeAlias
+
+import cloudpickle
+
+from tidewheel.progress import Time
+from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.transport.pickling import PROTOCOL, goes_by_value, pack, unpack
+
+
+class TokenPlace(NamedTuple):
+    """Where a token lets its holder send.
+
+    Attributes:
+        output: the number of the output.
+        time: the time of the token.
+        label: the substream that it belongs to; None for none.
+        is_live: whether it had not been discarded.
+    """
+
+    output: int
+    time: Time
+    label: Label | None
+    is_live: bool = True
+
+
+MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
+"""Makes the token of a place."""
+
+_MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
+
+
+class Pickled(NamedTuple):
+    """A value pickled, and the live tokens in it."""
+
+    data: bytes
+    tokens: tuple[TimestampToken, ...]
+
+
+def pickle_state(value: Any) -> Pickled:
+    """Return a value pickled, with the live tokens in it.
+
+    Raises:
+        TypeError, AttributeError, PicklingError: something in it cannot be pickled.
+    """
+    try:
+        pickled = _pickled(pickle.Pickler, copyreg.dispatch_table, value)
+        if not goes_by_value(pickled.data):
+            return pickled
+    except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
+        pass
+    return _pickled(cloudpickle.Pickler, cloudpickle.Pickler.dispatch_table, value)
+
+
+def unpickle_state(data: bytes | memoryview, make_token: MakeToken) -> Any:
+    """Return the value that was pickled; ``make_token`` makes each token in it."""
+    before = _MAKE_TOKEN.set(make_token)
+    try:
+        return pickle.loads(data)  # noqa: S301 - from the snapshots of this job
+    finally:
+        _MAKE_TOKEN.reset(before)
+
+
+def _pickled(kind: Any, dispatch_table: Any, value: Any) -> Pickled:
+    tokens: dict[int, TimestampToken] = {}
+
+    def reduce_token(token: TimestampToken) -> tuple[Any, ...]:
+        if token.is_live:
+            tokens[id(token)] = token
+        return _token_at, (token.output, token.time, token.label, token.is_live)
+
+    own: dict[type, Callable[[Any], Any]] = {TimestampToken: reduce_token}
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None:
+        own |= {pyarrow.Table: _reduce_batch, pyarrow.RecordBatch: _reduce_batch}
+    file = io.BytesIO()
+    pickler = kind(file, PROTOCOL)
+    pickler.dispatch_table = ChainMap(own, dispatch_table)
+    pickler.dump(value)
+    return Pickled(file.getvalue(), tuple(tokens.values()))
+
+
+def _token_at(*place: Any) -> TimestampToken:
+    return _MAKE_TOKEN.get()(TokenPlace(*place))
+
+
+def _reduce_batch(batch: Any) -> Any:
+    packed = pack(batch)
+    return batch.__reduce__() if packed is batch else (unpack, (packed,))

@@ -1,0 +1,119 @@
+"""The part of a snapshot that one worker takes: what its operators keep, and what they have not received yet."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidewheel.progress import Time
+from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.state.operator_state import OperatorCut
+from tidewheel.runtime.substreams.labels import Labels
+from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.transport.batches import Batch
+
+
+class Unread(NamedTuple):
+    """A message that an operator has not received."""
+
+    time: Time
+    batch: Batch
+    label: Labels | None
+
+
+class UndoneCommand(NamedTuple):
+    """What a feeder has said to an input, and the input has not done."""
+
+    feeder: int
+    command: InputCommand
+
+
+@dataclass(slots=True)
+class MailboxPart:
+    """What an input has, and has not done.
+
+    Attributes:
+        tokens: the time of each handle's token, by the handle's number.
+        commands: what it has not done, each feeder's in its order.
+    """
+
+    tokens: dict[int, Time]
+    commands: list[UndoneCommand]
+
+
+@dataclass(slots=True)
+class OperatorPart:
+    """One operator on one worker.
+
+    Attributes:
+        kept: what it keeps.
+        unread: the messages that wait at each of its inputs.
+        mailbox: what it has of feeders, if it is an input.
+    """
+
+    kept: OperatorCut
+    unread: list[list[Unread]]
+    mailbox: MailboxPart | None = None
+
+
+@dataclass(slots=True)
+class WorkerPart:
+    """What one worker adds to a snapshot.
+
+    Attributes:
+        number: that of the snapshot.
+        worker: that of the worker, and ``workers``, how many there are.
+        operators: by name.
+        positions: how far feeders have sent, as far as this worker was told.
+    """
+
+    number: int
+    worker: int
+    workers: int
+    operators: dict[str, OperatorPart] = field(default_factory=dict)
+    positions: dict[int, Positions] = field(default_factory=dict)
+
+
+class SavedMailbox(NamedTuple):
+    """What an input has to begin with on one worker.
+
+    Attributes:
+        tokens: the time of each open handle, by the handle's number.
+        sends: the batches that it has to send first, each with its time.
+    """
+
+    tokens: dict[int, Time]
+    sends: list[tuple[Time, Batch]]
+
+
+def outcome_of(part: MailboxPart) -> SavedMailbox:
+    """Return what comes of the commands of a mailbox: the handles behind them, and the batches that they send.
+
+    What waits for a handle that is not there yet comes once that is there, as in a `Mailbox`.
+    """
+    tokens = dict(part.tokens)
+    sends: list[tuple[Time, Batch]] = []
+    left = list(part.commands)
+    while left:
+        waits: list[UndoneCommand] = []
+        for undone in left:
+            command = undone.command
+            needs = command.origin if command.action == "clone" else command.handle
+            if needs not in tokens or any(before.feeder == undone.feeder for before in waits):
+                waits.append(undone)
+            else:
+                _do(command, tokens, sends)
+        if len(waits) == len(left):
+            break
+        left = waits
+    return SavedMailbox(tokens, sends)
+
+
+def _do(command: InputCommand, tokens: dict[int, Any], sends: list[tuple[Time, Batch]]) -> None:
+    match command.action:
+        case "send":
+            sends.append((tokens[command.handle], command.batch))
+        case "advance":
+            tokens[command.handle] = command.time
+        case "clone":
+            tokens[command.handle] = command.time
+        case "close":
+            del tokens[command.handle]

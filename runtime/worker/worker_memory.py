@@ -1,0 +1,173 @@
+"""One worker's share in the snapshots of its job: it begins with what was saved, and takes its part when told to.
+
+A part is taken between two steps, before the worker applies the first envelope of the new number. See `Cut`.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from tidewheel.progress import CompiledGraph
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.inputs.mailbox import Mailbox
+from tidewheel.runtime.state.cut import Cut
+from tidewheel.runtime.state.operator_state import OperatorState
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
+from tidewheel.runtime.state.state_pickling import MakeToken
+from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, Unread, WorkerPart
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.operator_host import OperatorHost
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.transport.socket_address import DRIVER
+
+
+class WorkerMemory:
+    """Takes the parts of one worker.
+
+    Raises:
+        JobError: the dataflow declares substreams.
+
+    Args:
+        host: the worker.
+        plan: the dataflow, and ``compiled``, its graph.
+        instances: its operators.
+        beginning: what it has of a snapshot; None begins anew.
+        is_tracked: whether snapshots are taken.
+
+    Attributes:
+        cut: which snapshot this worker is in.
+        parts: those that are complete and that the shell has not received.
+        marker_is_due: whether the peers are still to be told that a snapshot has begun.
+    """
+
+    def __init__(
+        self,
+        host: OperatorHost,
+        plan: Plan,
+        compiled: CompiledGraph,
+        instances: Sequence[OperatorInstance],
+        beginning: WorkerBeginning | None,
+        *,
+        is_tracked: bool,
+    ) -> None:
+        if is_tracked and plan.declarations:
+            raise JobError(
+                f"dataflow {plan.name!r} declares substreams, and snapshots do not hold these: run it without"
+            )
+        self._host = host
+        self._plan = plan
+        self._compiled = compiled
+        self._instances = instances
+        self._beginning = beginning or WorkerBeginning()
+        self._is_tracked = is_tracked
+        self._part: WorkerPart | None = None
+        self.cut = Cut(self._beginning.number)
+        self.parts: deque[WorkerPart] = deque()
+        self.marker_is_due = False
+
+    # ------------------------------------------------------------------ the beginning
+
+    def prepare(self, instance: OperatorInstance) -> None:
+        """Have an operator find what it had, before it is built."""
+        saved = self._beginning.operators.get(instance.name)
+        instance.kept = OperatorState(
+            instance.name, saved, is_tracked=self._is_tracked, make_token=self._token_maker(instance)
+        )
+        if instance.mailbox is not None:
+            instance.mailbox.begins_with(self._beginning.mailboxes.get(instance.name))
+
+    def _token_maker(self, instance: OperatorInstance) -> MakeToken:
+        outputs = instance.outputs
+        return lambda place: outputs[place.output].token_again(place.time, place.label, is_live=place.is_live)
+
+    def built(self, instance: OperatorInstance) -> None:
+        """Give an operator the messages that it had not received, once it is built; it still has its initial tokens.
+
+        Raises:
+            SnapshotError: it has not asked for all that it had.
+        """
+        instance.kept.check_all_taken()
+        for number, unread in self._beginning.unread.get(instance.name, {}).items():
+            port = instance.inputs[number]
+            for message in unread:
+                self._host.produce(port.location, message.time)
+                port.put(Message(port.location, message.time, message.batch, 0, self._host.worker, message.label))
+
+    # ------------------------------------------------------------------ snapshots
+
+    def mark(self) -> tuple[int, bool]:
+        """Return the snapshot that envelopes are to name, and whether each peer is to be told that it has begun."""
+        is_due, self.marker_is_due = self.marker_is_due, False
+        return self.cut.number, is_due
+
+    def arrives(self, envelope: Envelope) -> None:
+        """Note an envelope that is about to be applied.
+
+        Raises:
+            JobError: this worker cannot take its part.
+        """
+        cut, number = self.cut, envelope.snapshot
+        if cut.begins(number):
+            self._part = self._taken(number)
+            peers = [peer for peer in range(self._host.workers) if peer != self._host.worker]
+            cut.begin(number, [*peers, DRIVER])
+            self.marker_is_due = True
+        elif self._part is not None and cut.is_late(number):
+            self._add_late(self._part, envelope)
+        if self._part is not None and envelope.positions is not None and number == cut.number:
+            self._part.positions[envelope.sender] = envelope.positions
+        if cut.arrived(envelope.sender, number) and self._part is not None:
+            self.parts.append(self._part)
+            self._part = None
+
+    def _add_late(self, part: WorkerPart, envelope: Envelope) -> None:
+        """Add what was on its way when the part was taken."""
+        for message in envelope.messages:
+            at = self._compiled.locations[message.target]
+            unread = part.operators[self._instances[at.operator].name].unread[at.port]
+            unread.append(Unread(message.time, message.batch, message.label))
+        for command in envelope.commands:
+            mailbox = part.operators[self._instances[self._plan.inputs[command.input]].name].mailbox
+            assert mailbox is not None, "each input has one"
+            mailbox.commands.append(UndoneCommand(envelope.sender, command))
+
+    def _taken(self, number: int) -> WorkerPart:
+        part = WorkerPart(number, self._host.worker, self._host.workers)
+        tokens: list[TimestampToken] = []
+        for instance in self._instances:
+            try:
+                kept = instance.kept.cut()
+            except SnapshotError as error:
+                raise JobError(str(error), operator=instance.name, worker=self._host.worker) from error
+            tokens += kept.tokens
+            unread = [[Unread(one.time, one.batch, one.label) for one in port.queue] for port in instance.inputs]
+            part.operators[instance.name] = OperatorPart(kept, unread, _mailbox_part(instance.mailbox, tokens))
+        self._check_tokens(tokens)
+        return part
+
+    def _check_tokens(self, found: Sequence[TimestampToken]) -> None:
+        """Raise JobError if a token is in no state, or in two."""
+        missing = Counter(self._host.ledger.tokens())
+        missing.subtract(token._stamp for token in found)
+        for (location, time), count in missing.items():
+            if count:
+                operator = self._plan.name_at(self._compiled.locations[location])
+                where = "in no state" if count > 0 else "in several states"
+                raise JobError(
+                    f"no snapshot can be taken: operator {operator!r} has a token for time {time!r} on worker "
+                    f"{self._host.worker} {where} that the runtime knows. Keep a token in a notificator, or once in "
+                    "what context.state() or context.keyed_state() return, and take the initial one where that is "
+                    "made: context.state('token', context.token)",
+                    operator=operator,
+                    worker=self._host.worker,
+                    time=time,
+                )
+
+
+def _mailbox_part(mailbox: Mailbox | None, tokens: list[TimestampToken]) -> MailboxPart | None:
+    if mailbox is None:
+        return None
+    tokens += mailbox.tokens.values()
+    times = {handle: token.time for handle, token in mailbox.tokens.items()}
+    return MailboxPart(times, [UndoneCommand(feeder, command) for feeder, command in mailbox.undone()])
