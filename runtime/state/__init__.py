@@ -1,0 +1,1 @@
+"""State that survives: shards, keyed state, and the cut of a worker."""
