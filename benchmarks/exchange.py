@@ -20,7 +20,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 from tidewheel.transport.link import LinkName
 from transport_floor import Peer, ray_cluster, run_together
 
@@ -92,7 +92,7 @@ def measure(report: Report, running: ExitStack, *, quick: bool) -> None:
 
 def keys_of_worker_1(many: int) -> list[int]:
     """Return keys that belong to the second of two workers."""
-    return [key for key in range(4 * many) if stable_hash(key) % 2 == 1][:many]
+    return [key for key in range(4 * many) if owner_of(key, 2) == 1][:many]
 
 
 def make_lists() -> list[list[tuple[int, int, str]]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+from tidewheel.runtime.state.shards import owners_in_array, owners_of_hashes
 from tidewheel.runtime.substreams.labels import Labels
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 
@@ -23,6 +24,12 @@ def record_hash(record: Any) -> int:
 
     It is the `stable_hash` of what can be a key. Rows (dicts), lists, sets, arrays and objects that can be pickled are
     hashed by what they consist of.
+
+    Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
+    Another object is hashed by what its ``__reduce_ex__`` returns, so a new version of Python or of a library may
+    change it: a `pathlib.Path` has other parts from Python 3.13 on. The name of a class counts. So does every
+    attribute, also one that only caches something. After such a change, state by record is in the right shard only if
+    its records are hashed again when it is restored.
 
     Raises:
         TypeError: the record has a part of another type.
@@ -100,8 +107,8 @@ class RecordPact(Pact):
             return [batch]
         hashes = record_hashes(batch)
         if isinstance(hashes, list):
-            return scatter(batch, [hashed % workers for hashed in hashes], workers)
-        return scatter(batch, hashes % hashes.dtype.type(workers), workers)
+            return scatter(batch, owners_of_hashes(hashes, workers), workers)
+        return scatter(batch, owners_in_array(hashes, workers), workers)
 
     def describe(self) -> str:
         """Return what an exchange says."""

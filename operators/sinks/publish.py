@@ -20,7 +20,7 @@ from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.runtime.description.plan import Build
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
 from tidewheel.runtime.substreams.substream_ports import SubstreamInput
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
@@ -101,7 +101,7 @@ class PublishedEnds:
         for key in [key for key, time in self._to_come.items() if not lower.less_equal(time)]:
             del self._to_come[key]
         for key in input.ended:
-            owner = 0 if self._workers == 1 else stable_hash(key) % self._workers
+            owner = 0 if self._workers == 1 else owner_of(key, self._workers)
             if owner == self._worker:
                 keys_at.setdefault(self._time_of(key, lower), []).append(key)
         for time, keys in keys_at.items():

@@ -11,7 +11,7 @@ from tidewheel.operators.keys.record_order import take
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.substreams.labels import MixedLabel, is_mark, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort, running_output
@@ -51,7 +51,7 @@ class MarkedPact(Pact):
         for are_marks, run in mark_runs(batch):
             if are_marks:
                 for mark in run:
-                    parts[stable_hash(mark.key) % workers].append(mark)
+                    parts[owner_of(mark.key, workers)].append(mark)
             else:
                 for worker, more in enumerate(self.records.split(run, workers)):
                     parts[worker] += more or []
@@ -102,7 +102,7 @@ class Labeller:
         self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
         self._tokens = context.notificator()
         self._names = [
-            name for name in how.predicates if gate.is_shared or stable_hash(name) % context.workers == context.worker
+            name for name in how.predicates if gate.is_shared or owner_of(name, context.workers) == context.worker
         ]
         self._has_the_rest = gate.is_shared or context.worker == 0
         for name in self._names:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_keys, hash_tuples, stable_hash
+from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
+from tidewheel.runtime.state.shards import owner_of, owners_in_array, owners_of
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, scatter, take_slice
 
@@ -85,9 +86,9 @@ class SubstreamPact(Pact):
         if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
             stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
-            owner = {key: stable_hash(key) % workers for key in label.distinct}
+            owner = {key: owner_of(key, workers) for key in label.distinct}
             return divide_by_owner(batch, label, [owner[key] for key in label.keys], workers)
-        return [(0 if label is None or workers == 1 else stable_hash(label[1]) % workers, batch, label)]  # type: ignore[index]
+        return [(0 if label is None or workers == 1 else owner_of(label[1], workers), batch, label)]  # type: ignore[index]
 
 
 class RebalancePact(Pact):
@@ -130,9 +131,6 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 """How the key of a record is found: a function, the name of a column or field, or a tuple of names."""
 
 
-_SAMPLE = 2000
-
-
 @dataclass(frozen=True, slots=True)
 class Exchange(Pact):
     """Sends each record to the worker that owns its key, the same in every process and for every kind of batch.
@@ -161,15 +159,12 @@ class Exchange(Pact):
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]
 
-    def _owners(self, batch: Batch, workers: int) -> "list[int] | npt.NDArray[np.uint64]":
+    def _owners(self, batch: Batch, workers: int) -> "list[int] | npt.NDArray[np.uint16]":
         """Return which worker owns each record."""
         if isinstance(batch, list):
             key = self._key_function()
-            return _owners_of([key(record) for record in batch], workers)  # map() would end at a StopIteration
-        import numpy as np
-
-        hashes = self._hashes(batch)
-        return hashes & np.uint64(workers - 1) if workers & (workers - 1) == 0 else hashes % np.uint64(workers)
+            return owners_of([key(record) for record in batch], workers)  # map() would end at a StopIteration
+        return owners_in_array(self._hashes(batch), workers)
 
     def _key_function(self) -> Callable[[Any], Any]:
         if callable(self.key):
@@ -202,15 +197,3 @@ class Exchange(Pact):
         if values.dtype.kind in "iub":
             return hash_integers(values)
         return np.array([stable_hash(value) for value in records(values)], dtype=np.uint64)
-
-
-def _owners_of(keys: list[Any], workers: int) -> list[int]:
-    """Return which worker owns each key; hashes each different key once, if few are different."""
-    sample = keys[:_SAMPLE]
-    try:
-        if 2 * len(set(sample)) <= len(sample):
-            owner_of = {key: stable_hash(key) % workers for key in dict.fromkeys(keys)}
-            return [owner_of[key] for key in keys]
-    except TypeError:  # not all can be hashed by Python
-        pass
-    return [hashed % workers for hashed in hash_keys(keys)]

@@ -11,6 +11,7 @@ from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
 
 
@@ -28,7 +29,7 @@ def run(
 
     Args:
         flow: the dataflow; it may be run several times.
-        workers: how many workers share the records; each runs every operator.
+        workers: how many workers share the records, at most 1,024; each runs every operator.
         engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
             else the one that RAY_ADDRESS names, else that of ``ray start`` on this machine. Otherwise the job has a new
             cluster, which ends with this process. The log says which cluster it is. ``"local"`` runs all workers in
@@ -45,8 +46,11 @@ def run(
         JobError: it could not be deployed, or no cluster answers at the address, which the message names.
     """
     description = description_of(flow, "run()")
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise GraphError(f"dataflow {description.name!r}: workers must be a whole number, 1 or more, not {workers!r}")
+    if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= SHARDS:
+        raise GraphError(
+            f"dataflow {description.name!r}: workers must be a whole number from 1 to {SHARDS}, the number of shards, "
+            f"not {workers!r}"
+        )
     if config is not None and not isinstance(config, RuntimeConfig):
         raise ConfigError(f"dataflow {description.name!r}: config must be a RuntimeConfig, not {config!r}")
     chosen: dict[str, Any] = {"progress": progress, "link": link}

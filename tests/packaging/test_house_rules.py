@@ -85,3 +85,17 @@ def test_what_starts_ray_or_spark_is_marked() -> None:
         if not re.search(rf"^pytestmark = .*pytest\.mark\.{folder}\b", module.read_text(), re.MULTILINE)
     ]
     assert unmarked == []
+
+
+def test_shards_alone_map_hashes_to_workers() -> None:
+    """What finds the owner of a key by arithmetic of its own would look for its state on another worker."""
+    arithmetic = re.compile(r"hash\w*(\(.*\))?\)? *[%&] .*\b_?(workers|SHARDS)\b")
+    found = [
+        f"{name_of(module)}: {line.strip()}"
+        for module in shipped_modules()
+        for line in module.read_text().splitlines()
+        if arithmetic.search(line) and name_of(module) != "runtime/state/shards.py"
+    ]
+    assert found == []
+    assert arithmetic.search("parts[stable_hash(mark.key) % self._workers]")
+    assert arithmetic.search("hashes & np.uint64(workers - 1)")

@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -95,7 +95,7 @@ def test_an_operator_that_does_not_return_is_named(tmp_path: Path) -> None:
             assert eventually(lambda: bool(job.explain("done").busy))
             explanation = job.explain("done")
             [busy] = explanation.busy
-            blocked = stable_hash(1) % 2
+            blocked = owner_of(1, 2)
             assert (busy.worker, busy.operator, busy.time) == (blocked, "exchange > map", 4)
             assert busy.seconds > 0
             assert "exchange > map" in str(explanation)

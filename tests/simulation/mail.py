@@ -7,7 +7,7 @@ from typing import TypeAlias
 from tests.kit.simulation.violation import ViolationError
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 
 _Port: TypeAlias = tuple[str, int]
 """(the name of an operator, the number of its port)."""
@@ -39,7 +39,7 @@ class Mail:
         """Expect records where they have to go: to the owner of each if they are exchanged, else to the same worker."""
         for receiver, exchanged in self._edges.get(sender, ()):
             for record in records:
-                owner = stable_hash(record) % self._workers if exchanged else worker
+                owner = owner_of(record, self._workers) if exchanged else worker
                 self._expected[receiver, owner, time, record] += 1
 
     def receive(self, receiver: _Port, worker: int, time: Time, records: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.record import Life, Record
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.substream_ports import SubstreamInput
@@ -163,7 +163,7 @@ class World:
         """Check that nobody lets in anything of a life, and that nothing of it is left before a location."""
         source, key, _ = life
         for other in range(self.scenario.workers):
-            owned = not self.is_shared[source] and stable_hash(key) % self.scenario.workers != other
+            owned = not self.is_shared[source] and owner_of(key, self.scenario.workers) != other
             is_at_end = key not in self._waiting.get((other, source), [key])
             if not owned and not is_at_end and source not in self._finished[other] and life not in self._closed[other]:
                 raise ViolationError("safety", f"{where} was told of the end of {life}, open on worker {other}")

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, operator_settings
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of, plain
 from tests.kit.operators.window_oracle import Event, Kind, Outcome, epoch_windows, expected_windows, windows_of
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 
 # ---------------------------------------------------------------------- for test_every_operator
 
@@ -184,7 +184,7 @@ def run_windows(
 @pytest.mark.parametrize("workers", [2, 4])
 def test_the_events_of_these_tests_are_on_several_workers(workers: int) -> None:
     """Or a watermark of each worker on its own would be found right below."""
-    assert len({stable_hash(key) % workers for key in KEYS}) > 1
+    assert len({owner_of(key, workers) for key in KEYS}) > 1
 
 
 @operator_settings(max_examples=150)

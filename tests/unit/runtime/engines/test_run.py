@@ -1,6 +1,7 @@
 """Running a dataflow: what `run` takes."""
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 import pytest
 
@@ -21,11 +22,13 @@ def test_only_a_dataflow_runs(flow: Any) -> None:
         tw.run(flow, engine="local")
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1.0, "2", True, None])
-def test_workers_are_one_or_more(workers: Any) -> None:
-    """The error names the dataflow."""
-    with pytest.raises(tw.GraphError, match="dataflow 'test': workers must be a whole number, 1 or more, not "):
-        tw.run(flow_of(scheduled(times_two)), workers=workers, engine="local")
+@pytest.mark.parametrize("workers", [0, -1, 1025, 1.0, "2", True, None])
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_each_worker_has_a_shard(workers: Any, engine: Literal["local", "ray"]) -> None:
+    """The error names the dataflow, the limit and the value, before anything is started."""
+    message = f"dataflow 'test': workers must be a whole number from 1 to 1024, the number of shards, not {workers!r}"
+    with pytest.raises(tw.GraphError, match=re.escape(message)):
+        tw.run(flow_of(scheduled(times_two)), workers=workers, engine=engine)
 
 
 @pytest.mark.parametrize("engine", ["Local", "spark", None, ""])

@@ -16,11 +16,11 @@ from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.description.stable_hash import stable_hash
+from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 FEEDS = st.lists(st.lists(st.integers(0, 40), max_size=5), max_size=4)
-OF_THE_OTHER = next(key for key in range(9) if stable_hash(key) % 2 == 1)
+OF_THE_OTHER = next(key for key in range(9) if owner_of(key, 2) == 1)
 """A record that worker 1 owns, of two workers."""
 
 
@@ -110,7 +110,7 @@ def test_progress_goes_to_all_and_messages_to_whom_they_are_for() -> None:
     flow.input("numbers").exchange(lambda number: number).capture("results")
     group = WorkerGroup(flow, workers=3)
     group.run()
-    owned = next(key for key in range(9) if stable_hash(key) % 3 == 2)
+    owned = next(key for key in range(9) if owner_of(key, 3) == 2)
     group.send("numbers", [owned], worker=0)
     group.deliver(0)
     sent = dict(group.step(0))
