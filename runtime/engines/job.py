@@ -26,6 +26,9 @@ from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,11 +53,25 @@ class Job(JobBlock):
         self._attachments = RunningAttachments(self.name)
         self._handles: dict[str, InputHandle] = {}
         self._being_added: set[str] = set()
+        self._snapshots: JobSnapshots | None = None
         self._naming = threading.Lock()
         self._released = False
         self._changed = threading.Condition()
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
+
+    def _remember(self, settings: Snapshots) -> None:
+        """Take snapshots, and go on from the last one; to be called before `_bring_up`."""
+        self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
+        found = self._snapshots.manifest
+        where = self._snapshots.url
+        _LOGGER.info(
+            "job %r %s",
+            self.name,
+            f"begins anew, with snapshots in {where}"
+            if found is None
+            else f"goes on from snapshot {found.number} in {where}",
+        )
 
     def _bring_up(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
@@ -64,7 +81,7 @@ class Job(JobBlock):
                 domain = self.plan.input_nesting(name).domain
                 check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
                 fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
-                self._handles[name] = InputHandle(fed, domain.minimum())
+                self._open_handles(name, fed)
             _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()
@@ -72,8 +89,21 @@ class Job(JobBlock):
             self._stopped = True
             self._attachments.finish(f"job {self.name!r} could not start")
             self._release()
+            self._let_go_of_snapshots()
             raise
         return self
+
+    def _open_handles(self, name: str, fed: FedInput) -> None:
+        """Open the handles of an input that a snapshot has, or the first one."""
+        if self._snapshots is None or self._snapshots.manifest is None:
+            self._handles[name] = InputHandle(fed, fed.domain.minimum())
+            return
+        self._feed.snapshot = self._snapshots.number
+        for number, position in self._snapshots.positions.get(name, {}).items():
+            InputHandle(fed, position.time, number, goes_on_from=position)
+        first = fed.open.get(FIRST_HANDLE)
+        closed = f"was closed before snapshot {self._snapshots.manifest.number} was taken"
+        self._handles[name] = first or InputHandle(fed, fed.domain.minimum(), useless_because=closed)
 
     # ------------------------------------------------------------------ what an engine does
 
@@ -91,6 +121,10 @@ class Job(JobBlock):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
+
+    @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches:
         """Return what all workers have captured."""
 
@@ -103,6 +137,27 @@ class Job(JobBlock):
     def input(self, name: str) -> InputHandle:
         """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
         return self._handles[_known(self.plan, "input", name, self._handles)]
+
+    def handles(self, name: str) -> list[InputHandle]:
+        """Return the open handles of an input that this process has, such as those that a snapshot has.
+
+        Raises:
+            JobError: there is no input of that name.
+        """
+        return list(self._feed.inputs[_known(self.plan, "input", name, self._handles)].open.values())
+
+    def snapshot(self, timeout: float = 300.0) -> int:
+        """Take a snapshot now, and return its number once it is complete and durable.
+
+        Raises:
+            JobError: the job was run without ``snapshots=``, has failed or was stopped.
+            SnapshotError: the snapshot cannot be taken or written; the message says why.
+            TimeoutError: it is not complete within ``timeout`` seconds.
+        """
+        self._check_alive()
+        if self._snapshots is None:
+            raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
+        return self._take_snapshot(self._snapshots, timeout)
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
@@ -228,10 +283,19 @@ class Job(JobBlock):
         for job in list(self._added.values()):
             job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    def stop(self) -> None:
-        """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent."""
+    def stop(self, *, snapshot: bool = False) -> None:
+        """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
+
+        Args:
+            snapshot: whether to take a snapshot first, from which a later job goes on. If that fails, the job runs on.
+
+        Raises:
+            JobError, SnapshotError, TimeoutError: as `snapshot`, if one is asked for.
+        """
         if self._released:
             return
+        if snapshot:
+            self.snapshot()
         self._stopped = True
         reason: str | None = f"job {self.name!r} was stopped"
         if self._error is not None:
@@ -248,6 +312,11 @@ class Job(JobBlock):
         finally:
             self._release()
             self._released = True
+            self._let_go_of_snapshots()
+
+    def _let_go_of_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.release()
 
     # ------------------------------------------------------------------ shared by the engines
 
@@ -262,6 +331,7 @@ class Job(JobBlock):
         _LOGGER.error("job %r failed: %s", self.name, reason)
         self._feed.tell_end(error)
         self._release()
+        self._let_go_of_snapshots()
         self._finish_after_failure(reason)
         for job in list(self._added.values()):
             job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))

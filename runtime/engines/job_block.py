@@ -43,7 +43,7 @@ class JobBlock(ABC):
         """Whether every frontier is empty: nothing can ever happen again."""
 
     @abstractmethod
-    def stop(self) -> None:
+    def stop(self, *, snapshot: bool = False) -> None:
         """End the job now."""
 
     def __init__(self, plan: Plan) -> None:

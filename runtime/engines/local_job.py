@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -13,8 +14,10 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import JobError, SnapshotError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -103,6 +106,7 @@ class LocalJob(Job):
         self._shared = self._rounds = LocalRounds() if shared is None else shared
         self._lock = self._rounds.lock
         self._cores: list[WorkerCore] = []
+        self._writers: list[PartWriter | None] = []
 
     @property
     def _place(self) -> str:
@@ -110,6 +114,7 @@ class LocalJob(Job):
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
+        saved = None if self._snapshots is None else self._snapshots.for_workers
         for worker in range(self.workers):
             core = WorkerCore(
                 self.plan,
@@ -121,8 +126,11 @@ class LocalJob(Job):
                 bytes_in_flight=self.config.bytes_in_flight,
                 clock=time.perf_counter,
                 on_leak=self.config.on_leak,
+                beginning=None if saved is None else saved.beginning(self.plan, worker, self.workers),
+                is_tracked=saved is not None,
             )
             self._cores.append(core)
+            self._writers.append(None if saved is None else saved.writer())
         self._feed = _LocalFeed(self)
         self._rounds.join(self)
 
@@ -149,6 +157,8 @@ class LocalJob(Job):
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes. On the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
+            if self._snapshots is not None and self._snapshots.is_due and self._started:
+                self._feed.begin_snapshot(self._snapshots.begin())
             has_run = self._rounds.run()
             self._tell_progress()
             self._check_alive()
@@ -170,6 +180,8 @@ class LocalJob(Job):
                     core.receive(envelope)
                 for peer, envelope in core.step():
                     self._in_flight[peer].append(envelope)
+            if self._snapshots is not None:
+                self._write_parts(self._snapshots)
         except TidewheelError as error:
             self._fail(error)
         except BaseException as error:
@@ -178,6 +190,26 @@ class LocalJob(Job):
         finally:
             self.stepping = None
         return True
+
+    def _write_parts(self, snapshots: JobSnapshots) -> None:
+        """Write the parts that are complete, and commit the snapshot if these were the last ones."""
+        for core, writer in zip(self._cores, self._writers, strict=True):
+            while core.memory.parts and writer is not None:
+                written = writer.write(core.memory.parts.popleft())
+                if written.failure is not None:
+                    core.memory.write_all_next()
+                if snapshots.add(written):
+                    with suppress(SnapshotError):  # who waits for it is told, and it is logged
+                        snapshots.commit()
+
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+        with self._lock:
+            while snapshots.is_under_way and self.run_round():
+                pass
+            number = snapshots.begin()
+            self._feed.begin_snapshot(number)
+        self._wait_for(lambda: snapshots.outcome_of(number), f"snapshot {number} of job {self.name!r}", timeout)
+        return number
 
     @property
     def _has_work(self) -> bool:

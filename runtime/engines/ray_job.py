@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
+from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -44,6 +47,7 @@ class RayJob(Job):
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: RayWorkers | None = None) -> None:
         super().__init__(plan, workers, config)
         self._link: _DriverFeed | None = None
+        self._taker: SnapshotTaker | None = None
         self._is_host = shared is None
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
@@ -73,9 +77,10 @@ class RayJob(Job):
         self._feed = self._link = _DriverFeed(self, address)
         peers = self._workers.actors if sockets is None else sockets
         incarnation = int.from_bytes(os.urandom(6), "big")
+        saved = None if self._snapshots is None else self._snapshots.for_workers
+        handles = map(self._attachments.handles_for, range(self.workers))
         arguments = [
-            (self.name, self._packed, self._attachments.handles_for(worker), peers, incarnation, self.config, nodes)
-            for worker in range(self.workers)
+            (self.name, self._packed, handle, peers, incarnation, self.config, nodes, saved) for handle in handles
         ]
         self._workers.call(self.name, "deploy", arguments, by)
         _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
@@ -83,6 +88,12 @@ class RayJob(Job):
         self._link.join(by)
         _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
         self._workers.host(self)
+        if self._snapshots is not None:
+            self._taker = SnapshotTaker(self, self._link, self._snapshots)
+
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+        assert self._taker is not None, "it was deployed"
+        return self._taker.take(timeout)
 
     def _listen(self, by: float) -> SocketPeers:
         """Have the workers listen; return where they do."""
@@ -106,8 +117,10 @@ class RayJob(Job):
             self._check_alive()
             raise
 
-    def stop(self) -> None:
+    def stop(self, *, snapshot: bool = False) -> None:
         """End the job, and all that were added to it."""
+        if snapshot and not self._released:
+            self.snapshot()
         if self._is_host:
             self._workers.is_ending = True
         super().stop()
@@ -142,6 +155,8 @@ class RayJob(Job):
     def _release(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        if self._taker is not None:
+            self._taker.close()
         if self._link is not None:
             self._link.close()
         if self._is_host:
@@ -166,6 +181,20 @@ class _DriverFeed(RayFeed):
     def fail(self, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
+
+    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+        """Return what a handle is pickled as, once it was handed over."""
+        if self._job._snapshots is not None:
+            raise TokenError(
+                f"a handle of input {name!r} cannot be handed to another process: job {self._job.name!r} takes "
+                "snapshots, and only its driver tells where its handles are. Send the records to the driver, or run "
+                "the job without snapshots="
+            )
+        return super().ticket(name, handle, time)
+
+    def _written(self, part: WrittenPart) -> None:
+        if self._job._taker is not None:
+            self._job._taker.add(part)
 
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped."""

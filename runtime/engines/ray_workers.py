@@ -10,7 +10,7 @@ from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
 
@@ -317,7 +317,11 @@ def _failure_of(deployment: Any) -> Exception | None:
         ray.get(deployment)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
-        return cause if isinstance(cause, JobError | GraphError) else JobError(f"a worker could not come up: {error}")
+        return (
+            cause
+            if isinstance(cause, JobError | GraphError | SnapshotError)
+            else JobError(f"a worker could not come up: {error}")
+        )
     except ray.exceptions.RayError as error:
         return JobError(f"a worker died while it came up: {error}")
     return None

@@ -11,6 +11,7 @@ from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
 
@@ -24,6 +25,7 @@ def run(
     progress: SpreadName | None = None,
     link: LinkName | None = None,
     config: RuntimeConfig | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Job:
     """Deploy a dataflow and let it run.
 
@@ -38,12 +40,15 @@ def run(
         progress: as in `RuntimeConfig`, for short.
         link: as in `RuntimeConfig`, for short.
         config: limits, deadlines and ways to communicate; by default those of the environment.
+        snapshots: where the job keeps snapshots of all that it has. It goes on from the last one, if there is one.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
             operator that cannot be pickled.
         ConfigError: a setting, here or in the environment, is wrong.
         JobError: it could not be deployed, or no cluster answers at the address, which the message names.
+        SnapshotError: another job uses the folder of the snapshots, it cannot be read, or its last snapshot does not
+            fit the dataflow.
     """
     description = description_of(flow, "run()")
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= SHARDS:
@@ -58,6 +63,8 @@ def run(
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
     plan = checked(description.plan(), settings.check_records)
     warn_of_loose_ends(description)
+    if snapshots is not None and not isinstance(snapshots, Snapshots):
+        raise ConfigError(f"dataflow {description.name!r}: snapshots must be Snapshots(folder), not {snapshots!r}")
     job: Job
     if engine == "local":
         from tidewheel.runtime.engines.local_job import LocalJob
@@ -69,4 +76,6 @@ def run(
         job = RayJob(plan, workers, settings)
     else:
         raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
+    if snapshots is not None:
+        job._remember(snapshots)
     return job._bring_up(description.attachments, paused=paused)

@@ -108,6 +108,7 @@ class Feed(ABC):
         inputs: the inputs that this process feeds, or has fed, by name.
         sequences: how many envelopes were sent to each worker.
         is_carrying: whether a command is being pickled and sent.
+        snapshot: the number of the snapshot that this process is in; see `Cut`.
     """
 
     sender: Sender[Envelope]
@@ -120,6 +121,7 @@ class Feed(ABC):
         self.inputs: dict[str, FedInput] = {}
         self.sequences = [0] * workers
         self.is_carrying = False
+        self.snapshot = 0
         self._probes = probes
         self._limit = config.bytes_in_flight
         self._submitted = [0] * workers
@@ -139,7 +141,7 @@ class Feed(ABC):
         self.check_alive()
         self.is_carrying = True
         try:
-            envelope = Envelope(self.number, 0, self.sequences[worker], commands=[command])
+            envelope = Envelope(self.number, 0, self.sequences[worker], commands=[command], snapshot=self.snapshot)
             sent = self.send(worker, envelope)
         except (TypeError, AttributeError, PicklingError) as error:
             reason = unpicklable(command, error)
@@ -148,6 +150,24 @@ class Feed(ABC):
         finally:
             self.is_carrying = False
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
+
+    def begin_snapshot(self, number: int) -> None:
+        """Tell all workers that a snapshot begins; what was sent before belongs to it, and what is sent later does not.
+
+        Raises:
+            JobError: the job has failed or was stopped.
+        """
+        with self.lock:
+            self.check_alive()
+            self.snapshot = number
+            positions = {
+                name: {handle.number: handle.position for handle in list(fed.open.values())}
+                for name, fed in self.inputs.items()
+            }
+            for worker in range(self.workers):
+                told = positions if worker == 0 else None
+                sequence = self.sequences[worker]
+                self.send(worker, Envelope(self.number, 0, sequence, snapshot=number, positions=told))
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""

@@ -11,6 +11,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feed import Admission, EndCall, FedInput
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
@@ -34,6 +35,7 @@ class InputHandle:
         name: the input's name.
         domain: the times of the input.
         workers: how many workers take batches in turn.
+        number: tells it from the other handles of the input.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -51,7 +53,13 @@ class InputHandle:
     """
 
     def __init__(
-        self, fed: FedInput, time: Time, number: int = FIRST_HANDLE, *, useless_because: str | None = None
+        self,
+        fed: FedInput,
+        time: Time,
+        number: int = FIRST_HANDLE,
+        *,
+        useless_because: str | None = None,
+        goes_on_from: InputPosition | None = None,
     ) -> None:
         self.name = fed.name
         self.domain = fed.domain
@@ -59,8 +67,11 @@ class InputHandle:
         self._fed = fed
         self._feed = fed.feed
         self._time = time
-        self._number = number
-        self._next_worker = number % self.workers
+        self.number = number
+        self._begun_at = goes_on_from
+        self._batches = 0 if goes_on_from is None else goes_on_from.batches
+        self._records = 0 if goes_on_from is None else goes_on_from.records
+        self._next_worker = (number + self._batches) % self.workers
         self._ended = useless_because
         self._epochs_ahead = fed.feed.epochs_ahead
         self._left: deque[Time] = deque()
@@ -71,6 +82,14 @@ class InputHandle:
     def time(self) -> Time:
         """The time at which `send` sends."""
         return self._time
+
+    @property
+    def position(self) -> InputPosition:
+        """How far it has sent, in all.
+
+        In a job that goes on from a snapshot, it begins with what the snapshot has: send what comes after that.
+        """
+        return InputPosition(self._time, self._batches, self._records)
 
     @property
     def is_closed(self) -> bool:
@@ -117,6 +136,8 @@ class InputHandle:
             self._feed.submit(chosen, self._command("send", self._time, batch, size))
             if worker is None:
                 self._next_worker = (self._next_worker + 1) % self.workers
+            self._batches += 1
+            self._records += count
             self._fed.batches += 1
             self._fed.records += count
             self._fed.bytes += size - OVERHEAD_BYTES
@@ -258,15 +279,15 @@ class InputHandle:
     # ------------------------------------------------------------------ commands
 
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
-        return InputCommand(self.name, action, time, batch, size, self._number)
+        return InputCommand(self.name, action, time, batch, size, self.number)
 
     def _spawn(self, number: int, time: Time) -> None:
         """Have the workers make a token for one more handle."""
-        self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self._number))
+        self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self.number))
 
     def _end(self, why: str) -> None:
         self._ended = why
-        del self._fed.open[self._number]
+        del self._fed.open[self.number]
         self._tell_all(self._command("close"))
 
     def _tell_all(self, command: InputCommand) -> None:
@@ -312,9 +333,17 @@ class InputHandle:
         if not domain.less_equal(self._time, time):
             raise TokenError(
                 f"input {self.name!r} is at time {self._time!r} and cannot go back to {time!r}: times already "
-                "passed may be complete; send such records at a later time"
+                f"passed may be complete; send such records at a later time{self._say_where_it_began()}"
             )
         return domain.plain(time)
+
+    def _say_where_it_began(self) -> str:
+        if self._begun_at is None:
+            return ""
+        return (
+            f". The job goes on from a snapshot, which has {self._begun_at.batches} batches of this handle: send what "
+            "comes after its position"
+        )
 
     def __enter__(self) -> Self:
         return self

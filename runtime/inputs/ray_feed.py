@@ -12,6 +12,7 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.link import PeerLost, Receiver
 from tidewheel.transport.ray_cluster import left, membership, node_id
@@ -172,7 +173,9 @@ class RayFeed(Feed):
         with self.lock:
             if not self._is_closed:
                 status = FeederStatus(self._listens_at, self.statistics(), self._given_up, is_leaving)
-                self.send(worker, Envelope(self.number, 0, self.sequences[worker], status=status))
+                self.send(
+                    worker, Envelope(self.number, 0, self.sequences[worker], status=status, snapshot=self.snapshot)
+                )
 
     # ------------------------------------------------------------------ on the thread
 
@@ -196,6 +199,8 @@ class RayFeed(Feed):
             worker, number, status = envelope.sender, envelope.sequence, envelope.status
             if not isinstance(status, WorkerStatus):
                 continue  # a greeting
+            if status.written is not None:
+                self._written(status.written)
             if status.failure is not None:
                 self._lose(status.failure)
             elif self._news[worker] < number:
@@ -213,6 +218,9 @@ class RayFeed(Feed):
         except PeerLost:
             self._receive(0.0)  # a worker that has failed may have said why before it went
             raise
+
+    def _written(self, part: WrittenPart) -> None:
+        """Receive the report on a part of a snapshot; only the driver gets any."""
 
     def _go_on(self) -> None:
         """Do what may be to be done after a status has come, or after a wake-up."""

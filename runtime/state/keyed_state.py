@@ -170,6 +170,10 @@ class KeyedState(dict[Key, Value]):
 
     # ------------------------------------------------------------------ what a snapshot writes
 
+    def write_all_next(self) -> None:
+        """Have the next cut write all keys, as what earlier ones have returned was not written."""
+        self._changed, self._sweep = None, None
+
     def cut(self) -> KeyedCut:
         """Return what has changed since the last cut, and the next part of the sweep.
 

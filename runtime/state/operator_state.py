@@ -167,6 +167,12 @@ class OperatorState:
             cut.times.append(self._pickled(cut, "a notificator", notificator.tokens))
         return cut
 
+    def write_all_next(self) -> None:
+        """Have the next cut write all keys, as what earlier ones have returned was not written."""
+        for keyed in self.by_key.values():
+            if isinstance(keyed, KeyedState):
+                keyed.write_all_next()
+
     def _cut_keyed(self, cut: OperatorCut, name: str, keyed: KeyedState[Any, Any]) -> KeyedCut:
         try:
             changes = keyed.cut()

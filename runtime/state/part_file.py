@@ -20,7 +20,7 @@ from tidewheel.transport.pickling import dumps, pack, unpack
 _PAIRS = 1000
 _LENGTH = 8
 
-_Kind: TypeAlias = Literal["state", "times", "all", "pairs", "gone", "unread", "mailbox", "positions"]
+_Kind: TypeAlias = Literal["state", "times", "all", "pairs", "gone", "unread", "mailbox"]
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -58,7 +58,6 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
 
 
 def _pieces(part: WorkerPart) -> Iterator[tuple[str, _Kind, str, bytes]]:
-    yield "", "positions", "", dumps(part.positions)
     for operator, one in part.operators.items():
         for kind, name, data in _pieces_of(one):
             yield operator, kind, name, data
@@ -123,9 +122,6 @@ def _index_of(data: bytes) -> _Index:
 
 
 def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
-    if entry.kind == "positions":
-        saved.positions = _loaded(data)
-        return
     one = saved.operators[entry.operator]
     match entry.kind:
         case "state":

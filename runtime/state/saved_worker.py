@@ -14,7 +14,6 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.errors import SnapshotError
-from tidewheel.runtime.inputs.input_position import Positions
 from tidewheel.runtime.state.keyed_state import KeyedChanges
 from tidewheel.runtime.state.operator_state import SavedOperator
 from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, Unread, outcome_of
@@ -46,12 +45,10 @@ class SavedWorker:
     Attributes:
         worker: its number.
         operators: by name.
-        positions: how far feeders had sent, by their numbers.
     """
 
     worker: int
     operators: dict[str, SavedOnWorker] = field(default_factory=dict)
-    positions: dict[int, Positions] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

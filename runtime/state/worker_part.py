@@ -71,6 +71,12 @@ class WorkerPart:
     operators: dict[str, OperatorPart] = field(default_factory=dict)
     positions: dict[int, Positions] = field(default_factory=dict)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is kept by key is in it, so that it needs no part before it."""
+        cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
+        return all(cut.begins and cut.ends for cut in cuts)
+
 
 class SavedMailbox(NamedTuple):
     """What an input has to begin with on one worker.

@@ -16,6 +16,7 @@ import msgspec
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
 from tidewheel.runtime.inputs.feeders import FeederStatus
 from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
@@ -109,6 +110,7 @@ class WorkerStatus:
         taken: how many bytes of what the feeder has sent it, its inputs have taken.
         heard: how many envelopes of the feeder have come, without a gap.
         steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
+        written: its part of a snapshot, as it tells the driver once.
     """
 
     phase: Phase
@@ -117,6 +119,7 @@ class WorkerStatus:
     taken: int = 0
     heard: int = 0
     steps: int | None = None
+    written: WrittenPart | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):

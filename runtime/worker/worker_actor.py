@@ -13,6 +13,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feeders import FeederName
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -163,6 +164,7 @@ class WorkerActor:
         incarnation: int,
         config: RuntimeConfig,
         nodes: Sequence[str],
+        snapshots: WorkerSnapshots | None,
     ) -> None:
         """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
 
@@ -181,6 +183,7 @@ class WorkerActor:
                 incarnation=incarnation,
                 config=config,
                 nodes=nodes,
+                snapshots=snapshots,
             )
         if job in self._dropped:
             self.drop(job, 0.0)

@@ -18,6 +18,9 @@ from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
+from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
+from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -47,6 +50,7 @@ class WorkerLoop:
         receiver: takes what the peers and the feeders send.
         connect: connects to further members, which listen.
         config: how the job runs.
+        snapshots: where it writes its parts of them, and what it begins with; None takes none.
 
     Attributes:
         feeders: the other processes than the driver that feed the dataflow, as far as this worker knows.
@@ -66,6 +70,7 @@ class WorkerLoop:
         incarnation: int,
         config: RuntimeConfig,
         nodes: Sequence[str] | None = None,
+        snapshots: WorkerSnapshots | None = None,
     ) -> None:
         self._incarnation = incarnation
         self._sender = sender
@@ -96,7 +101,10 @@ class WorkerLoop:
             clock=time.perf_counter,
             nodes=nodes,
             on_leak=config.on_leak,
+            beginning=None if snapshots is None else snapshots.beginning(plan, worker, workers),
+            is_tracked=snapshots is not None,
         )
+        self._parts = None if snapshots is None else PartsInBackground(snapshots.writer(), self._receiver.wake)
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
         self._told = 0
         self._thread.start()
@@ -214,6 +222,8 @@ class WorkerLoop:
             self._report(Phase.FAILED, failure)
         finally:
             self._core.closing.close()
+            if self._parts is not None:
+                self._parts.close()
             self._answer()
             if self._leaving:
                 self._let_go()
@@ -230,12 +240,24 @@ class WorkerLoop:
                 self._core.receive(envelope)
                 while self._core.feeder_statuses:
                     self._hear(*self._core.feeder_statuses.popleft())
+            if self._parts is not None:
+                self._write_parts(self._parts)
             if not arrived and self._core.flow.is_held and time.monotonic() - now >= _STALLED_S and self._core.is_idle:
                 self._core.release()
             if self._has_work:
                 break
             if arrived:  # of several peers' progress only the last may leave anything to do
                 self._report_progress()
+
+    def _write_parts(self, parts: PartsInBackground) -> None:
+        """Have the parts of snapshots written that are complete, and tell the driver of those that were."""
+        while self._core.memory.parts:
+            parts.write(self._core.memory.parts.popleft())
+        while parts.written:
+            written = parts.written.popleft()
+            if written.failure is not None:
+                self._core.memory.write_all_next()
+            self._tell(DRIVER, written=written)
 
     @property
     def _has_work(self) -> bool:
@@ -325,10 +347,10 @@ class WorkerLoop:
         for feeder in self._routes:
             self._tell(feeder)
 
-    def _tell(self, feeder: int, steps: int | None = None) -> None:
+    def _tell(self, feeder: int, steps: int | None = None, written: WrittenPart | None = None) -> None:
         """Send a feeder the status; sending the failure of this worker does not fail again."""
         taken, heard = self._core.intake.taken.get(feeder, 0), self._core.heard(feeder)
-        status = replace(self._status, taken=taken, heard=heard, steps=steps)
+        status = replace(self._status, taken=taken, heard=heard, steps=steps, written=written)
         self._statuses_sent += 1
         try:
             envelope = Envelope(self._worker, self._incarnation, self._statuses_sent, status=status)

@@ -109,6 +109,8 @@ class WorkerMemory:
         """
         cut, number = self.cut, envelope.snapshot
         if cut.begins(number):
+            if self._part is not None:
+                self.write_all_next()
             self._part = self._taken(number)
             peers = [peer for peer in range(self._host.workers) if peer != self._host.worker]
             cut.begin(number, [*peers, DRIVER])
@@ -120,6 +122,11 @@ class WorkerMemory:
         if cut.arrived(envelope.sender, number) and self._part is not None:
             self.parts.append(self._part)
             self._part = None
+
+    def write_all_next(self) -> None:
+        """Have the next part hold all that is kept by key, as a part that was taken is not written."""
+        for instance in self._instances:
+            instance.kept.write_all_next()
 
     def _add_late(self, part: WorkerPart, envelope: Envelope) -> None:
         """Add what was on its way when the part was taken."""

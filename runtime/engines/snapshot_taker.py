@@ -1,0 +1,93 @@
+"""The thread that takes the snapshots of a job on Ray, in its driver."""
+
+import logging
+import threading
+
+from tidewheel.progress import TidewheelError
+from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.written_part import WrittenPart
+
+_LOGGER = logging.getLogger(__name__)
+_LOOK_S = 0.5
+_END_TIMEOUT_S = 10.0
+
+
+class SnapshotTaker:
+    """Begins a snapshot when one is due or asked for, and commits it when all workers have written their parts.
+
+    Args:
+        job: the job, which fails where the folder is another job's.
+        feed: tells the workers.
+        snapshots: the folder.
+    """
+
+    def __init__(self, job: Job, feed: Feed, snapshots: JobSnapshots) -> None:
+        self._job = job
+        self._feed = feed
+        self._snapshots = snapshots
+        self._changed = threading.Condition()
+        self._is_asked = self._is_complete = self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=f"tidewheel-snapshots-{job.name}", daemon=True)
+        self._thread.start()
+
+    def take(self, timeout: float) -> int:
+        """Take one, and return its number once it is committed; see `Job.snapshot`."""
+        with self._changed:
+            while self._snapshots.is_under_way and not self._is_closed:
+                if not self._changed.wait(timeout):
+                    raise TimeoutError(f"snapshot {self._snapshots.number} is under way for more than {timeout:g} s")
+            self._is_asked = True
+            number = self._snapshots.number + 1
+            self._changed.notify_all()
+            is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout)
+        if not is_done:
+            raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
+        if not self._snapshots.outcome_of(number):
+            self._job._check_alive()
+            raise SnapshotError(f"snapshot {number} was not taken: job {self._job.name!r} has ended")
+        return number
+
+    def add(self, part: WrittenPart) -> None:
+        """Receive the report of a worker."""
+        if self._snapshots.add(part):
+            with self._changed:
+                self._is_complete = True
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Take no more. Idempotent."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_END_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                self._look()
+            except JobError:  # the job has ended, and whoever waits is told
+                return
+            except SnapshotError as error:
+                _LOGGER.warning("%s", error)
+            except TidewheelError as error:
+                self._job._fail(error)
+
+    def _look(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_complete or self._is_asked or self._is_closed, _LOOK_S)
+            if self._is_closed:
+                return
+            is_complete, self._is_complete = self._is_complete, False
+        snapshots = self._snapshots
+        if is_complete:
+            snapshots.commit()
+        snapshots.give_up_late()
+        if not snapshots.is_under_way and self._job._started and (self._is_asked or snapshots.is_due):
+            self._is_asked = False
+            self._feed.begin_snapshot(snapshots.begin())
+        with self._changed:
+            self._changed.notify_all()
