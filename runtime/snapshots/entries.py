@@ -1,0 +1,156 @@
+"""The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
+
+Each entry is one small object, `log/0000000043.json`, which is put once and never changes.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tidewheel.runtime.snapshots.errors import SnapshotError
+
+FORMAT_VERSION = 1
+"""The version of the format of a folder. An entry of a higher one is refused, and nothing of its folder is removed."""
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """A written blob.
+
+    Args:
+        name: its name in the folder, such as ``parts/000003-0000000017-worker-0``.
+        size: in bytes.
+        checksum: the CRC-32C of its bytes.
+    """
+
+    name: str
+    size: int
+    checksum: int
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process among all that there have ever been.
+
+    Args:
+        host: the name of its machine.
+        boot: a random number that the machine's kernel has chosen at its start.
+        namespace: the processes that its number is unique among; containers of one machine differ in it.
+        pid: its number.
+        started: when it started, in ticks since the start of the machine.
+    """
+
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    started: int
+
+
+class Owner(msgspec.Struct, frozen=True, tag="owner"):
+    """A claim: from this entry on, its writer owns the folder.
+
+    Args:
+        job: the name of the job.
+        process: the process that keeps the heartbeat.
+        claimed: when, as ISO 8601 in UTC.
+        incarnation: the number of claims of the folder until now, this one included.
+        identity: random hexadecimal digits.
+        version: the version of the format.
+    """
+
+    job: str
+    process: Process
+    claimed: str
+    incarnation: int
+    identity: str
+    version: int = FORMAT_VERSION
+
+
+class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
+    """A committed snapshot.
+
+    Args:
+        number: higher than those of all earlier snapshots in the folder.
+        incarnation: that of its owner.
+        created: when, as ISO 8601 in UTC.
+        blobs: all blobs that it needs, those of earlier snapshots included.
+        body: what the runtime says of it, as JSON values.
+        kept: the numbers of the log's entries whose snapshots remain beside this one.
+        identity: that of its owner.
+        version: the version of the format.
+    """
+
+    number: int
+    incarnation: int
+    created: str
+    blobs: tuple[Blob, ...]
+    body: dict[str, Any]
+    kept: tuple[int, ...]
+    identity: str
+    version: int = FORMAT_VERSION
+
+
+class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
+    """The end of snapshots that a person has deleted.
+
+    Args:
+        kept: the numbers of the log's entries whose snapshots remain.
+        identity: that of the owner.
+        version: the version of the format.
+    """
+
+    kept: tuple[int, ...]
+    identity: str
+    version: int = FORMAT_VERSION
+
+
+class Release(msgspec.Struct, frozen=True, tag="released"):
+    """The end of an ownership: the next job need not wait.
+
+    Args:
+        identity: that of the owner.
+        version: the version of the format.
+    """
+
+    identity: str
+    version: int = FORMAT_VERSION
+
+
+Entry: TypeAlias = Owner | Manifest | Deletion | Release
+
+
+class _Header(msgspec.Struct):
+    version: int
+
+
+_ENTRY: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+_HEADER = msgspec.json.Decoder(_Header)
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the JSON of an entry."""
+    return msgspec.json.encode(entry)
+
+
+def decode(name: str, data: bytes) -> Entry:
+    """Return the entry in an object of this name.
+
+    >>> decode("log/0000000001.json", encode(Release("7f")))
+    Release(identity='7f', version=1)
+
+    Raises:
+        SnapshotError: a newer tidewheel has written it, or it is no entry.
+    """
+    try:
+        version = _HEADER.decode(data).version
+        if version > FORMAT_VERSION:
+            raise SnapshotError(
+                f"{name} has format {version}, and this tidewheel reads formats up to {FORMAT_VERSION}: "
+                "a newer tidewheel has written to the folder. Nothing was changed. "
+                "Run the job with that release or a later one, or use another folder"
+            )
+        return _ENTRY.decode(data)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(
+            f"{name} is no entry of a log of snapshots ({error}). Nothing was changed. "
+            "Restore the object from a copy, or use another folder"
+        ) from error

@@ -1,0 +1,19 @@
+"""The errors of the storage of snapshots. Each message names the folder, the problem and the remedy."""
+
+from tidewheel.progress.errors import TidewheelError
+
+
+class SnapshotError(TidewheelError):
+    """A folder of snapshots cannot be read or written."""
+
+
+class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
+    """Another job, whose process lives, owns the folder."""
+
+
+class FencedError(SnapshotError):
+    """Another job has claimed the folder since; the former owner can commit nothing any more."""
+
+
+class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
+    """A blob of a snapshot is missing, or its bytes differ from the written ones."""

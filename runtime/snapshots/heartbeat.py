@@ -1,0 +1,68 @@
+"""The heartbeat of an owner: an object that a thread of its process rewrites, so that other jobs see that it lives."""
+
+import logging
+import threading
+import time
+from contextlib import suppress
+
+from tidewheel.runtime.snapshots.entries import Owner
+from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.runtime.snapshots.names import heartbeat_name
+from tidewheel.runtime.snapshots.objects import ObjectFolder
+
+INTERVAL_S = 1.0
+SILENCE_S = 5.0
+"""How long a heartbeat does not change before its owner counts as dead."""
+_LOOK_S = 0.25
+
+_logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """A daemon thread that rewrites the heartbeat of an owner until `stop`."""
+
+    def __init__(self, folder: ObjectFolder, owner: Owner) -> None:
+        self._folder = folder
+        self._name = heartbeat_name(owner.incarnation)
+        self._identity = owner.identity
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="tidewheel snapshots heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self, within_s: float = SILENCE_S) -> None:
+        """End the thread; wait at most so many seconds for it."""
+        self._stopped.set()
+        self._thread.join(within_s)
+
+    def remove(self) -> None:
+        """Remove the object of a stopped heartbeat; a later owner does it otherwise."""
+        with suppress(SnapshotError):
+            self._folder.remove([self._name])
+
+    def _beat(self) -> None:
+        beats = failures = 0
+        while True:
+            beats += 1
+            try:
+                self._folder.write(self._name, [memoryview(f"{self._identity} {beats}".encode())])
+                failures = 0
+            except SnapshotError as error:
+                failures += 1
+                if failures == 1:
+                    _logger.warning("another job may take the folder over, as the heartbeat does not arrive: %s", error)
+            if self._stopped.wait(INTERVAL_S):
+                return
+
+
+def beats(folder: ObjectFolder, owner: Owner) -> bool:
+    """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change."""
+    name = heartbeat_name(owner.incarnation)
+    first = folder.read(name)
+    deadline_s = time.monotonic() + SILENCE_S
+    pause = threading.Event()
+    while time.monotonic() < deadline_s:
+        pause.wait(_LOOK_S)
+        now = folder.read(name)
+        if now is not None and now != first:
+            return True
+    return False

@@ -1,0 +1,159 @@
+"""A folder of this machine, or of a shared file system, as objects that survive a loss of power.
+
+obstore's local store calls no fsync, so this has code of its own. A file is written under a temporary name and synced,
+then linked or renamed, and then its directory is synced. A reader sees a whole file or none.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tidewheel.runtime.snapshots.errors import SnapshotError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_MOST_FRAMES = 1024
+
+
+class LocalFolder:
+    """A directory. See `ObjectFolder`.
+
+    Args:
+        path: absolute; made when the first object is written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, name: str, frames: Sequence[memoryview]) -> None:
+        """Put an object; a frame is not copied."""
+        with self._clear_errors(name, "written"), self._written(name, frames) as (temporary, path):
+            temporary.rename(path)
+            _sync_directory(path.parent)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Put an object unless there is one of that name."""
+        with self._clear_errors(name, "written"), self._written(name, [memoryview(data)]) as (temporary, path):
+            try:
+                path.hardlink_to(temporary)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # a later owner has removed the temporary file, so the number is taken
+                return False
+            _sync_directory(path.parent)
+        return True
+
+    def read(self, name: str, size: int = 0) -> bytes | None:
+        """Return the bytes of an object."""
+        with self._clear_errors(name, "read"):
+            if self._path.is_dir():
+                _check_private(self._path)
+            try:
+                return (self._path / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """Return the sizes of the files of a subfolder."""
+        found = {}
+        with (
+            self._clear_errors(prefix, "listed"),
+            suppress(FileNotFoundError),
+            os.scandir(self._path / prefix) as files,
+        ):
+            for file in files:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    found[prefix + file.name] = file.stat().st_size
+        return found
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects."""
+        with self._clear_errors(f"{len(names)} objects", "removed"):
+            for name in names:
+                (self._path / name).unlink(missing_ok=True)
+            for directory in {(self._path / name).parent for name in names}:
+                with suppress(FileNotFoundError):
+                    _sync_directory(directory)
+
+    @contextmanager
+    def _written(self, name: str, frames: Sequence[memoryview]) -> Iterator[tuple[Path, Path]]:
+        """Write a temporary file and sync it; yield its path and the final one, and remove it at the end."""
+        path = self._path / name
+        _make_directory(path.parent)
+        _check_private(self._path)
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _write_all(descriptor, frames)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            yield temporary, path
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _clear_errors(self, name: str, done: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SnapshotError(f"{self._path}/{name} is not {done}: {_explained(error)}") from error
+
+
+def _explained(error: OSError) -> str:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _FULL:
+        return f"the disk or the quota is full ({reason}). Make room, keep fewer snapshots, or use another folder"
+    if error.errno in _REFUSED:
+        return f"this user may not do that ({reason}). Give user {os.geteuid()} access, or use another folder"
+    return f"{reason}. See whether the disk works and the folder is still mounted, or use another folder"
+
+
+def _write_all(descriptor: int, frames: Sequence[memoryview]) -> None:
+    left = [frame for frame in frames if frame.nbytes]
+    first = 0
+    while first < len(left):
+        written = os.writev(descriptor, left[first : first + _MOST_FRAMES])
+        while first < len(left) and written >= left[first].nbytes:
+            written -= left[first].nbytes
+            first += 1
+        if written:
+            left[first] = left[first][written:]
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and its missing parents, so that they would survive a loss of power."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_private(path: Path) -> None:
+    """Check that no other user can write to a directory, because a job unpickles what is in it.
+
+    Raises:
+        SnapshotError: another user can write there.
+    """
+    status = path.stat()
+    if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SnapshotError(
+            f"{path} is not used: other users may write there (owner {status.st_uid}, "
+            f"mode {stat.filemode(status.st_mode)}), and a job unpickles what is in it. "
+            f"Chown it to user {os.geteuid()}, chmod go-w it, or use another folder"
+        )

@@ -1,0 +1,130 @@
+"""The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may go.
+
+- The owner is the last owner entry, without claims that came late. A claim takes the number at which the owner before would put its next entry, so the
+  former owner cannot commit any more.
+- A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed,
+  and an owner that was stopped in the middle of a removal harms nothing that a later owner builds on.
+- Entries go only when all living snapshots are behind them, and the last owner's entry stays. So a number that is put
+  again, by a former owner or a store that is late, hides no snapshot and brings none back. `protocol.append` notices it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Release
+from tidewheel.runtime.snapshots.names import Writing, blob_writing, heartbeat_incarnation
+
+
+@dataclass(frozen=True)
+class Log:
+    """The entries of a log as they were read, by their numbers.
+
+    >>> Log({}).next_number
+    1
+    """
+
+    entries: Mapping[int, Entry] = field(default_factory=dict)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next entry."""
+        return max(self.entries, default=0) + 1
+
+    @cached_property
+    def _owner_number(self) -> int:
+        claims = (number for number, entry in self.entries.items() if isinstance(entry, Owner))
+        return max((number for number in claims if not self._came_late(number)), default=0)
+
+    def _came_late(self, number: int) -> bool:
+        """Whether a claim was put at a number that had become free, so that others own what follows it."""
+        claim = self.entries[number]
+        return isinstance(claim, Owner) and any(
+            later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity
+            for later, entry in self.entries.items()
+            if isinstance(entry, Manifest)
+        )
+
+    @property
+    def owner(self) -> Owner | None:
+        """The last owner; None if there has been none."""
+        entry = self.entries.get(self._owner_number)
+        return entry if isinstance(entry, Owner) else None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the last owner has released the folder, or there has been none."""
+        owner = self.owner
+        return owner is None or any(
+            isinstance(entry, Release) and entry.identity == owner.identity for entry in self.entries.values()
+        )
+
+    @property
+    def incarnation(self) -> int:
+        """The highest incarnation of an owner; 0 if there has been none."""
+        return max((entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner)), default=0)
+
+    @cached_property
+    def snapshots(self) -> dict[int, Manifest]:
+        """The living snapshots by the numbers of their entries, oldest first."""
+        living: dict[int, Manifest] = {}
+        for number, entry in sorted(self.entries.items()):
+            match entry:
+                case Manifest():
+                    living = _kept(living, entry.kept) | {number: entry}
+                case Deletion():
+                    living = _kept(living, entry.kept)
+        return living
+
+    @property
+    def next_snapshot(self) -> int:
+        """A number that is higher than that of every snapshot of the log."""
+        return 1 + max((entry.number for entry in self.entries.values() if isinstance(entry, Manifest)), default=0)
+
+    def kept_beside_a_new_one(self, keep: int, damaged: Collection[int]) -> tuple[int, ...]:
+        """Return the entries whose snapshots remain when there is one more.
+
+        Args:
+            keep: how many snapshots remain, the new one included; damaged ones do not count.
+            damaged: the entries whose snapshots cannot be read.
+        """
+        kept: list[int] = []
+        intact = 1
+        for number in reversed(self.snapshots):
+            if intact >= keep:
+                break
+            kept.append(number)
+            intact += number not in damaged
+        return tuple(sorted(kept))
+
+    def old_entries(self) -> list[int]:
+        """Return the entries before all living snapshots, but for the last owner's; none if no snapshot lives."""
+        oldest = min(self.snapshots, default=0)
+        return [number for number in self.entries if number < oldest and number != self._owner_number]
+
+    def needed_blobs(self) -> dict[str, Blob]:
+        """Return the blobs of all living snapshots by their names."""
+        return {blob.name: blob for manifest in self.snapshots.values() for blob in manifest.blobs}
+
+    def unneeded_blobs(self, names: Iterable[str], owner: Owner) -> list[str]:
+        """Return the names of blobs that nothing needs any more, half-written files included.
+
+        Args:
+            names: what is there.
+            owner: whose blobs of snapshots behind its last one stay, because they are being written; so do those of
+                later owners.
+        """
+        manifests = [entry for entry in self.entries.values() if isinstance(entry, Manifest)]
+        committed = [manifest.number for manifest in manifests if manifest.identity == owner.identity]
+        last = Writing(owner.incarnation, max(committed, default=-1))
+        needed = self.needed_blobs()
+        return [name for name in names if (of := blob_writing(name)) and of <= last and name not in needed]
+
+
+def old_heartbeats(names: Iterable[str], owner: Owner) -> list[str]:
+    """Return the heartbeats of former owners."""
+    return [name for name in names if (of := heartbeat_incarnation(name)) and of < owner.incarnation]
+
+
+def _kept(living: dict[int, Manifest], kept: Collection[int]) -> dict[int, Manifest]:
+    return {number: manifest for number, manifest in living.items() if number in kept}

@@ -1,0 +1,72 @@
+"""The names of the objects in a folder of snapshots. Their order is that of their numbers."""
+
+import re
+from typing import NamedTuple
+
+LOG = "log/"
+PARTS = "parts/"
+HEARTBEATS = "heartbeats/"
+
+_ENTRY = re.compile(r"log/(\d{10,})\.json(\..*)?")
+_BLOB = re.compile(r"parts/(\d{6,})-(\d{10,})-")
+_HEARTBEAT = re.compile(r"heartbeats/(\d{6,})")
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Writing(NamedTuple):
+    """The snapshot that a blob was written for: the incarnation of its owner, and its number."""
+
+    incarnation: int
+    snapshot: int
+
+
+def entry_name(number: int) -> str:
+    """Return the name of an entry of the log.
+
+    >>> entry_name(43)
+    'log/0000000043.json'
+    """
+    return f"{LOG}{number:010}.json"
+
+
+def entry_number(name: str) -> int | None:
+    """Return the number of an entry of the log; None for other names, half-written files among them."""
+    found = _ENTRY.fullmatch(name)
+    return int(found[1]) if found and not found[2] else None
+
+
+def half_written_entry(name: str) -> int | None:
+    """Return the number of the entry that a writer has left half-written in a file; None for other names."""
+    found = _ENTRY.fullmatch(name)
+    return int(found[1]) if found and found[2] else None
+
+
+def blob_name(incarnation: int, snapshot: int, name: str) -> str:
+    """Return the name of a blob of a snapshot; the writers of a snapshot choose different names.
+
+    >>> blob_name(3, 17, "worker-0")
+    'parts/000003-0000000017-worker-0'
+
+    Raises:
+        ValueError: the name has other characters than letters, digits, ``_``, ``.`` and ``-``.
+    """
+    if not _PLAIN.fullmatch(name):
+        raise ValueError(f"name={name!r} of a blob is not made of ASCII letters, digits, '_', '.' and '-'")
+    return f"{PARTS}{incarnation:06}-{snapshot:010}-{name}"
+
+
+def blob_writing(name: str) -> Writing | None:
+    """Return the snapshot that a blob was written for, half-written files included; None for other names."""
+    found = _BLOB.match(name)
+    return Writing(int(found[1]), int(found[2])) if found else None
+
+
+def heartbeat_name(incarnation: int) -> str:
+    """Return the name of the heartbeat of an owner."""
+    return f"{HEARTBEATS}{incarnation:06}"
+
+
+def heartbeat_incarnation(name: str) -> int | None:
+    """Return the incarnation of the owner of a heartbeat, half-written files included; None for other names."""
+    found = _HEARTBEAT.match(name)
+    return int(found[1]) if found else None

@@ -1,0 +1,194 @@
+"""A job's ownership of a folder: it commits snapshots, finds the latest intact one, and removes old ones."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from tidewheel.runtime.snapshots import protocol
+from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Release
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
+from tidewheel.runtime.snapshots.heartbeat import Heartbeat
+from tidewheel.runtime.snapshots.log import Log
+from tidewheel.runtime.snapshots.names import PARTS, blob_name
+from tidewheel.runtime.snapshots.objects import ObjectFolder, run
+
+_logger = logging.getLogger(__name__)
+
+
+class Ownership:
+    """The claim of one job on a folder, from `SnapshotFolder.claim` until `release`. Its methods may run in any thread.
+
+    After a `FencedError` another job owns the folder, and this one can only release it.
+    """
+
+    def __init__(self, url: str, objects: ObjectFolder, log: Log, owner: Owner, keep: int) -> None:
+        self._url = url
+        self._objects = objects
+        self._log = log
+        self._owner = owner
+        self._keep = keep
+        self._damaged: set[int] = set()
+        self._lock = threading.Lock()
+        self._heartbeat = Heartbeat(objects, owner)
+
+    @property
+    def incarnation(self) -> int:
+        """The number of claims of the folder until now, this one included."""
+        return self._owner.incarnation
+
+    @property
+    def next_snapshot(self) -> int:
+        """A number for the first snapshot of this owner, higher than those of all earlier ones."""
+        return self._log.next_snapshot
+
+    def blob_name(self, snapshot: int, name: str) -> str:
+        """Return the name under which a worker writes a blob of a snapshot.
+
+        Raises:
+            ValueError: the name has other characters than letters, digits, ``_``, ``.`` and ``-``.
+        """
+        return blob_name(self.incarnation, snapshot, name)
+
+    def commit(self, number: int, blobs: Iterable[Blob], body: dict[str, Any]) -> Manifest:
+        """Make a snapshot the newest one of the folder; older ones beyond ``keep`` are gone for every reader.
+
+        After an error the snapshot may have been committed, unless it is a `SnapshotDamaged`. The next commit finds
+        out. Committing the same number again returns the manifest that is there.
+
+        Args:
+            number: higher than those of all earlier snapshots in the folder.
+            blobs: all that the snapshot needs, those of earlier living snapshots included. The blobs of an attempt of
+                this owner that was not committed may be among them, until the next commit.
+            body: JSON values, for whoever resumes from it.
+
+        Raises:
+            FencedError: another job has claimed the folder.
+            SnapshotError: the folder cannot be written, the number is not higher, or a blob of an earlier snapshot is
+                not kept any more.
+        """
+        needed, created = tuple(blobs), datetime.now(UTC).isoformat(timespec="milliseconds")
+
+        def manifest(log: Log) -> Manifest | None:
+            if self._committed(log, number) is not None:
+                return None
+            if number < log.next_snapshot:
+                raise SnapshotError(
+                    f"snapshot {number} is not committed: {self._url} has had snapshot {log.next_snapshot - 1}. "
+                    f"Use number {log.next_snapshot} or a higher one"
+                )
+            protocol.check_blobs(number, needed, self._log, log, self._owner)
+            kept = log.kept_beside_a_new_one(self._keep, self._damaged)
+            return Manifest(number, self.incarnation, created, needed, body, kept, self._owner.identity)
+
+        self._append(manifest)
+        found = self._committed(self._log, number)
+        assert found is not None
+        return found
+
+    def snapshots(self) -> list[Manifest]:
+        """Return the snapshots, newest first."""
+        return list(reversed(self._log.snapshots.values()))
+
+    def latest_intact(self, before: int | None = None) -> Manifest | None:
+        """Return the newest snapshot whose blobs are all there with their sizes; None if there is no snapshot.
+
+        Passes over damaged ones with a warning in the log. The reader of a blob verifies its checksum.
+
+        Args:
+            before: the number of a snapshot that turned out to be damaged; it and newer ones do not count.
+
+        Raises:
+            SnapshotDamaged: there are snapshots, and none of them is intact.
+        """
+        sizes = self._objects.sizes(PARTS)
+        problems = []
+        for number, manifest in reversed(self._log.snapshots.items()):
+            problem = damage(manifest, sizes)
+            if before is not None and manifest.number >= before:
+                problem = problem or "a reader has found it damaged, or needs an older one"
+            if not problem:
+                return manifest
+            self._damaged.add(number)
+            problems.append(f"snapshot {manifest.number}: {problem}")
+            _logger.warning("%s: passes over snapshot %d: %s", self._url, manifest.number, problem)
+        if problems:
+            raise SnapshotDamaged(
+                f"{self._url} has no intact snapshot. {'. '.join(problems)}. Restore the objects from a copy. "
+                f"To begin without state, delete them: tidewheel snapshots {self._url} --delete NUMBER"
+            )
+        return None
+
+    def prune(self) -> None:
+        """Remove the objects of snapshots that are gone, and those that crashed owners have left.
+
+        Objects of a snapshot that is being written stay. Nothing depends on when this runs.
+
+        Raises:
+            SnapshotError: the folder cannot be listed or changed; a later call goes on.
+        """
+        run(protocol.remove_old(self._log, self._owner), self._objects)
+
+    def delete(self, number: int) -> None:
+        """Delete a snapshot, and its blobs that no other snapshot needs.
+
+        Raises:
+            FencedError: another job has claimed the folder.
+            SnapshotError: there is no such snapshot, or the folder cannot be written.
+        """
+        if number not in {manifest.number for manifest in self._log.snapshots.values()}:
+            raise SnapshotError(f"{self._url} has no snapshot {number}: 'tidewheel snapshots {self._url}' lists them")
+
+        def deletion(log: Log) -> Deletion | None:
+            kept = tuple(entry for entry, manifest in log.snapshots.items() if manifest.number != number)
+            return Deletion(kept, self._owner.identity) if len(kept) < len(log.snapshots) else None
+
+        self._append(deletion)
+        self.prune()
+
+    def release(self) -> None:
+        """End the ownership, so that the next job need not wait. Does nothing if another job has claimed the folder.
+
+        Raises:
+            SnapshotError: the folder cannot be written; then the next job waits for the heartbeat, which has ended.
+        """
+        self._heartbeat.stop()
+        try:
+            self._append(lambda log: None if log.is_released else Release(self._owner.identity))
+        except FencedError as error:
+            _logger.warning("%s: %s", self._url, error)
+        else:
+            self._heartbeat.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _append(self, entry: Callable[[Log], Entry | None]) -> None:
+        with self._lock:
+            self._log = run(protocol.append(self._log, self._owner, entry), self._objects)
+
+    def _committed(self, log: Log, number: int) -> Manifest | None:
+        own = (entry for entry in log.entries.values() if isinstance(entry, Manifest))
+        return next((entry for entry in own if entry.number == number and entry.identity == self._owner.identity), None)
+
+
+def damage(manifest: Manifest, sizes: Mapping[str, int]) -> str:
+    """Return what is wrong with the blobs of a snapshot, empty if all are there with their sizes.
+
+    Args:
+        manifest: of the snapshot.
+        sizes: the sizes in bytes of the blobs that are there, by name.
+    """
+    for blob in manifest.blobs:
+        if blob.name not in sizes:
+            return f"{blob.name} is missing"
+        if sizes[blob.name] != blob.size:
+            return f"{blob.name} has {sizes[blob.name]} bytes, and {blob.size} were written"
+    return ""

@@ -1,0 +1,181 @@
+"""The calls by which an owner claims a folder, commits to it and removes what is old, without I/O.
+
+Each function is a generator that yields a call of `objects.ObjectFolder` and receives its result. So a test can stop an
+owner between any two calls, and let others go on.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from tidewheel.runtime.snapshots.entries import Blob, Entry, Owner, decode, encode
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
+from tidewheel.runtime.snapshots.log import Log, old_heartbeats
+from tidewheel.runtime.snapshots.names import (
+    HEARTBEATS,
+    LOG,
+    PARTS,
+    entry_name,
+    entry_number,
+    half_written_entry,
+)
+
+_MOST_READS = 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PutNew:
+    """Put a small object unless there is one of that name; the result says whether it was put."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read a small object; the result is its bytes, or None if there is none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """List the objects whose names begin so; the result is their sizes by name."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove objects, those that are there."""
+
+    names: tuple[str, ...]
+
+
+Call: TypeAlias = PutNew | Get | Sizes | Remove
+Calls: TypeAlias = Generator[Call, Any, T]
+
+
+def read_log(known: Mapping[int, Entry] | None = None) -> Calls[Log]:
+    """Read the log; entries that are known already are not read again.
+
+    Raises:
+        SnapshotError: an entry is of a newer format, or the log kept changing.
+    """
+    known = known or {}
+    for _ in range(_MOST_READS):
+        names: Mapping[str, int] = yield Sizes(LOG)
+        entries = yield from _entries(sorted(number for name in names if (number := entry_number(name))), known)
+        if entries is not None:
+            return Log(entries)
+    raise SnapshotError(f"the log changed during each of {_MOST_READS} attempts to read it: try again")
+
+
+def _entries(numbers: list[int], known: Mapping[int, Entry]) -> Calls[dict[int, Entry] | None]:
+    """Read entries; return None if another process has removed one of them meanwhile."""
+    entries: dict[int, Entry] = {}
+    for number in numbers:
+        if number in known:
+            entries[number] = known[number]
+            continue
+        name = entry_name(number)
+        data = yield Get(name)
+        if data is None:
+            return None
+        entries[number] = decode(name, data)
+    return entries
+
+
+def claim(log: Log, owner: Owner) -> Calls[Log | None]:
+    """Put an owner's entry behind a log; return the new log, or None if another entry was put first."""
+    yield PutNew(entry_name(log.next_number), encode(owner))
+    # A store that answers too late puts the entry, too, and refuses it when the client asks again.
+    log = yield from read_log(log.entries)
+    return log if log.owner == owner else None
+
+
+def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Calls[Log]:
+    """Put an entry behind the log; return the new log.
+
+    Args:
+        log: as the owner has last read or written it.
+        owner: the claim of the caller.
+        entry: makes the entry for a log, or returns None if the log has it: an earlier attempt, whose answer did not
+            arrive, may have put it.
+
+    Raises:
+        FencedError: another owner has claimed the folder. A snapshot that was put right before the claim lives.
+    """
+    while (put := entry(log)) is not None:
+        number = log.next_number
+        is_new = yield PutNew(entry_name(number), encode(put))
+        # A later owner may have removed its entry of this number, so a successful put alone says nothing.
+        log = yield from read_log({**log.entries, number: put} if is_new else log.entries)
+        check_owner(log, owner)
+    return log
+
+
+def check_owner(log: Log, owner: Owner) -> None:
+    """Check that a log still belongs to an owner.
+
+    Raises:
+        FencedError: it belongs to another one, or is gone.
+    """
+    other = log.owner
+    if other is None:
+        raise FencedError(
+            f"the log of job {owner.job!r} has no entries any more: the folder was removed. "
+            "Snapshots of this run are lost. Start the job again, which begins with an empty folder"
+        )
+    if other.identity != owner.identity:
+        raise FencedError(
+            f"{describe(other)} has claimed the folder, so {describe(owner)} commits nothing more. "
+            "Let one of them go on, and give the other one a folder of its own"
+        )
+
+
+def describe(owner: Owner) -> str:
+    """Return the words for an owner: job, host, process and time."""
+    process = owner.process
+    return f"job {owner.job!r} (process {process.pid} on {process.host}, since {owner.claimed})"
+
+
+def remove_old(log: Log, owner: Owner) -> Calls[None]:
+    """Remove entries and blobs that nothing needs any more, and those that crashed owners have left."""
+    names: Mapping[str, int] = yield Sizes(LOG)
+    halves = (name for name in names if (number := half_written_entry(name)) and number < log.next_number)
+    yield from _remove([*map(entry_name, log.old_entries()), *halves])
+    names = yield Sizes(PARTS)
+    yield from _remove(log.unneeded_blobs(names, owner))
+    names = yield Sizes(HEARTBEATS)
+    yield from _remove(old_heartbeats(names, owner))
+
+
+def _remove(names: Any) -> Calls[None]:
+    found = tuple(names)
+    if found:
+        yield Remove(found)
+
+
+def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
+    """Check that no blob of a new snapshot may be removed at any time.
+
+    Args:
+        number: of the snapshot.
+        blobs: all that it needs.
+        before: the log by which the owner has removed blobs until now.
+        now: the log that the snapshot comes behind; an earlier attempt may be in it.
+        owner: of the snapshot.
+
+    Raises:
+        SnapshotError: one belongs to no living snapshot.
+    """
+    names = [blob.name for blob in blobs]
+    refused = set(before.unneeded_blobs(names, owner)).intersection(now.unneeded_blobs(names, owner))
+    if refused:
+        raise SnapshotError(
+            f"snapshot {number} needs {min(refused)}, which no snapshot in the folder keeps any more: "
+            "write that part again as a whole"
+        )

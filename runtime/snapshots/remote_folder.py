@@ -1,0 +1,148 @@
+"""A folder in S3, Google Cloud Storage or Azure, through obstore.
+
+Credentials and endpoints come from the environment, as obstore reads them. No message has a secret: URLs in the texts
+of errors lose their query and their user.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import obstore
+from obstore import exceptions
+from obstore.store import ObjectStore, from_url
+
+from tidewheel.runtime.snapshots.errors import SnapshotError
+
+_PIECE_BYTES = 8 << 20
+_PIECES_AT_ONCE = 4
+_MOST_REMOVED = 1000
+_RETRIES = 8
+
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist|container does not exist")
+_FULL = re.compile(r"Quota|StorageFull|InsufficientStorage|EntityTooLarge|\b507\b", re.IGNORECASE)
+_STATUS = re.compile(r"status code: (\d+[\w ]*)")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REFUSED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+
+
+class RemoteFolder:
+    """A bucket, or what lies under a prefix of one. See `ObjectFolder`.
+
+    Args:
+        url: such as ``s3://bucket/job``, ``gs://bucket/job`` or ``az://container/job``; without secrets.
+        timeout_s: how long the store may not answer before a call fails.
+
+    Raises:
+        SnapshotError: the URL or a setting in the environment is wrong.
+    """
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._shown = url
+        self._timeout_s = timeout_s
+        with self._clear_errors("", "opened"):
+            self._store: ObjectStore = from_url(
+                url,
+                client_options={"timeout": timedelta(seconds=timeout_s / 2)},
+                retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=timeout_s)},
+            )
+
+    def write(self, name: str, frames: Sequence[memoryview]) -> None:
+        """Put an object; a large one is uploaded in pieces, several at once."""
+        with self._clear_errors(name, "written"):
+            if sum(frame.nbytes for frame in frames) <= _PIECE_BYTES:
+                obstore.put(self._store, name, b"".join(frames), use_multipart=False)
+                return
+            pieces = _pieces(frames)
+            obstore.put(self._store, name, pieces, chunk_size=_PIECE_BYTES, max_concurrency=_PIECES_AT_ONCE)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Put an object unless there is one of that name."""
+        with self._clear_errors(name, "written"):
+            try:
+                obstore.put(self._store, name, data, mode="create")
+            except exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def read(self, name: str, size: int = 0) -> bytes | None:
+        """Return the bytes of an object."""
+        with self._clear_errors(name, "read"):
+            try:
+                if size <= _PIECE_BYTES:
+                    return bytes(obstore.get(self._store, name).bytes())
+                return self._read_pieces(name, size)
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+
+    def _read_pieces(self, name: str, size: int) -> bytes:
+        if obstore.head(self._store, name)["size"] != size:
+            return b""
+        starts = range(0, size, _PIECE_BYTES)
+        ends = [min(start + _PIECE_BYTES, size) for start in starts]
+        return b"".join(obstore.get_ranges(self._store, name, starts=starts, ends=ends, coalesce=0))
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """Return the sizes of the objects under a prefix."""
+        with self._clear_errors(prefix, "listed"):
+            return {meta["path"]: meta["size"] for page in obstore.list(self._store, prefix) for meta in page}
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects, up to a thousand a request."""
+        with self._clear_errors(f"{len(names)} objects", "removed"):
+            for start in range(0, len(names), _MOST_REMOVED):
+                try:
+                    obstore.delete(self._store, list(names[start : start + _MOST_REMOVED]))
+                except FileNotFoundError as error:  # S3 does not say so of a missing object, other stores do
+                    if _NO_BUCKET.search(str(error)):
+                        raise
+
+    @contextmanager
+    def _clear_errors(self, name: str, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            what = f"{self._shown}/{name}" if name else self._shown
+            raise SnapshotError(f"{what} is not {done}: {self._explained(error)}") from None
+
+    def _explained(self, error: Exception) -> str:
+        text = str(error)
+        reason = _reason(text)
+        if _NO_BUCKET.search(text):
+            return f"there is no such bucket or container ({reason}). Create it, or correct the URL"
+        if _FULL.search(reason):
+            return f"the bucket is full ({reason}). Raise its quota, keep fewer snapshots, or use another folder"
+        if isinstance(error, _REFUSED):
+            return f"the store refuses access ({reason}). Check the credentials in the environment, and their rights"
+        if "HTTP error" in text or "status code: 5" in text or "status code: 429" in text:
+            return (
+                f"the store did not answer as it should within about {self._timeout_s:g} s ({reason}). "
+                "Check the network and the endpoint, and try again"
+            )
+        return f"{reason}. Check the URL and the settings in the environment"
+
+
+def _pieces(frames: Sequence[memoryview]) -> Iterator[memoryview]:
+    for frame in frames:
+        for start in range(0, frame.nbytes, _PIECE_BYTES):
+            yield frame[start : start + _PIECE_BYTES]
+
+
+def _reason(text: str) -> str:
+    """Return the short form of an error's text: status and code of the answer, else its first line without secrets."""
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status:
+        return f"{status[1].strip()}, {code[1]}" if code else status[1].strip()
+    return clean(text.partition("\n")[0])
+
+
+def clean(text: str) -> str:
+    """Return a text whose URLs have no user, no password and no query.
+
+    >>> clean("GET https://me:secret@host/a?sig=secret failed")
+    'GET https://host/a failed'
+    """
+    return re.sub(r"(\w+://)(?:[^/\s@]*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", text)

@@ -1,0 +1,197 @@
+"""A folder of snapshots: blobs that any process writes and reads, and the claim of a job on all of it."""
+
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from crc32c import crc32c
+
+from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.snapshots import heartbeat, protocol
+from tidewheel.runtime.snapshots.entries import Blob, Manifest, Owner, encode
+from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError, SnapshotFolderInUse
+from tidewheel.runtime.snapshots.local_folder import LocalFolder
+from tidewheel.runtime.snapshots.log import Log
+from tidewheel.runtime.snapshots.names import PARTS, entry_name
+from tidewheel.runtime.snapshots.objects import ObjectFolder, run
+from tidewheel.runtime.snapshots.ownership import Ownership, damage
+from tidewheel.runtime.snapshots.this_process import is_gone, this_process
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SCHEMES = ("s3", "gs", "az")
+_MOST_CLAIMS = 5
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A snapshot as it is found in a folder.
+
+    Args:
+        manifest: its entry in the log.
+        damage: what is wrong with its blobs, empty if all are there with their sizes.
+    """
+
+    manifest: Manifest
+    damage: str
+
+
+class SnapshotFolder:
+    """A folder of this machine or of an object store that holds the snapshots of one job. It can be pickled.
+
+    Args:
+        url: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``.
+            Credentials and endpoints come from the environment: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
+        timeout_s: how long an object store may not answer before a call fails.
+
+    Raises:
+        SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong.
+    """
+
+    def __init__(self, url: str | Path, *, timeout_s: float = 30.0) -> None:
+        self.url = _absolute(url)
+        self._timeout_s = timeout_s
+        self._objects = _open(self.url, timeout_s)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.url, self._timeout_s)
+
+    def write(self, name: str, frames: Sequence["Buffer"]) -> Blob:
+        """Write a blob that consists of frames of bytes, one after the other; return what a manifest says of it.
+
+        Args:
+            name: from `names.blob_name`.
+            frames: contiguous buffers; large ones are not copied, and uploaded in pieces.
+
+        Raises:
+            SnapshotError: the folder cannot be written. Nothing of the blob can be read then.
+        """
+        views = [view.cast("B") for frame in frames if (view := memoryview(frame)).nbytes]
+        checksum = 0
+        for view in views:
+            checksum = crc32c(view, checksum)
+        self._objects.write(name, views)
+        return Blob(name, sum(view.nbytes for view in views), checksum)
+
+    def read(self, blob: Blob) -> bytes:
+        """Return the bytes of a blob, which are those that were written.
+
+        Raises:
+            SnapshotDamaged: the blob is missing, or has other bytes.
+            SnapshotError: the folder cannot be read.
+        """
+        data = self._objects.read(blob.name, blob.size)
+        if data is None:
+            problem = "it is missing"
+        elif len(data) != blob.size:
+            problem = f"it does not have the {blob.size} bytes that were written"
+        elif (checksum := crc32c(data)) != blob.checksum:
+            problem = f"its checksum is {checksum:08x}, and that of the written bytes {blob.checksum:08x}"
+        else:
+            return data
+        raise SnapshotDamaged(
+            f"{self.url}/{blob.name} is damaged: {problem}. "
+            "The job goes back to the snapshot before those that need it, if the folder has one"
+        )
+
+    def claim(self, job: str, *, keep: int = 3) -> Ownership:
+        """Make a job the owner of the folder; wait for at most about 5 s to see whether a former owner lives.
+
+        Args:
+            job: its name, for the errors of others.
+            keep: how many snapshots remain; damaged ones do not count.
+
+        Raises:
+            SnapshotFolderInUse: another job owns the folder, and lives.
+            SnapshotError: the folder cannot be used, or a newer tidewheel has written to it.
+        """
+        if keep < 1:
+            raise ConfigError(f"keep={keep}: a folder keeps at least 1 snapshot")
+        for _ in range(_MOST_CLAIMS):
+            log = run(protocol.read_log(), self._objects)
+            self._wait_for_former_owner(log)
+            claimed = datetime.now(UTC).isoformat(timespec="seconds")
+            owner = Owner(job, this_process(), claimed, log.incarnation + 1, secrets.token_hex(16))
+            own = run(protocol.claim(log, owner), self._objects)
+            if own is not None:
+                self._check_put_new(log.next_number, owner)
+                return Ownership(self.url, self._objects, own, owner, keep)
+        raise SnapshotFolderInUse(
+            f"{self.url} is not claimed: other jobs claimed it first, {_MOST_CLAIMS} times. "
+            "Start one job a folder, and not several at the same time"
+        )
+
+    def stored_snapshots(self) -> list[StoredSnapshot]:
+        """Return the snapshots in the folder, newest first; claims nothing.
+
+        Raises:
+            SnapshotError: the folder cannot be read, or a newer tidewheel has written to it.
+        """
+        log = run(protocol.read_log(), self._objects)
+        sizes = self._objects.sizes(PARTS)
+        return [StoredSnapshot(manifest, damage(manifest, sizes)) for manifest in reversed(log.snapshots.values())]
+
+    def _wait_for_former_owner(self, log: Log) -> None:
+        owner = log.owner
+        if owner is None or log.is_released or is_gone(owner.process):
+            return
+        who = protocol.describe(owner)
+        if heartbeat.beats(self._objects, owner):
+            raise SnapshotFolderInUse(
+                f"{self.url} belongs to {who}, which is running. Stop that job, or use another folder for this one"
+            )
+        _logger.warning(
+            "%s belonged to %s, whose heartbeat has not changed for %g s: this job takes it over",
+            self.url,
+            who,
+            heartbeat.SILENCE_S,
+        )
+
+    def _check_put_new(self, number: int, owner: Owner) -> None:
+        if self._objects.put_new(entry_name(number), encode(owner)):
+            raise SnapshotError(
+                f"{self.url} is not used: its store puts an object although there is one (it ignores If-None-Match), "
+                "so two jobs could overwrite each other's snapshots. Use a store with conditional writes"
+            )
+
+
+def _remade(url: str, timeout_s: float) -> SnapshotFolder:
+    return SnapshotFolder(url, timeout_s=timeout_s)
+
+
+def _absolute(url: str | Path) -> str:
+    """Return a URL without a slash at its end, or an absolute path."""
+    text = str(url)
+    if "://" not in text:
+        return str(Path(text).expanduser().absolute())
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return unquote(parts.path) or "/"
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if parts.scheme not in _SCHEMES or not parts.netloc:
+        raise SnapshotError(
+            f"{shown} is no folder for snapshots: use a path, file:///path, s3://bucket/path, gs://bucket/path or "
+            "az://container/path"
+        )
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise SnapshotError(
+            f"{shown} is given with a user, a query or a fragment: leave them out, and put credentials into the "
+            "environment"
+        )
+    return text.rstrip("/")
+
+
+def _open(url: str, timeout_s: float) -> ObjectFolder:
+    if "://" not in url:
+        return LocalFolder(Path(url))
+    from tidewheel.runtime.snapshots.remote_folder import RemoteFolder  # which takes its time to import
+
+    return RemoteFolder(url, timeout_s)

@@ -1,0 +1,49 @@
+"""The identity of a process, and whether a process of this machine still lives. Source: proc(5)."""
+
+import os
+import socket
+from pathlib import Path
+
+from tidewheel.runtime.snapshots.entries import Process
+
+_STARTED = 19
+"""The place of the start time in /proc/PID/stat, counted behind the name of the program."""
+
+
+def this_process() -> Process:
+    """Return the identity of this process."""
+    pid = os.getpid()
+    return Process(socket.gethostname(), _boot(), _namespace(), pid, _started(pid) or 0)
+
+
+def is_gone(process: Process) -> bool:
+    """Return whether a process is known to have ended.
+
+    A process of another machine or container never is, and none of this machine from before its last start.
+    """
+    if not process.boot or (process.boot, process.namespace) != (_boot(), _namespace()):
+        return False
+    return _started(process.pid) != process.started
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> int | None:
+    """Return when a process started; None if there is none, or it has ended and its parent has not noticed."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in "ZX" else int(rest[_STARTED - 1])

@@ -1,0 +1,48 @@
+"""An S3 for tests: moto's server in a process of its own, reached over 127.0.0.1, which ends with this one.
+
+`python -m tests.kit.snapshots.fake_s3` prints the port and serves until its standard input ends.
+"""
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Start the server; yield its URL."""
+    command = [sys.executable, "-m", "tests.kit.snapshots.fake_s3"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.stdin.close()
+
+
+def make_bucket(endpoint: str, bucket: str) -> None:
+    """Make an empty bucket."""
+    request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.status == 200
+
+
+def _serve() -> None:
+    import logging
+
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    sys.stdout.write(f"{server.get_host_and_port()[1]}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    server.stop()
+
+
+if __name__ == "__main__":
+    _serve()
