@@ -1,10 +1,6 @@
 """The errors of the storage of snapshots. Each message names the folder, the problem and the remedy."""
 
-from tidewheel.progress.errors import TidewheelError
-
-
-class SnapshotError(TidewheelError):
-    """A folder of snapshots cannot be read or written."""
+from tidewheel.runtime.errors import SnapshotError
 
 
 class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so

@@ -1,0 +1,192 @@
+"""The snapshots of one job as its driver has them: it begins each, gathers the workers' reports, and commits it."""
+
+import base64
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.stable_hash import HASH_VERSION
+from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.inputs.input_position import InputPosition, Positions
+from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
+from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.transport.socket_address import DRIVER
+
+_LOGGER = logging.getLogger(__name__)
+_GIVEN_UP_AFTER_S = 300.0
+
+
+class JobSnapshots:
+    """Owns the folder of a job's snapshots from when it is made until `release`.
+
+    Args:
+        settings: where and how often.
+        job: the name of the job.
+        plan: its dataflow.
+        workers: how many workers it has.
+
+    Attributes:
+        manifest: the snapshot from which the job goes on; None if it begins anew.
+        for_workers: what the workers have to know.
+        positions: how far the driver's handles had sent in that snapshot, by input and handle.
+
+    Raises:
+        SnapshotError: the folder cannot be used, another job uses it, or the dataflow does not fit the snapshot.
+    """
+
+    def __init__(self, settings: Snapshots, job: str, plan: Plan, workers: int) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._workers = workers
+        folder = SnapshotFolder(settings.folder)
+        self.url = folder.url
+        self._ownership = folder.claim(job, keep=settings.keep)
+        self._lock = threading.Lock()
+        self._parts: dict[int, WrittenPart] = {}
+        self._begun_at: float | None = None
+        self._due_at = time.monotonic() + settings.every_s
+        self._failed: dict[int, str] = {}
+        try:
+            self.manifest = self._ownership.latest_intact()
+            self._number = self._ownership.next_snapshot - 1
+            self._committed = 0 if self.manifest is None else self.manifest.number
+            self.for_workers = self._for_workers(folder)
+            self.positions = _driver_positions(self.manifest)
+        except BaseException:
+            self._ownership.release()
+            raise
+
+    def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
+        incarnation, manifest = self._ownership.incarnation, self.manifest
+        if manifest is None:
+            return WorkerSnapshots(folder, incarnation, self._number)
+        body = manifest.body
+        self._check_fits(body)
+        blobs = {blob.name: blob for blob in manifest.blobs}
+        files = [[blobs[name] for name in names] for names in body["files"]]
+        return WorkerSnapshots(folder, incarnation, self._number, files)
+
+    def _check_fits(self, body: Mapping[str, Any]) -> None:
+        where = f"snapshot {self._committed} in {self.url}"
+        if body["dataflow"] != self._plan.name:
+            raise SnapshotError(
+                f"{where} is of dataflow {body['dataflow']!r}, and not of {self._plan.name!r}: use another folder"
+            )
+        if body["hash_version"] != HASH_VERSION:
+            raise SnapshotError(
+                f"{where} has keys hashed by version {body['hash_version']}, and this tidewheel has {HASH_VERSION}: "
+                "run the job with the release that has taken it"
+            )
+        has = {operator.name for operator in self._plan.operators}
+        missing = [name for name in body["operators"] if name not in has and name not in self._settings.without]
+        if missing:
+            raise SnapshotError(
+                f"dataflow {self._plan.name!r} has no operator {missing[0]!r}, and {where} has: give it that name, "
+                f"name={missing[0]!r}. To go on without what it had, run with Snapshots(..., without={missing!r})"
+            )
+
+    # ------------------------------------------------------------------ taking one
+
+    @property
+    def number(self) -> int:
+        """The number of the snapshot that was begun last."""
+        return self._number
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to begin one, and none is under way."""
+        return self._begun_at is None and time.monotonic() >= self._due_at
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether one was begun that is neither committed nor given up."""
+        return self._begun_at is not None
+
+    def begin(self) -> int:
+        """Begin one; return its number, which the feed tells the workers."""
+        with self._lock:
+            self._number += 1
+            self._parts = {}
+            self._begun_at = time.monotonic()
+            self._due_at = self._begun_at + self._settings.every_s
+            return self._number
+
+    def add(self, part: WrittenPart) -> bool:
+        """Add the report of a worker; return whether all of the snapshot are there now, so that it can be committed."""
+        with self._lock:
+            if part.number != self._number or self._begun_at is None:
+                return False
+            self._parts[part.worker] = part
+            return len(self._parts) == self._workers
+
+    def give_up_late(self) -> None:
+        """Give up a snapshot for which a worker has taken too long, with a warning."""
+        if self._begun_at is not None and time.monotonic() - self._begun_at > _GIVEN_UP_AFTER_S:
+            late = [str(worker) for worker in range(self._workers) if worker not in self._parts]
+            self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")
+
+    def commit(self) -> None:
+        """Commit the snapshot all of whose parts are there; a failure is logged, and `failure_of` returns it.
+
+        Raises:
+            FencedError: another job has claimed the folder.
+        """
+        parts = [self._parts[worker] for worker in range(self._workers)]
+        failures = [f"worker {part.worker}: {part.failure}" for part in parts if part.failure is not None]
+        if failures:
+            self._fail("; ".join(failures))
+            return
+        body = {
+            "dataflow": self._plan.name,
+            "workers": self._workers,
+            "operators": [operator.name for operator in self._plan.operators],
+            "hash_version": HASH_VERSION,
+            "files": [[blob.name for blob in part.blobs] for part in parts],
+            "positions": base64.b64encode(parts[0].positions).decode(),
+        }
+        blobs: dict[str, Blob] = {blob.name: blob for part in parts for blob in part.blobs}
+        try:
+            self._ownership.commit(self._number, blobs.values(), body)
+            self._committed = self._number
+            self._begun_at = None
+            self._ownership.prune()
+        except SnapshotError as error:
+            self._fail(str(error))
+            raise
+
+    def _fail(self, reason: str) -> None:
+        self._failed = {self._number: reason}
+        self._begun_at = None
+        _LOGGER.warning("snapshot %d in %s could not be taken: %s", self._number, self.url, reason)
+
+    def outcome_of(self, number: int) -> bool:
+        """Tell whether a snapshot is committed.
+
+        Raises:
+            SnapshotError: it could not be taken.
+        """
+        if number in self._failed:
+            raise SnapshotError(f"snapshot {number} in {self.url} could not be taken: {self._failed[number]}")
+        return self._committed >= number
+
+    def release(self) -> None:
+        """Let another job have the folder. Idempotent; what goes wrong is logged."""
+        try:
+            self._ownership.release()
+        except SnapshotError as error:
+            _LOGGER.warning("%s", error)
+
+
+def _driver_positions(manifest: Manifest | None) -> Mapping[str, Mapping[int, InputPosition]]:
+    if manifest is None:
+        return {}
+    packed = base64.b64decode(manifest.body["positions"])
+    positions: dict[int, Positions] = pickle.loads(packed)  # noqa: S301 - the job's own snapshot
+    return positions.get(DRIVER, {})

@@ -1,0 +1,40 @@
+"""The thread that writes the parts of one worker, while the worker goes on."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tidewheel.runtime.snapshots.part_writer import PartWriter
+from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.runtime.state.worker_part import WorkerPart
+
+
+class PartsInBackground:
+    """Writes parts one after the other on a thread of its own.
+
+    Args:
+        writer: writes one.
+        wake: called, on that thread, when one was written.
+
+    Attributes:
+        written: the reports that the worker has not received.
+    """
+
+    def __init__(self, writer: PartWriter, wake: Callable[[], None]) -> None:
+        self._writer = writer
+        self._wake = wake
+        self._thread = ThreadPoolExecutor(1, "tidewheel-snapshots")
+        self.written: deque[WrittenPart] = deque()
+
+    def write(self, part: WorkerPart) -> None:
+        """Have a part written; its report comes later."""
+        self._thread.submit(self._writer.write, part).add_done_callback(self._report)
+
+    def _report(self, done: Future[WrittenPart]) -> None:
+        if not done.cancelled():
+            self.written.append(done.result())
+            self._wake()
+
+    def close(self) -> None:
+        """Write no more; the part that is being written is not waited for. Idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,44 @@
+"""The settings of a job's snapshots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidewheel.runtime.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Where a job keeps its snapshots, and how often it takes one.
+
+    A job that is run with a folder goes on from the last complete snapshot there; if there is none it begins anew. One
+    job at a time can use a folder.
+
+    Args:
+        folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
+            several nodes it is one that all of them reach. Credentials come from the environment.
+        every_s: how many seconds pass from one snapshot to the next.
+        keep: how many snapshots remain in the folder.
+        without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+
+    >>> Snapshots("s3://bucket/job", every_s=0)
+    Traceback (most recent call last):
+    ...
+    tidewheel.runtime.errors.ConfigError: Snapshots(every_s=0): a number of seconds above 0
+    """
+
+    folder: str | Path
+    every_s: float = 10.0
+    keep: int = 3
+    without: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.every_s > 0:
+            raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
+        if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:
+            raise ConfigError(f"Snapshots(keep={self.keep!r}): a whole number, at least 1")
+        if isinstance(self.without, str):
+            raise ConfigError(f"Snapshots(without={self.without!r}): a list of names, [{self.without!r}]")

@@ -1,0 +1,62 @@
+"""The snapshots of a job as its workers know them: where they write their parts, and which ones they begin with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.snapshots.entries import Blob
+from tidewheel.runtime.snapshots.part_writer import PartWriter
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.runtime.state.part_file import read_worker
+from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshots:
+    """The same for each worker of a job.
+
+    Attributes:
+        folder: where they write their parts.
+        incarnation: of the owner of the folder.
+        number: the snapshot that they begin with, 0 for none.
+        files: of each worker that took part in that, its files, oldest first.
+    """
+
+    folder: SnapshotFolder
+    incarnation: int
+    number: int = 0
+    files: Sequence[Sequence[Blob]] = ()
+
+    def writer(self) -> PartWriter:
+        """Return what writes the parts of one worker."""
+        return PartWriter(self.folder, self.incarnation)
+
+    def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:
+        """Return what a worker begins with; None for nothing.
+
+        Raises:
+            SnapshotDamaged: a file is missing, or has other bytes than were written.
+            SnapshotError: a file cannot be read.
+        """
+        return beginning(self.number, plan, _SavedWorkers(self), worker, workers) if self.files else None
+
+
+class _SavedWorkers(Sequence[SavedWorker]):
+    """What each worker had; its files are read when it is looked at."""
+
+    def __init__(self, snapshots: WorkerSnapshots) -> None:
+        self._snapshots = snapshots
+
+    def __len__(self) -> int:
+        return len(self._snapshots.files)
+
+    @overload
+    def __getitem__(self, worker: int) -> SavedWorker: ...
+    @overload
+    def __getitem__(self, worker: slice) -> list[SavedWorker]: ...
+    def __getitem__(self, worker: int | slice) -> SavedWorker | list[SavedWorker]:
+        if isinstance(worker, slice):
+            return [self[one] for one in range(*worker.indices(len(self)))]
+        folder, files = self._snapshots.folder, self._snapshots.files[worker]
+        return read_worker([folder.read(blob) for blob in files])

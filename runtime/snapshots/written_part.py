@@ -1,0 +1,23 @@
+"""The report on a part of a snapshot that a worker has written."""
+
+import msgspec
+
+from tidewheel.runtime.snapshots.entries import Blob
+
+
+class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
+    """A part that a worker has written, or why it could not.
+
+    Attributes:
+        number: that of the snapshot.
+        worker: that of the worker.
+        blobs: the files that the part consists of, oldest first.
+        positions: how far feeders had sent, pickled; worker 0 knows.
+        failure: why it could not be written, None if it was.
+    """
+
+    number: int
+    worker: int
+    blobs: tuple[Blob, ...] = ()
+    positions: bytes = b""
+    failure: str | None = None
