@@ -2,6 +2,8 @@
 
 from tidewheel.runtime.errors import SnapshotError
 
+__all__ = ["FencedError", "SnapshotDamaged", "SnapshotError", "SnapshotFolderInUse"]
+
 
 class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
     """Another job, whose process lives, owns the folder."""
