@@ -8,7 +8,7 @@ from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import ConfigError, JobError, SnapshotError, TokenError, WouldBlock
+from tidewheel.runtime.errors import ConfigError, JobError, Rewound, SnapshotError, TokenError, WouldBlock
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
@@ -39,6 +39,7 @@ __all__ = [
     "PartitionedSource",
     "Pause",
     "ProbeHandle",
+    "Rewound",
     "RuntimeConfig",
     "Schedule",
     "SnapshotError",
