@@ -1,5 +1,6 @@
-"""An HTTP server in place of an object store that answers every request with an error, late, or never."""
+"""An HTTP server in place of an object store that answers requests with an error, or never."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,14 @@ class FailingStore:
     """The server, while it runs.
 
     Args:
-        status: of every answer; 0 for no answer.
+        status: of its answers; 0 for no answer.
         code: the code of the error in its text.
+        times: how often it fails, before it accepts everything.
     """
 
-    def __init__(self, status: int, code: str) -> None:
+    def __init__(self, status: int, code: str, times: float) -> None:
         self.requests = 0
+        self._times = times
         self._stopped = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(status, code))
         self._server.daemon_threads = False
@@ -41,8 +44,14 @@ class FailingStore:
                     store._stopped.wait(60)
                     self.close_connection = True
                     return
-                text = f"<Error><Code>{code}</Code><Message>as the test wants</Message></Error>".encode()
-                self.send_response(status)
+                has_failed = store.requests > store._times
+                text = (
+                    b""
+                    if has_failed
+                    else f"<Error><Code>{code}</Code><Message>as the test wants</Message></Error>".encode()
+                )
+                self.send_response(200 if has_failed else status)
+                self.send_header("ETag", '"0"')
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
@@ -56,9 +65,9 @@ class FailingStore:
 
 
 @contextmanager
-def failing_store(status: int, code: str = "") -> Iterator[FailingStore]:
+def failing_store(status: int, code: str = "", times: float = math.inf) -> Iterator[FailingStore]:
     """Start a store that fails so; end it."""
-    store = FailingStore(status, code)
+    store = FailingStore(status, code, times)
     try:
         yield store
     finally:

@@ -56,6 +56,15 @@ def test_many_frames_are_written_in_order(tmp_path: Path) -> None:
     assert folder.read("parts/a") == b"".join(frames)
 
 
+def test_a_short_write_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operating system may write a part of what it is asked for."""
+    write = os.writev
+    monkeypatch.setattr(os, "writev", lambda descriptor, frames: write(descriptor, [memoryview(frames[0])[:3]]))
+    folder = LocalFolder(tmp_path)
+    folder.write("parts/a", [memoryview(b"abcdefgh"), memoryview(b"ijklm")])
+    assert folder.read("parts/a") == b"abcdefghijklm"
+
+
 @pytest.mark.parametrize("new", [True, False])
 def test_an_object_survives_a_loss_of_power(new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is synced before it has its name, and each directory that has a new name in it after that."""

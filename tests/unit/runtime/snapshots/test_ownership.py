@@ -93,22 +93,25 @@ def test_a_blob_that_nothing_keeps_is_refused(folder: SnapshotFolder, owner: Own
 def test_a_lost_answer_loses_no_snapshot(
     folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store has put the manifest, and its answer did not arrive: the next snapshot may need blobs of both."""
+    """The store has put the manifest, and its answer did not arrive: the next one may need blobs that it had before."""
     first = _commit(folder, owner, 1)
+    _commit(folder, owner, 2)
     put_new = objects.put_new
 
     def lost(name: str, data: bytes) -> bool:
         put_new(name, data)
         raise SnapshotError("no answer")
 
-    blob = _write(folder, owner, 2)
+    blob = _write(folder, owner, 3)
     with monkeypatch.context() as patch:
         patch.setattr(objects, "put_new", lost)
         with pytest.raises(SnapshotError, match="no answer"):
-            owner.commit(2, [blob], {})
+            owner.commit(3, [blob], {})
     owner.prune()
-    _commit(folder, owner, 3, *first.blobs, blob)
-    assert _numbers(owner) == [3, 2]
+    newest = _commit(folder, owner, 4, *first.blobs, blob)
+    assert _numbers(owner) == [4, 3]
+    owner.prune()
+    assert owner.latest_intact() == newest
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["missing", "half-written"])
