@@ -147,7 +147,7 @@ class RayWorkers:
                 raise JobError(
                     f"job {job!r}: {len(late)} of its {len(calls)} workers did not come up within "
                     f"{self._config.deploy_timeout_s:g} s: {', '.join(late)}. Nodes that are busy take long to start "
-                    "processes: raise RuntimeConfig.deploy_timeout_s. What they reserve may have been taken meanwhile"
+                    "processes: raise RuntimeConfig.deploy_timeout_s. Other jobs may have taken the resources meanwhile"
                 )
             failure = _failure_of(done[0])
             if failure is not None:

@@ -70,8 +70,8 @@ class WorkerWatch:
                 self._hung = worker
                 raise JobError(
                     f"worker {worker} of job {self._job!r} ({self._processes[worker]}) hangs: it has given no sign "
-                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not let go of "
-                    "the interpreter; if that is right, raise RuntimeConfig.hang_timeout_s",
+                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not release "
+                    "the interpreter. If that is right, raise RuntimeConfig.hang_timeout_s",
                     worker=worker,
                 )
 

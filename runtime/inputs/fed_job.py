@@ -1,14 +1,25 @@
 """The job that a handle feeds, as the handle shows it: the program can fail the job, and hear of its end."""
 
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.inputs.feed import EndCall, Feed
+
+EndCall: TypeAlias = Callable[[Exception | None], None]
+"""Told that a job is over, with why it has failed, if it has."""
+
+
+class _Feed(Protocol):
+    def fail(self, error: JobError) -> None: ...
+    def when_over(self, call: EndCall) -> None: ...
+    def forget(self, call: EndCall) -> None: ...
 
 
 class FedJob:
     """The part of an `InputHandle` that concerns the job as a whole."""
 
     name: str
-    _feed: Feed
+    _feed: _Feed
     _ended: str | None
 
     def fail(self, reason: str, cause: BaseException | None = None) -> None:
@@ -35,9 +46,8 @@ class FedJob:
         If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
         raises is logged.
 
-        That is so in the driver's process. In another, to which the handle was handed over, it may be a second
-        late, a job that was stopped is one that was lost, which is a JobError instead of None; and once all handles
-        there are closed, that process hears no more of the job, so nothing is called.
+        That is so in the driver's process. In another process the call may be a second late, and a job that was stopped
+        counts as lost, so ``failure`` is a JobError. Once all handles there are closed, nothing is called.
         """
         self._feed.when_over(call)
 

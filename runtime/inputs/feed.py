@@ -18,6 +18,7 @@ from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.fed_job import EndCall
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_report import WorkerReport
@@ -36,9 +37,6 @@ WORKER_THREAD = "tidewheel-worker-"
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
 """The times of some inputs or probes, by name."""
-
-EndCall: TypeAlias = Callable[[Exception | None], None]
-"""Told that a job is over, with why it has failed, if it has."""
 
 
 class Admission(Enum):

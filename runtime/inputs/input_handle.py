@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
+import msgspec
+
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
@@ -17,6 +19,7 @@ from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
 
 _HANDLE_BITS = 62
+_AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"
 
 
 class InputHandle(FedJob):
@@ -35,7 +38,7 @@ class InputHandle(FedJob):
         name: the input's name.
         domain: the times of the input.
         workers: how many workers take batches in turn.
-        number: tells it from the other handles of the input.
+        number: tells the handles of an input apart.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -51,6 +54,8 @@ class InputHandle(FedJob):
     ...     [(entry.time, entry.batch) for entry in job.captured("numbers")]
     [(7, [70]), (0, [1])]
     """
+
+    _feed: Feed
 
     def __init__(
         self,
@@ -68,9 +73,8 @@ class InputHandle(FedJob):
         self._feed = fed.feed
         self._time = time
         self.number = number
-        self._begun_at = goes_on_from
-        self._batches = 0 if goes_on_from is None else goes_on_from.batches
-        self._records = 0 if goes_on_from is None else goes_on_from.records
+        self._is_new = goes_on_from is None
+        _, self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))
         self._next_worker = (number + self._batches) % self.workers
         self._ended = useless_because
         self._rewound: Rewound | None = None
@@ -172,17 +176,15 @@ class InputHandle(FedJob):
     def end_substream(self, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
-        That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``, without a
-        time-out, by which they end themselves. A key may be used again at a later time, and is another substream then;
-        so an end of a key that has none open, as of ``"7"`` for ``7``, is that of an empty substream. Several keys in
-        one call cost less than several calls.
+        It is for an input whose stream is divided, ``flow.input(...).substreams(name, key=...)``, without a time-out. A
+        key may be used again at a later time, for another substream. The end of a key that has none open is that of an
+        empty substream. Several keys in one call cost less than several calls.
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.
             TypeError: a key cannot be one, as it cannot be hashed.
-            JobError: the job has failed or was stopped. It fails if the input has no substreams, or none of such a
-                name, if one has ended at this time or a later one, or if a record of it comes after all: at this time,
-                or before it by another handle.
+            JobError: the job has failed or was stopped. It fails if the input has no substreams, or if one of this key
+                has ended at this time or a later one. It also fails if a record of the substream comes after its end.
         """
         for key in keys:
             try:
@@ -253,8 +255,6 @@ class InputHandle(FedJob):
         self._feed.flush()
         return ticket
 
-    # ------------------------------------------------------------------ commands
-
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self.number)
 
@@ -292,23 +292,20 @@ class InputHandle(FedJob):
         return admission
 
     def go_back(self, feed: Feed, position: InputPosition | None, *, is_told: bool) -> None:
-        """Have the handle go on from a snapshot, by another feed.
+        """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
 
-        Args:
-            feed: sends from now on.
-            position: where the handle was; None if it was not there, so that it is of no use any more.
-            is_told: whether the next call of the handle says so, if it has sent something since.
+        If it has sent something since, its next call says so, unless the program ``is_told`` otherwise.
         """
         before, self._feed, self._rewound = self.position, feed, None
         if position is None:
             self._ended = "the job has closed, as it went back to a snapshot that is older than this handle"
             return
         self._ended = None
-        self._begun_at = position
-        self._time, self._batches, self._records = position.time, position.batches, position.records
+        self._is_new = False
+        self._time, self._batches, self._records = msgspec.structs.astuple(position)
         self._next_worker = (self.number + position.batches) % self.workers
         self._left.clear()
-        if is_told and position != before:
+        if not is_told and position != before:
             self._rewound = Rewound(
                 f"input {self.name!r}: the job has gone back to a snapshot, as a worker has died. This handle is at "
                 f"time {position.time!r} again, after {position.batches} batches: send what comes after its position"
@@ -331,17 +328,9 @@ class InputHandle(FedJob):
         if not domain.less_equal(self._time, time):
             raise TokenError(
                 f"input {self.name!r} is at time {self._time!r} and cannot go back to {time!r}: times already "
-                f"passed may be complete; send such records at a later time{self._say_where_it_began()}"
+                f"passed may be complete; send such records at a later time{'' if self._is_new else _AFTER_SNAPSHOT}"
             )
         return domain.plain(time)
-
-    def _say_where_it_began(self) -> str:
-        if self._begun_at is None:
-            return ""
-        return (
-            f". The job goes on from a snapshot, which has {self._begun_at.batches} batches of this handle: send what "
-            "comes after its position"
-        )
 
     def __enter__(self) -> Self:
         return self
