@@ -12,6 +12,7 @@ from tidewheel.runtime.errors import ConfigError, JobError, Rewound, SnapshotErr
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
@@ -27,6 +28,7 @@ __all__ = [
     "Explanation",
     "InputHandle",
     "InputPort",
+    "InputPosition",
     "Job",
     "JobError",
     "JobStatistics",

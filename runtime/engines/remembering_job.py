@@ -75,7 +75,7 @@ class RememberingJob(JobBlock):
                 was_closed = number not in all_known or all_known[number].is_closed
                 if number not in all_known and position is not None:
                     all_known[number] = InputHandle(fed, position.time, number, goes_on_from=position)
-                all_known[number].go_back(self._feed, position, is_told=was_closed)
+                all_known[number]._go_back(self._feed, position, is_told=was_closed)
                 if position is not None:
                     fed.open[number] = all_known[number]
                     self._is_behind |= was_closed

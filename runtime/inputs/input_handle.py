@@ -291,7 +291,7 @@ class InputHandle(FedJob):
             )
         return admission
 
-    def go_back(self, feed: Feed, position: InputPosition | None, *, is_told: bool) -> None:
+    def _go_back(self, feed: Feed, position: InputPosition | None, *, is_told: bool) -> None:
         """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
 
         If it has sent something since, its next call says so, unless the program ``is_told`` otherwise.

@@ -11,8 +11,8 @@ from tidewheel.runtime.errors import ConfigError
 class Snapshots:
     """Where a job keeps its snapshots, and how often it takes one.
 
-    A job that is run with a folder goes on from the last complete snapshot there; if there is none it begins anew. One
-    job at a time can use a folder.
+    A job goes on from the last complete snapshot in its folder, and begins without state if there is none. One job at a
+    time can use a folder.
 
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
