@@ -38,6 +38,9 @@ class TokenPlace(NamedTuple):
     is_live: bool = True
 
 
+Stamp: TypeAlias = tuple[int, Time]
+"""The place of a token as its ledger counts it: the number of the location of its output, and its time."""
+
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
 
