@@ -210,7 +210,9 @@ class OperatorState:
             )
         parts = [split(value, workers) for value in values]
         if any(len(part) != workers for part in parts):
-            raise self._error(f"split= of {name!r} has to return {workers} parts, one for each worker")
+            raise self._error(
+                f"divides {name!r} by a split= that has not returned {workers} parts, one for each worker"
+            )
         restored = reduce(merge, [part[worker] for part in parts])
         self._discard_others(tokens, restored)
         return restored

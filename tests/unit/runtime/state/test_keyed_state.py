@@ -86,7 +86,7 @@ def set_by_or(state: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def set_by_or_of_pairs(state: dict[Any, Any], key: Any, value: Any) -> None:
-    state |= [(key, value)]  # type: ignore[arg-type]
+    state |= [(key, value)]
 
 
 def match_in_place(state: dict[Any, Any], key: Any, value: Any) -> None:
@@ -125,7 +125,7 @@ CHANGES: dict[str, Callable[[dict[Any, Any], Any, Any], object]] = {
     "union": lambda state, key, value: change_first(state, (state | {-1: 0}).values()),
     "reversed union": lambda state, key, value: change_first(state, reversed(({-1: 0} | state).values())),
     "match": match_in_place,
-    "iteration": lambda state, key, value: [add_in_place(state[found]) for found in state if found != key],
+    "iteration": lambda state, key, value: list(map(add_in_place, (state[found] for found in state if found != key))),
     "delete some": delete_some,
 }
 
@@ -249,9 +249,10 @@ def test_errors_are_those_of_a_dict() -> None:
     for act in (lambda: state[[]], lambda: state.get([]), lambda: state.pop([], 0), lambda: state.setdefault([], 0)):
         with pytest.raises(TypeError, match="unhashable"):
             act()
+    keys = iter(state)
+    state[2] = 0
     with pytest.raises(RuntimeError, match="changed size"):
-        for key in state:
-            state[key + 1] = 0
+        next(keys)
     state.clear()
     with pytest.raises(KeyError, match="empty"):
         state.popitem()
