@@ -12,9 +12,10 @@ import copyreg
 import io
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import cloudpickle
 
@@ -46,8 +47,8 @@ Stamp: TypeAlias = tuple[int, Time]
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
 
-_CLASSES_BY_VALUE = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
-"""The classes that this process has received by value, or sent, oldest first."""
+_CLASSES_FOUND: WeakValueDictionary[str, type] = WeakValueDictionary()
+"""Classes of the main program that have come to this process by value, by name."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
 
@@ -124,10 +125,18 @@ def _class_of_main(name: str, by_value: bytes) -> Any:
         found = getattr(found, part, None)
     if isinstance(found, type):
         return found
-    for known in list(_CLASSES_BY_VALUE):
-        if known.__module__ == "__main__" and known.__qualname__ == name:
-            return known
-    return pickle.loads(by_value)  # noqa: S301 - from the snapshots of this job
+    known = _CLASSES_FOUND.get(name)
+    if known is None:
+        brought = (one for one in _subclasses(object) if one.__module__ == "__main__" and one.__qualname__ == name)
+        known = next(brought, None) or pickle.loads(by_value)  # noqa: S301 - from the snapshots of this job
+        _CLASSES_FOUND[name] = known
+    return known
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for one in type.__subclasses__(kind):
+        yield one
+        yield from _subclasses(one)
 
 
 def _token_at(*place: Any) -> TimestampToken:
