@@ -8,10 +8,11 @@ from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import ConfigError, JobError, SnapshotError, TokenError, WouldBlock
+from tidewheel.runtime.errors import ConfigError, JobError, Rewound, SnapshotError, TokenError, WouldBlock
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
@@ -27,6 +28,7 @@ __all__ = [
     "Explanation",
     "InputHandle",
     "InputPort",
+    "InputPosition",
     "Job",
     "JobError",
     "JobStatistics",
@@ -39,6 +41,7 @@ __all__ = [
     "PartitionedSource",
     "Pause",
     "ProbeHandle",
+    "Rewound",
     "RuntimeConfig",
     "Schedule",
     "SnapshotError",

@@ -24,6 +24,10 @@ class SnapshotError(TidewheelError):
     """A snapshot cannot be taken, stored or read; the message says of what, and what to do."""
 
 
+class Rewound(TidewheelError):  # noqa: N818 - named for what it says
+    """A job has gone back to a snapshot, as a worker has died: send again what comes after the handle's position."""
+
+
 class JobError(TidewheelError):
     """A job failed, or cannot do what it was asked for.
 

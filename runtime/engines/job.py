@@ -15,8 +15,8 @@ from tidewheel.runtime.description.dataflow_description import Described, descri
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
-from tidewheel.runtime.engines.job_block import JobBlock
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
+from tidewheel.runtime.engines.remembering_job import RememberingJob, known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
@@ -25,16 +25,12 @@ from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
-from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class Job(JobBlock):
+class Job(RememberingJob):
     """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
 
     If all inputs are closed, the end of the block waits up to 10 s for the job to end. It waits up to 1 s if the
@@ -47,31 +43,15 @@ class Job(JobBlock):
     """What dataflows that are added run on as well: the workers of this one."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
-        super().__init__(plan)
+        super().__init__(plan, workers)
         self.config = config
-        self.workers = workers
         self._attachments = RunningAttachments(self.name)
-        self._handles: dict[str, InputHandle] = {}
         self._being_added: set[str] = set()
-        self._snapshots: JobSnapshots | None = None
         self._naming = threading.Lock()
         self._released = False
         self._changed = threading.Condition()
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
-
-    def _remember(self, settings: Snapshots) -> None:
-        """Take snapshots, and go on from the last one; to be called before `_bring_up`."""
-        self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
-        found = self._snapshots.manifest
-        where = self._snapshots.url
-        _LOGGER.info(
-            "job %r %s",
-            self.name,
-            f"begins anew, with snapshots in {where}"
-            if found is None
-            else f"goes on from snapshot {found.number} in {where}",
-        )
 
     def _bring_up(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
@@ -93,18 +73,6 @@ class Job(JobBlock):
             raise
         return self
 
-    def _open_handles(self, name: str, fed: FedInput) -> None:
-        """Open the handles of an input that a snapshot has, or the first one."""
-        if self._snapshots is None or self._snapshots.manifest is None:
-            self._handles[name] = InputHandle(fed, fed.domain.minimum())
-            return
-        self._feed.snapshot = self._snapshots.number
-        for number, position in self._snapshots.positions.get(name, {}).items():
-            InputHandle(fed, position.time, number, goes_on_from=position)
-        first = fed.open.get(FIRST_HANDLE)
-        closed = f"was closed before snapshot {self._snapshots.manifest.number} was taken"
-        self._handles[name] = first or InputHandle(fed, fed.domain.minimum(), useless_because=closed)
-
     # ------------------------------------------------------------------ what an engine does
 
     @property
@@ -121,10 +89,6 @@ class Job(JobBlock):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
-        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
-
-    @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches:
         """Return what all workers have captured."""
 
@@ -134,34 +98,9 @@ class Job(JobBlock):
 
     # ------------------------------------------------------------------ what users call
 
-    def input(self, name: str) -> InputHandle:
-        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
-        return self._handles[_known(self.plan, "input", name, self._handles)]
-
-    def handles(self, name: str) -> list[InputHandle]:
-        """Return the open handles of an input that this process has, such as those that a snapshot has.
-
-        Raises:
-            JobError: there is no input of that name.
-        """
-        return list(self._feed.inputs[_known(self.plan, "input", name, self._handles)].open.values())
-
-    def snapshot(self, timeout: float = 300.0) -> int:
-        """Take a snapshot now, and return its number once it is complete and durable.
-
-        Raises:
-            JobError: the job was run without ``snapshots=``, has failed or was stopped.
-            SnapshotError: the snapshot cannot be taken or written; the message says why.
-            TimeoutError: it is not complete within ``timeout`` seconds.
-        """
-        self._check_alive()
-        if self._snapshots is None:
-            raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
-        return self._take_snapshot(self._snapshots, timeout)
-
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
-        return ProbeHandle(self, _known(self.plan, "probe", name, self.plan.probes))
+        return ProbeHandle(self, known(self.plan, "probe", name, self.plan.probes))
 
     def add(self, flow: Described, *, paused: bool = False) -> Self:
         """Run one more dataflow on the workers of this job, beside what runs there.
@@ -227,13 +166,13 @@ class Job(JobBlock):
             JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
                 inside the ``with`` block.
         """
-        _known(self.plan, "capture", name, self.plan.captures)
+        known(self.plan, "capture", name, self.plan.captures)
         self._check_alive()
         return self._fetch_captured(name)
 
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
-        return self._attachments.by_name[_known(self.plan, "topic", name, self._attachments.by_name)]
+        return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
@@ -250,7 +189,7 @@ class Job(JobBlock):
             if probe_or_topic.job is not self:
                 raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
         else:
-            name = _known(self.plan, "probe, topic or capture", probe_or_topic, explicable(self.plan))
+            name = known(self.plan, "probe, topic or capture", probe_or_topic, explicable(self.plan))
         self._check_alive()
         return self._explainer().explain(name)
 
@@ -314,10 +253,6 @@ class Job(JobBlock):
             self._released = True
             self._let_go_of_snapshots()
 
-    def _let_go_of_snapshots(self) -> None:
-        if self._snapshots is not None:
-            self._snapshots.release()
-
     # ------------------------------------------------------------------ shared by the engines
 
     def _fail(self, error: TidewheelError) -> None:
@@ -365,9 +300,3 @@ class Job(JobBlock):
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.describe()))
         return TimeoutError(f"{told}{hint}")
-
-
-def _known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
-    if name not in names:
-        raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
-    return name

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import GraphError, Time
+from tidewheel.progress import GraphError, TidewheelError, Time
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.ray_workers import RayWorkers
+from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
@@ -48,6 +49,8 @@ class RayJob(Job):
         super().__init__(plan, workers, config)
         self._link: _DriverFeed | None = None
         self._taker: SnapshotTaker | None = None
+        self._recovery: Recovery | None = None
+        self._goes_back = False
         self._is_host = shared is None
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
@@ -66,10 +69,18 @@ class RayJob(Job):
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
         if self._is_host:
             self._workers.come_up()
-        self.pids = self._workers.pids
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
         if any(attachment.needs_same_batches for attachment in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
+        self._deploy_workers(nodes)
+        if self._snapshots is not None and self._is_host and not attachments:
+            self._recovery = Recovery(self, self._snapshots)
+        else:
+            self._packed = None  # which lets go of the plan in the object store
+
+    def _deploy_workers(self, nodes: Sequence[str]) -> None:
+        """Build the workers' shares of the operators, and connect the workers with each other and the driver."""
+        self.pids = self._workers.pids
         by = time.monotonic() + self.config.deploy_timeout_s
         sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
@@ -84,12 +95,43 @@ class RayJob(Job):
         ]
         self._workers.call(self.name, "deploy", arguments, by)
         _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
-        self._packed = None  # which lets go of the plan in the object store
         self._link.join(by)
         _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
         self._workers.host(self)
         if self._snapshots is not None:
             self._taker = SnapshotTaker(self, self._link, self._snapshots)
+
+    def _fail(self, error: TidewheelError) -> None:
+        if self._recovery is None or self._has_ended or self._added or not self._recovery.takes_on(error):
+            super()._fail(error)
+
+    def _fail_for_good(self, error: TidewheelError) -> None:
+        super()._fail(error)
+
+    def _go_back(self, snapshots: JobSnapshots) -> None:
+        """Go on from the last snapshot with a new worker in place of each that has died.
+
+        Raises:
+            JobError: the workers did not come up.
+            SnapshotError: the snapshot cannot be read.
+        """
+        assert self._link is not None, "it was deployed"
+        assert self._taker is not None, "it takes snapshots"
+        before, self._goes_back = self._link, True
+        self._taker.close()
+        before.close()
+        self._workers.come_up_again(self.name)
+        snapshots.go_back()
+        self._deploy_workers(self._workers.nodes)
+        with self._lock:
+            self._feed.inputs = before.inputs
+            self._feed.snapshot = snapshots.number
+            self._rewind_handles(snapshots)
+            if self._started:
+                self._workers.call(self.name, "start", [(self.name,)] * self.workers)
+        with self._changed:
+            self._goes_back = False
+            self._changed.notify_all()
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         assert self._taker is not None, "it was deployed"
@@ -141,8 +183,14 @@ class RayJob(Job):
     ) -> None:
         self._check_alive()
         with self._changed:
-            reached = self._changed.wait_for(lambda: self._has_ended or condition(), timeout)
+            reached = self._changed.wait_for(lambda: self._has_ended or self._is_behind or condition(), timeout)
         self._check_alive()
+        if self._is_behind:
+            self._is_behind = False
+            raise Rewound(
+                f"job {self.name!r} has gone back to a snapshot, as a worker has died. An input that was closed since "
+                "is open in it: send again what comes after its position, and close it"
+            )
         if not reached:
             raise self._timed_out(what, timeout, probe)
 
@@ -155,6 +203,8 @@ class RayJob(Job):
     def _release(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        if self._recovery is not None:
+            self._recovery.close()
         if self._taker is not None:
             self._taker.close()
         if self._link is not None:
@@ -196,9 +246,21 @@ class _DriverFeed(RayFeed):
         if self._job._taker is not None:
             self._job._taker.add(part)
 
+    def wait_until_usable(self) -> None:
+        """Wait while the job goes back to a snapshot."""
+        job = self._job
+        if self._is_closed:
+            with job._changed:
+                job._changed.wait_for(lambda: job._has_ended or (job._link is not self and not job._goes_back))
+
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped."""
+        """Raise JobError if the job has failed or was stopped, Rewound if it goes on by another feed."""
         self._job._check_alive()
+        if self._is_closed:
+            raise Rewound(
+                f"job {self._job.name!r} goes back to a snapshot, as a worker has died: send again what comes "
+                "after the handle's position"
+            )
 
     def _look(self) -> None:
         super()._look()

@@ -10,6 +10,7 @@ from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.placement import Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
@@ -19,103 +20,6 @@ _CHECK_S = 1.0
 _RELEASE_TIMEOUT_S = 10.0
 _DROP_TIMEOUT_S = 2.0
 _OTHERS_TIMEOUT_S = 1.0
-_ANSWERS_WITHIN_S = 2.0
-_DEATH_TOLD_WITHIN_S = 2.0
-_LONGEST_LOOK_S = 2.5
-
-
-class WorkerWatch:
-    """Keeps one pending call to each worker: it returns soon, and raises when the worker dies.
-
-    Args:
-        job: the name of the job that the workers belong to.
-        actors: the workers' handles, by number.
-        processes: how to name the process of each.
-        hang_timeout_s: for how long a worker may not answer, in seconds. Time in which this process stood still itself,
-            such as that of a machine that sleeps, does not count.
-    """
-
-    def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
-        self._job = job
-        self._joined = membership()
-        self._actors = actors
-        self._processes = processes
-        self._hang_timeout_s = hang_timeout_s
-        self._pending: dict[Any, int] = {}
-        self._asked_at = [0.0] * len(actors)
-        self._unanswered_s = [0.0] * len(actors)
-        self._checked_at = time.monotonic()
-        self._hung: int | None = None
-        for worker in range(len(actors)):
-            self._ask(worker)
-
-    def _ask(self, worker: int) -> None:
-        self._pending[self._actors[worker].live.remote(_ANSWERS_WITHIN_S)] = worker
-        self._asked_at[worker] = time.monotonic()
-        self._unanswered_s[worker] = 0.0
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait for signs of life, ``timeout_s`` seconds at most.
-
-        Raises:
-            JobError: a worker died.
-        """
-        import ray
-
-        for call in ray.wait(list(self._pending), timeout=timeout_s)[0]:
-            worker = self._pending.pop(call)
-            try:
-                ray.get(call)
-            except ray.exceptions.RayError as error:
-                raise self._death_of(worker, error) from None
-            self._ask(worker)
-
-    def check(self) -> None:
-        """Raise JobError if the process of a worker has not answered for too long; to be called often."""
-        before, self._checked_at = self._checked_at, time.monotonic()
-        for worker in range(len(self._actors)):
-            since = max(before, self._asked_at[worker])
-            self._unanswered_s[worker] += min(self._checked_at - since, _LONGEST_LOOK_S)
-            silent_s = self._unanswered_s[worker] - _ANSWERS_WITHIN_S
-            if silent_s > self._hang_timeout_s:
-                self._hung = worker
-                raise JobError(
-                    f"worker {worker} of job {self._job!r} ({self._processes[worker]}) hangs: it has given no sign "
-                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not let go of "
-                    "the interpreter; if that is right, raise RuntimeConfig.hang_timeout_s",
-                    worker=worker,
-                )
-
-    def death_behind(self, error: TidewheelError) -> JobError | None:
-        """Return the death of the worker that is behind an error, None if all that may be behind it live.
-
-        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died; so may a
-        publisher that was on the same node.
-        """
-        import ray
-
-        if not isinstance(error, JobError) or error.operator is not None:
-            return None
-        suspects = range(len(self._actors)) if error.worker is None else [error.worker]
-        calls = {self._actors[worker].live.remote(0.0): worker for worker in suspects if worker != self._hung}
-        deadline_s = time.monotonic() + _DEATH_TOLD_WITHIN_S
-        while calls:
-            for call in ray.wait(list(calls), timeout=max(0.0, deadline_s - time.monotonic()))[0]:
-                suspect = calls.pop(call)
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayError as death:
-                    return self._death_of(suspect, death)
-            if time.monotonic() >= deadline_s:
-                break
-        return None
-
-    def _death_of(self, worker: int, error: Exception) -> JobError:
-        if gone := left(self._joined):
-            return JobError(f"job {self._job!r} has lost its workers: {gone}")
-        return JobError(
-            f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
-        )
 
 
 class RayWorkers:
@@ -151,30 +55,73 @@ class RayWorkers:
         self._error: JobError | None = None
         self._monitor: threading.Thread | None = None
         placement = Placement(config.placement, config.resources, config.node_labels)
-        self._nodes = placement.choose(count, config.deploy_timeout_s, job)
+        self._nodes = list(placement.choose(count, config.deploy_timeout_s, job))
         self.nodes = [node.id for node in self._nodes]
-        actor = actor_class(WorkerActor)
+        self._placement = placement
+        self._title = title
+        self.actors: list[Any] = [self._made(worker) for worker in range(count)]
+        self.pids: list[int] = []
+
+    def _made(self, worker: int) -> Any:
+        """Make the actor of a worker, on its node."""
         log_level = logging.getLogger("tidewheel").getEffectiveLevel()
-        self.actors: list[Any] = [
-            actor.options(
-                **placement.actor_options(node),
+        options = self._placement.actor_options(self._nodes[worker])
+        return (
+            actor_class(WorkerActor)
+            .options(
+                **options,
                 max_concurrency=CONCURRENT_CALLS,
                 max_restarts=0,
                 max_task_retries=0,
-                name=worker_name(job, worker),
+                name=worker_name(self._job, worker),
                 namespace=NAMESPACE,
-            ).remote(worker, count, title, log_level)
-            for worker, node in enumerate(self._nodes)
-        ]
-        self.pids: list[int] = []
+            )
+            .remote(worker, len(self._nodes), self._title, log_level)
+        )
 
     def come_up(self) -> None:
         """Wait until the workers' processes are there, and watch them from then on; raise JobError if they are not."""
         self.pids = self.call(self._job, "process", [()] * len(self.actors))
         processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
         self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
-        self._monitor = threading.Thread(target=self._watch_all, name=f"tidewheel-{self._job}", daemon=True)
+        self._monitor = threading.Thread(
+            target=self._watch_all, args=[self._watch], name=f"tidewheel-{self._job}", daemon=True
+        )
         self._monitor.start()
+
+    def come_up_again(self, job: str) -> None:
+        """Have the workers leave a dataflow, and replace those that cannot, as they have died or do not let go of it.
+
+        Raises:
+            JobError: there is no place for them, or they do not come up.
+        """
+        import ray
+
+        calls = [actor.leave.remote(job, _DROP_TIMEOUT_S) for actor in self.actors]
+        ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
+        for worker, call in enumerate(calls):
+            if not _has_left(call):
+                self._replace(worker)
+        with self._lock:
+            self._error = None
+        self.come_up()
+
+    def _replace(self, worker: int) -> None:
+        import ray
+
+        ray.kill(self.actors[worker], no_restart=True)
+        deadline = time.monotonic() + self._config.deploy_timeout_s
+        while True:  # the name of an actor is free once Ray knows that it has died
+            [node] = self._placement.choose(1, self._config.deploy_timeout_s, self._job)
+            self._nodes[worker], self.nodes[worker] = node, node.id
+            try:
+                self.actors[worker] = self._made(worker)
+            except ValueError:
+                if time.monotonic() > deadline:
+                    raise
+                threading.Event().wait(_CHECK_S / 10)
+            else:
+                return
 
     def call(self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None) -> list[Any]:
         """Call a method of every worker; return what they return, or raise the first failure at once.
@@ -200,7 +147,7 @@ class RayWorkers:
                 raise JobError(
                     f"job {job!r}: {len(late)} of its {len(calls)} workers did not come up within "
                     f"{self._config.deploy_timeout_s:g} s: {', '.join(late)}. Nodes that are busy take long to start "
-                    "processes: raise RuntimeConfig.deploy_timeout_s. What they reserve may have been taken meanwhile"
+                    "processes: raise RuntimeConfig.deploy_timeout_s. Other jobs may have taken the resources meanwhile"
                 )
             failure = _failure_of(done[0])
             if failure is not None:
@@ -258,25 +205,25 @@ class RayWorkers:
 
     # ------------------------------------------------------------------ watching, on a thread of its own
 
-    def _watch_all(self) -> None:
+    def _watch_all(self, watch: WorkerWatch) -> None:
         """Watch the workers until they are released; whatever goes wrong with one of them meanwhile fails all jobs."""
         try:
-            self._watch_on()
+            self._watch_on(watch)
         except JobError as error:
             self._fail_all(error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
             self._fail_all(self._out_of_contact(error))
 
-    def _watch_on(self) -> None:
+    def _watch_on(self, watch: WorkerWatch) -> None:
         """Hear at once of a worker that has died, and look now and then for what else has, or hangs."""
         next_check = 0.0
-        while not self._released:
+        while not self._released and self._watch is watch:
             if membership() != self._joined:
                 raise RuntimeError("Ray was shut down")
-            self._watch.wait(_CHECK_S)
+            watch.wait(_CHECK_S)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
-                self._watch.check()
+                watch.check()
                 for job in list(self._hosted.values()):
                     try:
                         job._attachments.check()
@@ -307,6 +254,16 @@ class RayWorkers:
             jobs = list(self._hosted.values())
         for job in reversed(jobs):
             job._fail(error)
+
+
+def _has_left(call: Any) -> bool:
+    """Tell whether a worker has left a dataflow, without waiting."""
+    import ray
+
+    try:
+        return ray.get(call, timeout=0) is None
+    except ray.exceptions.RayError:
+        return False
 
 
 def _failure_of(deployment: Any) -> Exception | None:

@@ -9,14 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Integral
 from pickle import PicklingError
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
+from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.fed_job import EndCall
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_report import WorkerReport
@@ -35,9 +37,6 @@ WORKER_THREAD = "tidewheel-worker-"
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
 """The times of some inputs or probes, by name."""
-
-EndCall: TypeAlias = Callable[[Exception | None], None]
-"""Told that a job is over, with why it has failed, if it has."""
 
 
 class Admission(Enum):
@@ -86,6 +85,12 @@ class FedInput:
         """Tell whether the first handle is open and at a time."""
         first = self.open.get(FIRST_HANDLE)
         return first is not None and first.time == time
+
+    def check_worker(self, worker: object) -> None:
+        """Raise TokenError unless this is the number of a worker, or None."""
+        is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
+        if worker is not None and not (is_number and worker in range(self.feed.workers)):
+            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.feed.workers}, from 0 on")
 
     @property
     def statistics(self) -> InputStatistics:
@@ -208,6 +213,9 @@ class Feed(ABC):
     @abstractmethod
     def fail(self, error: JobError) -> None:
         """Fail the job with an error, since an input cannot be fed any more; from any thread."""
+
+    def wait_until_usable(self) -> None:  # noqa: B027 - only a job on Ray goes back to a snapshot
+        """Wait while the job goes back to a snapshot; not with the lock."""
 
     def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
         """Wait until the workers have what was submitted, if this process may end before they do."""

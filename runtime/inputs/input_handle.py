@@ -4,22 +4,25 @@ import secrets
 import time as clock
 from collections import deque
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, Self
 
+import msgspec
+
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError, TokenError, WouldBlock
+from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.feed import Admission, EndCall, FedInput
+from tidewheel.runtime.inputs.fed_job import FedJob
+from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
 
 _HANDLE_BITS = 62
+_AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"
 
 
-class InputHandle:
+class InputHandle(FedJob):
     """One end of an input: it holds a token, and sends at the time of that; the first one starts at the minimum time.
 
     Each batch that is sent goes whole to one worker, to each in turn; use ``exchange`` where records must meet. May be
@@ -35,7 +38,7 @@ class InputHandle:
         name: the input's name.
         domain: the times of the input.
         workers: how many workers take batches in turn.
-        number: tells it from the other handles of the input.
+        number: tells the handles of an input apart.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -51,6 +54,8 @@ class InputHandle:
     ...     [(entry.time, entry.batch) for entry in job.captured("numbers")]
     [(7, [70]), (0, [1])]
     """
+
+    _feed: Feed
 
     def __init__(
         self,
@@ -68,11 +73,11 @@ class InputHandle:
         self._feed = fed.feed
         self._time = time
         self.number = number
-        self._begun_at = goes_on_from
-        self._batches = 0 if goes_on_from is None else goes_on_from.batches
-        self._records = 0 if goes_on_from is None else goes_on_from.records
+        self._is_new = goes_on_from is None
+        _, self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))
         self._next_worker = (number + self._batches) % self.workers
         self._ended = useless_because
+        self._rewound: Rewound | None = None
         self._epochs_ahead = fed.feed.epochs_ahead
         self._left: deque[Time] = deque()
         if useless_because is None:
@@ -114,12 +119,14 @@ class InputHandle:
             WouldBlock: there was too much in flight all the time; nothing was sent.
             TokenError: the handle is closed, or was handed to another process; or there is no such worker.
             TypeError: ``batch`` is none of these; or, in the driver, a record is not of the input's type.
+            Rewound: the job has gone back to a snapshot: send again what comes after `position`. So does each method.
             JobError: the job has failed or was stopped.
         """
+        self._feed.wait_until_usable()
         self._check_open("send to")
         check_batch(batch)
         count = length(batch)
-        self._check_worker(worker)
+        self._fed.check_worker(worker)
         if not count:
             return
         if self._fed.check is not None:
@@ -153,6 +160,7 @@ class InputHandle:
                 after the current one.
             JobError: the job has failed or was stopped.
         """
+        self._feed.wait_until_usable()
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
             if self._wait(self._has_caught_up, timeout, ahead) is Admission.LET_IN:
@@ -168,17 +176,15 @@ class InputHandle:
     def end_substream(self, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
-        That is for an input whose stream is divided, by ``flow.input(...).substreams(name, key=...)``, without a
-        time-out, by which they end themselves. A key may be used again at a later time, and is another substream then;
-        so an end of a key that has none open, as of ``"7"`` for ``7``, is that of an empty substream. Several keys in
-        one call cost less than several calls.
+        It is for an input whose stream is divided, ``flow.input(...).substreams(name, key=...)``, without a time-out. A
+        key may be used again at a later time, for another substream. The end of a key that has none open is that of an
+        empty substream. Several keys in one call cost less than several calls.
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.
             TypeError: a key cannot be one, as it cannot be hashed.
-            JobError: the job has failed or was stopped. It fails if the input has no substreams, or none of such a
-                name, if one has ended at this time or a later one, or if a record of it comes after all: at this time,
-                or before it by another handle.
+            JobError: the job has failed or was stopped. It fails if the input has no substreams, or if one of this key
+                has ended at this time or a later one. It also fails if a record of the substream comes after its end.
         """
         for key in keys:
             try:
@@ -208,6 +214,7 @@ class InputHandle:
                 after the current one.
             JobError: the job has failed or was stopped.
         """
+        self._feed.wait_until_usable()
         with self._feed.lock:
             self._check_open("clone a handle of")
             time = self._checked_time(time, "make a handle at")
@@ -216,46 +223,18 @@ class InputHandle:
             return type(self)(self._fed, time, number)
 
     def close(self) -> None:
-        """Promise to send nothing any more. Closing twice does nothing."""
+        """Promise to send nothing any more. Closing twice does nothing.
+
+        Raises:
+            Rewound: the job has gone back to a snapshot, so something is to be sent again before.
+        """
+        self._feed.wait_until_usable()
         with self._feed.lock:
             if self._ended is not None:
                 return
+            self._check_open("close")
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
-
-    def fail(self, reason: str, cause: BaseException | None = None) -> None:
-        """Fail the job: what was to be sent by this handle is missing. From any thread; of a closed handle, nothing.
-
-        >>> from tidewheel import Dataflow, run
-        >>> flow = Dataflow("orders")
-        >>> _ = flow.input("orders").probe("done")
-        >>> with run(flow, engine="local") as job:
-        ...     job.input("orders").fail("the shop has closed its connection")
-        Traceback (most recent call last):
-        ...
-        tidewheel.runtime.errors.JobError: input 'orders' cannot be fed any more: the shop has closed its connection
-        """
-        if self._ended is not None:
-            return
-        error = JobError(f"input {self.name!r} cannot be fed any more: {reason}")
-        error.__cause__ = cause
-        self._feed.fail(error)
-
-    def when_over(self, call: EndCall) -> None:
-        """Have ``call(failure)`` called once the job has failed, or ``call(None)`` once it was stopped; on any thread.
-
-        If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
-        raises is logged.
-
-        That is so in the driver's process. In another, to which the handle was handed over, it may be a second
-        late, a job that was stopped is one that was lost, which is a JobError instead of None; and once all handles
-        there are closed, that process hears no more of the job, so nothing is called.
-        """
-        self._feed.when_over(call)
-
-    def forget(self, call: EndCall) -> None:
-        """Take back `when_over`. Idempotent."""
-        self._feed.forget(call)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Hand the token over to the process where this is unpickled."""
@@ -275,8 +254,6 @@ class InputHandle:
             )
         self._feed.flush()
         return ticket
-
-    # ------------------------------------------------------------------ commands
 
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self.number)
@@ -314,14 +291,32 @@ class InputHandle:
             )
         return admission
 
+    def _go_back(self, feed: Feed, position: InputPosition | None, *, is_told: bool) -> None:
+        """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
+
+        If it has sent something since, its next call says so, unless the program ``is_told`` otherwise.
+        """
+        before, self._feed, self._rewound = self.position, feed, None
+        if position is None:
+            self._ended = "the job has closed, as it went back to a snapshot that is older than this handle"
+            return
+        self._ended = None
+        self._is_new = False
+        self._time, self._batches, self._records = msgspec.structs.astuple(position)
+        self._next_worker = (self.number + position.batches) % self.workers
+        self._left.clear()
+        if not is_told and position != before:
+            self._rewound = Rewound(
+                f"input {self.name!r}: the job has gone back to a snapshot, as a worker has died. This handle is at "
+                f"time {position.time!r} again, after {position.batches} batches: send what comes after its position"
+            )
+
     def _check_open(self, action: str) -> None:
+        if self._rewound is not None:
+            error, self._rewound = self._rewound, None
+            raise error
         if self._ended is not None:
             raise TokenError(f"cannot {action} input {self.name!r}, which {self._ended}")
-
-    def _check_worker(self, worker: object) -> None:
-        is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
-        if worker is not None and not (is_number and worker in range(self.workers)):
-            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.workers}, from 0 on")
 
     def _checked_time(self, time: Time, action: str) -> Time:
         domain = self.domain
@@ -333,17 +328,9 @@ class InputHandle:
         if not domain.less_equal(self._time, time):
             raise TokenError(
                 f"input {self.name!r} is at time {self._time!r} and cannot go back to {time!r}: times already "
-                f"passed may be complete; send such records at a later time{self._say_where_it_began()}"
+                f"passed may be complete; send such records at a later time{'' if self._is_new else _AFTER_SNAPSHOT}"
             )
         return domain.plain(time)
-
-    def _say_where_it_began(self) -> str:
-        if self._begun_at is None:
-            return ""
-        return (
-            f". The job goes on from a snapshot, which has {self._begun_at.batches} batches of this handle: send what "
-            "comes after its position"
-        )
 
     def __enter__(self) -> Self:
         return self

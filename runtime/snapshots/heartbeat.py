@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from contextlib import suppress
 
 from tidewheel.runtime.snapshots.entries import Owner
@@ -55,12 +54,14 @@ class Heartbeat:
 
 
 def beats(folder: ObjectFolder, owner: Owner) -> bool:
-    """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change."""
+    """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change.
+
+    What counts is how often it was the same: this process may have been stopped itself meanwhile.
+    """
     name = heartbeat_name(owner.incarnation)
     first = folder.read(name)
-    deadline_s = time.monotonic() + SILENCE_S
     pause = threading.Event()
-    while time.monotonic() < deadline_s:
+    for _ in range(round(SILENCE_S / _LOOK_S)):
         pause.wait(_LOOK_S)
         now = folder.read(name)
         if now is not None and now != first:

@@ -45,23 +45,43 @@ class JobSnapshots:
         self._settings = settings
         self._plan = plan
         self._workers = workers
-        folder = SnapshotFolder(settings.folder)
-        self.url = folder.url
-        self._ownership = folder.claim(job, keep=settings.keep)
+        self._folder = SnapshotFolder(settings.folder)
+        self.url = self._folder.url
+        self._ownership = self._folder.claim(job, keep=settings.keep)
         self._lock = threading.Lock()
         self._parts: dict[int, WrittenPart] = {}
         self._begun_at: float | None = None
         self._due_at = time.monotonic() + settings.every_s
         self._failed: dict[int, str] = {}
         try:
-            self.manifest = self._ownership.latest_intact()
             self._number = self._ownership.next_snapshot - 1
-            self._committed = 0 if self.manifest is None else self.manifest.number
-            self.for_workers = self._for_workers(folder)
-            self.positions = _driver_positions(self.manifest)
+            self.go_back()
         except BaseException:
             self._ownership.release()
             raise
+
+    @property
+    def restarts(self) -> int:
+        """How often the job may go back."""
+        return self._settings.restarts
+
+    def describe(self) -> str:
+        """Say where the job goes on from."""
+        return f"snapshot {self.manifest.number} in {self.url}" if self.manifest is not None else "its beginning"
+
+    def go_back(self) -> None:
+        """Have the job go on from the last snapshot; one that is under way is given up.
+
+        Raises:
+            SnapshotError: no snapshot is intact, or it does not fit the dataflow.
+        """
+        with self._lock:
+            self._number += self.is_under_way
+            self._begun_at = None
+            self.manifest = self._ownership.latest_intact()
+            self._committed = 0 if self.manifest is None else self.manifest.number
+            self.for_workers = self._for_workers(self._folder)
+            self.positions = _driver_positions(self.manifest)
 
     def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
         incarnation, manifest = self._ownership.incarnation, self.manifest

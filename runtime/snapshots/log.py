@@ -1,11 +1,11 @@
 """The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may go.
 
-- The owner is the last owner entry, without claims that came late. A claim takes the number at which the owner before would put its next entry, so the
-  former owner cannot commit any more.
+- The owner is the last owner entry, without claims that came late. A claim takes the number at which the owner before
+  would put its next entry, so the former owner cannot commit any more.
 - A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed,
   and an owner that was stopped in the middle of a removal harms nothing that a later owner builds on.
 - Entries go only when all living snapshots are behind them, and the last owner's entry stays. So a number that is put
-  again, by a former owner or a store that is late, hides no snapshot and brings none back. `protocol.append` notices it.
+  again, by a former owner or late by a store, hides no snapshot and brings none back. `protocol.append` notices it.
 """
 
 from collections.abc import Collection, Iterable, Mapping

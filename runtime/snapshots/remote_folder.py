@@ -4,6 +4,7 @@ Credentials and endpoints come from the environment, as obstore reads them. No m
 of errors lose their query and their user.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist|c
 _FULL = re.compile(r"Quota|StorageFull|InsufficientStorage|EntityTooLarge|\b507\b", re.IGNORECASE)
 _STATUS = re.compile(r"status code: (\d+[\w ]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_REFUSED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+_REFUSED = re.compile(r"40[13]\b")
 
 
 class RemoteFolder:
@@ -44,7 +45,7 @@ class RemoteFolder:
         with self._clear_errors("", "opened"):
             self._store: ObjectStore = from_url(
                 url,
-                client_options={"timeout": timedelta(seconds=timeout_s / 2)},
+                client_options={"timeout": timedelta(seconds=timeout_s / 2), "allow_http": _allows_http()},
                 retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=timeout_s)},
             )
 
@@ -79,11 +80,19 @@ class RemoteFolder:
                 return None
 
     def _read_pieces(self, name: str, size: int) -> bytes:
-        if obstore.head(self._store, name)["size"] != size:
+        """Read the first piece, which tells the size; then the others if it is the right one, several at once."""
+        try:
+            first = obstore.get(self._store, name, options={"range": (0, _PIECE_BYTES)})
+        except exceptions.GenericError as error:
+            if "status code: 416" in str(error):  # the object is empty
+                return b""
+            raise
+        if first.meta["size"] != size:
             return b""
-        starts = range(0, size, _PIECE_BYTES)
+        starts = range(_PIECE_BYTES, size, _PIECE_BYTES)
         ends = [min(start + _PIECE_BYTES, size) for start in starts]
-        return b"".join(obstore.get_ranges(self._store, name, starts=starts, ends=ends, coalesce=0))
+        others = obstore.get_ranges(self._store, name, starts=starts, ends=ends, coalesce=0)
+        return b"".join([first.bytes(), *others])
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
         """Return the sizes of the objects under a prefix."""
@@ -115,14 +124,22 @@ class RemoteFolder:
             return f"there is no such bucket or container ({reason}). Create it, or correct the URL"
         if _FULL.search(reason):
             return f"the bucket is full ({reason}). Raise its quota, keep fewer snapshots, or use another folder"
-        if isinstance(error, _REFUSED):
+        if _REFUSED.match(reason):
             return f"the store refuses access ({reason}). Check the credentials in the environment, and their rights"
+        if "builder error" in text:
+            return f"the endpoint is no https URL ({reason}). Correct it, or set AWS_ALLOW_HTTP=true to permit http"
         if "HTTP error" in text or "status code: 5" in text or "status code: 429" in text:
             return (
                 f"the store did not answer as it should within about {self._timeout_s:g} s ({reason}). "
                 "Check the network and the endpoint, and try again"
             )
         return f"{reason}. Check the URL and the settings in the environment"
+
+
+def _allows_http() -> bool:
+    """Return what the environment says; obstore does not look there for it if it has other options of its client."""
+    names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
+    return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 
 
 def _pieces(frames: Sequence[memoryview]) -> Iterator[memoryview]:

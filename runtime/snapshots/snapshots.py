@@ -11,14 +11,16 @@ from tidewheel.runtime.errors import ConfigError
 class Snapshots:
     """Where a job keeps its snapshots, and how often it takes one.
 
-    A job that is run with a folder goes on from the last complete snapshot there; if there is none it begins anew. One
-    job at a time can use a folder.
+    A job goes on from the last complete snapshot in its folder, and begins without state if there is none. One job at a
+    time can use a folder.
 
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
             several nodes it is one that all of them reach. Credentials come from the environment.
         every_s: how many seconds pass from one snapshot to the next.
         keep: how many snapshots remain in the folder.
+        restarts: how often a job on Ray goes back to the last snapshot when a worker dies, before it fails. After ten
+            minutes without a failure the count begins again.
         without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
 
     Raises:
@@ -33,6 +35,7 @@ class Snapshots:
     folder: str | Path
     every_s: float = 10.0
     keep: int = 3
+    restarts: int = 3
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -40,5 +43,7 @@ class Snapshots:
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
         if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:
             raise ConfigError(f"Snapshots(keep={self.keep!r}): a whole number, at least 1")
+        if not isinstance(self.restarts, int) or isinstance(self.restarts, bool) or self.restarts < 0:
+            raise ConfigError(f"Snapshots(restarts={self.restarts!r}): a whole number, 0 for none")
         if isinstance(self.without, str):
             raise ConfigError(f"Snapshots(without={self.without!r}): a list of names, [{self.without!r}]")

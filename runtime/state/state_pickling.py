@@ -105,7 +105,7 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any) -> Pickl
     def reduce_token(token: TimestampToken) -> tuple[Any, ...]:
         if token.is_live:
             tokens[id(token)] = token
-        return _token_at, (token.output, token.time, token.label, token.is_live)
+        return _token_at, (token._output, token.time, token.label, token.is_live)
 
     own: dict[type, Callable[[Any], Any]] = {TimestampToken: reduce_token}
     pyarrow = sys.modules.get("pyarrow")

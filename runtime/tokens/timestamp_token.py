@@ -55,7 +55,7 @@ class TimestampToken:
         return self._stamp[1]
 
     @property
-    def output(self) -> int:
+    def _output(self) -> int:
         """The number of the output on which it lets its holder send."""
         return next(port.port for port in self._owner.outputs if port.location == self._stamp[0])
 

@@ -2,15 +2,20 @@
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dis import get_instructions
 from reprlib import repr as shortened
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tidewheel.progress import Time
+from tidewheel.progress import Location, Time
 from tidewheel.runtime.errors import JobError
+from tidewheel.transport.pickling import unpicklable
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.description.plan import Plan
+    from tidewheel.runtime.worker.envelope import Envelope
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts")
 """Modules that call a function of the user's with one record at a time."""
@@ -46,6 +51,32 @@ def raise_step_failure(operator: str, worker: int, time: Time | None, error: Bas
         operator, own_time, what = error.args
         cause, time = error.__cause__, time if own_time is None else own_time
     raise operator_failure(operator, worker, time, cause, what) from cause
+
+
+def unsendable(
+    worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
+) -> JobError:
+    """Return the error of an envelope that cannot be pickled; it names the message that is to blame.
+
+    Args:
+        worker: the worker that was to send it.
+        plan: the dataflow.
+        locate: returns a location of it by its number.
+        envelope: what was to be sent.
+        error: what pickling has raised.
+    """
+    for message in envelope.messages:
+        reason = unpicklable(message)
+        if reason is not None:
+            at = locate(message.target)
+            return JobError(
+                f"worker {worker}: a record on its way to {plan.describe(at)} at time {message.time!r} cannot be "
+                f"pickled, so it cannot go to another worker: {reason}",
+                operator=plan.name_at(at),
+                worker=worker,
+                time=message.time,
+            )
+    return JobError(f"worker {worker} cannot send an envelope: {error}", worker=worker)
 
 
 def _record_of(error: BaseException | None) -> str:

@@ -156,8 +156,8 @@ class OperatorContext:
     def keyed_state(self, name: str) -> dict[Any, Any]:
         """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
 
-        A snapshot writes only the keys that have changed since the last one, and a job that goes on with another number
-        of workers divides them. So ``key`` is what the operator's records were exchanged by. A value that is changed
+        A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
+        workers divides the keys among them. So the key is what the records were exchanged by. A value that is changed
         in place is first read from the mapping, in the same call of the operator. It may hold tokens, each once.
 
         >>> from tidewheel import Dataflow, run

@@ -240,6 +240,12 @@ class WorkerActor:
             sockets.close()
         return None
 
+    def leave(self, job: str, timeout: float) -> str | None:
+        """End a dataflow as `drop` does, which may be deployed again."""
+        busy = self.drop(job, timeout)
+        self._dropped.remove(job)
+        return busy
+
     # ------------------------------------------------------------------ while it runs
 
     def receive(self, job: str, frames: Sequence[Any]) -> None:

@@ -22,6 +22,7 @@ from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
+from tidewheel.runtime.worker.failure import unsendable
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -311,22 +312,7 @@ class WorkerLoop:
                 sent = self._sender.send(peer, envelope)
                 self._core.flow.add(uncounted_bytes(envelope, sent))
             except (TypeError, AttributeError, PicklingError) as error:
-                raise self._unsendable(envelope, error) from None
-
-    def _unsendable(self, envelope: Envelope, error: Exception) -> JobError:
-        """Find the message that cannot be pickled."""
-        for message in envelope.messages:
-            reason = unpicklable(message)
-            if reason is not None:
-                plan, at = self._core.plan, self._core.location(message.target)
-                return JobError(
-                    f"worker {self._worker}: a record on its way to {plan.describe(at)} at time {message.time!r} "
-                    f"cannot be pickled, so it cannot go to another worker: {reason}",
-                    operator=plan.name_at(at),
-                    worker=self._worker,
-                    time=message.time,
-                )
-        return JobError(f"worker {self._worker} cannot send an envelope: {error}", worker=self._worker)
+                raise unsendable(self._worker, self._core.plan, self._core.location, envelope, error) from None
 
     def _report_progress(self) -> None:
         self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)

@@ -1,4 +1,4 @@
-"""The command line: ``tidewheel topics``, ``tail TOPIC``, ``jobs``, ``explain JOB PROBE`` and ``serve``."""
+"""The command line: ``tidewheel topics``, ``tail TOPIC``, ``jobs``, ``explain JOB PROBE``, ``serve``, ``snapshots``."""
 
 import argparse
 import logging
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +14,9 @@ import msgspec
 import tidewheel as tw
 from tidewheel.pubsub.gateway.command import add_options, serve
 from tidewheel.runtime.engines.running_jobs import explain_job, running_jobs
+from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.runtime.snapshots.listing import description, table
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.transport import ray_cluster
 
 _INTERRUPTED = 130
@@ -46,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "tidewheel", description="Look at the live topics and the jobs of the Ray cluster that runs."
+        "tidewheel", description="Look at the live topics and jobs of the Ray cluster that runs, and at snapshots."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     topics = commands.add_parser("topics", help="list the topics that there are")
@@ -76,7 +80,19 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         command.add_argument("--address", help="HOST:PORT of the Ray cluster (default: RAY_ADDRESS, or the only one)")
         command.add_argument("--namespace", help="Ray namespace of the topics (default: RAY_NAMESPACE, or tidewheel)")
+    _add_snapshots(commands.add_parser("snapshots", help="list, describe or delete the snapshots in a folder"))
     return parser
+
+
+def _add_snapshots(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="a path, s3://bucket/path, gs://bucket/path or az://container/path"
+    )
+    parser.add_argument("number", metavar="NUMBER", type=int, nargs="?", help="describe this snapshot")
+    parser.add_argument(
+        "--delete", metavar="NUMBER", type=int, help="delete this snapshot; no job may be running with the folder"
+    )
+    parser.set_defaults(command=_snapshots, address=None, namespace=None)
 
 
 class _Condition:
@@ -111,6 +127,24 @@ def _topics(options: argparse.Namespace) -> None:
 def _jobs(options: argparse.Namespace) -> None:
     rows = [(job.name, job.state, str(job.workers), job.probes) for job in running_jobs()]
     _print_table([("JOB", "STATE", "WORKERS", "PROBES"), *rows])
+
+
+def _snapshots(options: argparse.Namespace) -> None:
+    folder = SnapshotFolder(options.folder)
+    if options.delete is not None:
+        with folder.claim("tidewheel snapshots --delete") as owner:
+            owner.delete(options.delete)
+        return
+    stored, now = folder.stored_snapshots(), datetime.now(UTC)
+    if options.number is None:
+        _print_table(table(stored, now))
+        return
+    found = [snapshot for snapshot in stored if snapshot.manifest.number == options.number]
+    if not found:
+        numbers = ", ".join(str(snapshot.manifest.number) for snapshot in stored) or "no snapshots"
+        raise SnapshotError(f"{folder.url} has no snapshot {options.number}. It has: {numbers}")
+    for line in description(found[0], now):
+        _say(line)
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

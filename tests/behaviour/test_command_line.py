@@ -3,12 +3,14 @@
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import tidewheel as tw
 from tidewheel.__main__ import main
 from tidewheel.pubsub import watch_topics
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 TOPIC = "command line"
 
@@ -110,3 +112,25 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], capsys: pyt
         main(arguments)
     assert left.value.code == 2
     assert capsys.readouterr().err.startswith("usage: tidewheel")
+
+
+def test_snapshots_are_listed_described_and_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a cluster; a job that runs with the folder keeps its snapshots."""
+    folder = SnapshotFolder(tmp_path / "job")
+    with folder.claim("wordcount") as owner:
+        for number in (1, 2):
+            owner.commit(number, [folder.write(owner.blob_name(number, "w0"), [b"state"])], {"workers": 3})
+        assert main(["snapshots", folder.url, "--delete", "1"]) == 1
+        assert "belongs to job 'wordcount'" in capsys.readouterr().err
+    assert main(["snapshots", folder.url]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["SNAPSHOT", "AGE", "SIZE", "WORKERS", "STATE"]
+    assert [row.split()[0] for row in rows] == ["2", "1"]
+    assert rows[0].endswith("5 B   3        intact")
+    assert main(["snapshots", folder.url, "2"]) == 0
+    assert '  "workers": 3' in capsys.readouterr().out.splitlines()
+    assert main(["snapshots", folder.url, "--delete", "2"]) == 0
+    assert main(["snapshots", folder.url, "2"]) == 1
+    assert capsys.readouterr().err == f"tidewheel: {folder.url} has no snapshot 2. It has: 1\n"
+    assert main(["snapshots", folder.url, "--delete", "2"]) == 1
+    assert "has no snapshot 2" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from tests.ray.driver_program import WORKERS, halving, send_epoch
 from tests.ray.leftovers import hosts, nothing_left
 from tests.waiting import eventually
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.engines.ray_workers import WorkerWatch
+from tidewheel.runtime.engines.worker_watch import WorkerWatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

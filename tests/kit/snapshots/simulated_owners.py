@@ -1,7 +1,7 @@
 """Several owners of one folder of snapshots under a seed: stopped between any two calls, crashed, with lost answers.
 
-No owner waits before it claims the folder, so all others go on as zombies. After each call the folder is compared with a
-model that sees everything.
+No owner waits before it claims the folder, so all others go on as zombies. After each call the folder is compared
+with a model that sees everything.
 """
 
 import random
@@ -31,7 +31,7 @@ class Committed(NamedTuple):
     manifest: Manifest
 
 
-class LostAnswer(SnapshotError):
+class LostAnswerError(SnapshotError):
     """A store did not answer in time; it may have done what it was asked for, or do it later."""
 
 
@@ -134,7 +134,7 @@ class Simulation:
                     self.folder.perform(call)
                 else:
                     self._late.append(call)
-                return owner.throw(LostAnswer())
+                return owner.throw(LostAnswerError())
             return owner.send(self.folder.perform(call))
         except StopIteration:
             return None
@@ -181,7 +181,7 @@ class Simulation:
                 if not calm and log.snapshots and self._random.random() < 0.1:
                     log = yield from protocol.append(log, me, lambda now: self._deletion(now, identity))
             yield Release(identity)
-        except (FencedError, LostAnswer):
+        except (FencedError, LostAnswerError):
             return
 
     def _deletion(self, log: Log, identity: str) -> Deletion | None:
@@ -209,7 +209,7 @@ class Simulation:
 
         try:
             now = yield from protocol.append(log, me, manifest)
-        except LostAnswer:
+        except LostAnswerError:
             return log
         (made,) = [old for old in now.entries.values() if isinstance(old, Manifest) and _is(old, me, number)]
         yield Committed(made)

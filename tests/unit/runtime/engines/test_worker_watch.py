@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tidewheel.runtime.engines import ray_workers
-from tidewheel.runtime.engines.ray_workers import RayWorkers, WorkerWatch
+from tidewheel.runtime.engines import ray_workers, worker_watch
+from tidewheel.runtime.engines.ray_workers import RayWorkers
+from tidewheel.runtime.engines.worker_watch import WorkerWatch
 
 HANG_TIMEOUT_S = 5.0
 
@@ -26,7 +27,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(ray_workers, "time", clock)
+    monkeypatch.setattr(worker_watch, "time", clock)
     return clock
 
 
@@ -103,7 +104,7 @@ def test_a_job_fails_also_if_ray_was_shut_down(raised: BaseException) -> None:
     """Ray raises where the driver asks it for the reason of a failure, and on the thread that watches the workers."""
     hosted: Any = Hosted(raised)
     hosted.workers.fail(hosted, tw.JobError("out of order"))
-    hosted.workers._watch_all()
+    hosted.workers._watch_all(hosted.workers._watch)
     assert len(hosted.failures) == 2
     for failure in hosted.failures:
         assert "the driver lost contact with the workers of job 'job'" in str(failure)
@@ -114,5 +115,5 @@ def test_a_job_fails_if_its_driver_is_part_of_another_cluster(monkeypatch: pytes
     hosted: Any = Hosted(AssertionError("the other cluster was asked"))
     vars(hosted.workers)["_joined"] = ("one:1", "first/raylet", "process")
     monkeypatch.setattr(ray_workers, "membership", lambda: ("two:2", "second/raylet", "process"))
-    hosted.workers._watch_all()
+    hosted.workers._watch_all(hosted.workers._watch)
     assert "this process has left the Ray cluster at one:1" in str(hosted.failures[0])

@@ -1,0 +1,96 @@
+"""The recovery of a job on Ray: when a worker has died, the job goes back to its last snapshot, with a new worker."""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tidewheel.progress import TidewheelError
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.ray_job import RayJob
+
+_LOGGER = logging.getLogger(__name__)
+_LONGEST_PAUSE_S = 30.0
+_CALM_S = 600.0
+_END_TIMEOUT_S = 30.0
+
+
+class Recovery:
+    """Replaces workers of one job that have died, and takes all workers back to the last snapshot.
+
+    The first attempt begins at once, each further one after a pause that is twice as long as the one before. After ten
+    minutes without a failure they count from the beginning.
+
+    Args:
+        job: the job.
+        snapshots: where its snapshots are, and how many attempts there are.
+    """
+
+    def __init__(self, job: "RayJob", snapshots: JobSnapshots) -> None:
+        self._job = job
+        self._snapshots = snapshots
+        self._lock = threading.Lock()
+        self._attempts = 0
+        self._failed_at = 0.0
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def takes_on(self, error: TidewheelError) -> bool:
+        """Begin to recover from an error, on a thread; return False if the job has to fail.
+
+        It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
+        """
+        if not isinstance(error, JobError) or error.operator is not None or error.worker is None:
+            return False
+        with self._lock:
+            if self._closed.is_set():
+                return False
+            if self._thread is not None and self._thread.is_alive():
+                return True
+            if time.monotonic() - self._failed_at > _CALM_S:
+                self._attempts = 0
+            if self._attempts >= self._snapshots.restarts:
+                return False
+            self._thread = threading.Thread(
+                target=self._recover, args=[error], name=f"tidewheel-recovery-{self._job.name}", daemon=True
+            )
+            self._thread.start()
+            return True
+
+    def close(self) -> None:
+        """End a recovery that is under way, as the job ends. Idempotent."""
+        self._closed.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_END_TIMEOUT_S)
+
+    def _recover(self, error: TidewheelError) -> None:
+        cause = error
+        while not self._closed.is_set() and self._attempts < self._snapshots.restarts:
+            self._attempts += 1
+            self._failed_at = time.monotonic()
+            _LOGGER.warning(
+                "job %r goes back to %s, attempt %d of %d: %s",
+                self._job.name,
+                self._snapshots.describe(),
+                self._attempts,
+                self._snapshots.restarts,
+                cause,
+            )
+            pause_s = 0.0 if self._attempts == 1 else min(2.0 ** (self._attempts - 2), _LONGEST_PAUSE_S)
+            if self._closed.wait(pause_s):
+                return
+            try:
+                self._job._go_back(self._snapshots)
+            except TidewheelError as failure:
+                cause = failure
+            except (Exception, SystemExit) as failure:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
+                cause = JobError(f"job {self._job.name!r} could not go back to its last snapshot: {failure!r}")
+            else:
+                _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
+                return
+        if not self._closed.is_set():
+            self._job._fail_for_good(cause)

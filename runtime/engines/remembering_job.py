@@ -1,0 +1,119 @@
+"""A job as its inputs and snapshots see it: the handles that the driver has, and where they go on from."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.engines.job_block import JobBlock
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.feed import FedInput
+from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class RememberingJob(JobBlock):
+    """A job with inputs that may keep snapshots."""
+
+    def __init__(self, plan: Plan, workers: int) -> None:
+        super().__init__(plan)
+        self.workers = workers
+        self._handles: dict[str, InputHandle] = {}
+        self._snapshots: JobSnapshots | None = None
+        self._is_behind = False
+        """Whether a handle that was closed is open again, so that the program has to send more."""
+
+    @abstractmethod
+    def _check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped."""
+
+    @abstractmethod
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
+
+    def _remember(self, settings: Snapshots) -> None:
+        """Take snapshots, and go on from the last one; to be called before `_bring_up`."""
+        self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
+        found = self._snapshots.manifest
+        where = self._snapshots.url
+        _LOGGER.info(
+            "job %r %s",
+            self.name,
+            f"begins without a snapshot; it keeps its own in {where}"
+            if found is None
+            else f"goes on from snapshot {found.number} in {where}",
+        )
+
+    def _open_handles(self, name: str, fed: FedInput) -> None:
+        """Open the handles of an input that a snapshot has, or the first one."""
+        if self._snapshots is None or self._snapshots.manifest is None:
+            self._handles[name] = InputHandle(fed, fed.domain.minimum())
+            return
+        self._feed.snapshot = self._snapshots.number
+        for number, position in self._snapshots.positions.get(name, {}).items():
+            InputHandle(fed, position.time, number, goes_on_from=position)
+        first = fed.open.get(FIRST_HANDLE)
+        closed = f"was closed before snapshot {self._snapshots.manifest.number} was taken"
+        self._handles[name] = first or InputHandle(fed, fed.domain.minimum(), useless_because=closed)
+
+    def _rewind_handles(self, snapshots: JobSnapshots) -> None:
+        """Have the handles go on from where the snapshot has them, by the feed that is there now."""
+        for name, fed in self._feed.inputs.items():
+            fed.feed = self._feed
+            all_known = {**fed.open, FIRST_HANDLE: self._handles[name]}
+            fed.open.clear()
+            beginning = {FIRST_HANDLE: InputPosition(fed.domain.minimum())}
+            positions = beginning if snapshots.manifest is None else snapshots.positions.get(name, {})
+            for number in {**all_known, **positions}:
+                position = positions.get(number)
+                was_closed = number not in all_known or all_known[number].is_closed
+                if number not in all_known and position is not None:
+                    all_known[number] = InputHandle(fed, position.time, number, goes_on_from=position)
+                all_known[number]._go_back(self._feed, position, is_told=was_closed)
+                if position is not None:
+                    fed.open[number] = all_known[number]
+                    self._is_behind |= was_closed
+
+    def _let_go_of_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.release()
+
+    # ------------------------------------------------------------------ what users call
+
+    def input(self, name: str) -> InputHandle:
+        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        return self._handles[known(self.plan, "input", name, self._handles)]
+
+    def handles(self, name: str) -> list[InputHandle]:
+        """Return the open handles of an input that this process has, such as those that a snapshot has.
+
+        Raises:
+            JobError: there is no input of that name.
+        """
+        return list(self._feed.inputs[known(self.plan, "input", name, self._handles)].open.values())
+
+    def snapshot(self, timeout: float = 300.0) -> int:
+        """Take a snapshot now, and return its number once it is complete and durable.
+
+        Raises:
+            JobError: the job was run without ``snapshots=``, has failed or was stopped.
+            SnapshotError: the snapshot cannot be taken or written; the message says why.
+            TimeoutError: it is not complete within ``timeout`` seconds.
+        """
+        self._check_alive()
+        if self._snapshots is None:
+            raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
+        return self._take_snapshot(self._snapshots, timeout)
+
+
+def known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
+    """Return a name of something of a dataflow; raise JobError if it has none of that name."""
+    if name not in names:
+        raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
+    return name

@@ -1,0 +1,107 @@
+"""The watch of a job's workers on Ray, which notices that one has died or hangs."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tidewheel.progress import TidewheelError
+from tidewheel.runtime.errors import JobError
+from tidewheel.transport.ray_cluster import left, membership
+
+_ANSWERS_WITHIN_S = 2.0
+_DEATH_TOLD_WITHIN_S = 2.0
+_LONGEST_LOOK_S = 2.5
+
+
+class WorkerWatch:
+    """Keeps one pending call to each worker: it returns soon, and raises when the worker dies.
+
+    Args:
+        job: the name of the job that the workers belong to.
+        actors: the workers' handles, by number.
+        processes: how to name the process of each.
+        hang_timeout_s: for how long a worker may not answer, in seconds. Time in which this process stood still itself,
+            such as that of a machine that sleeps, does not count.
+    """
+
+    def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
+        self._job = job
+        self._joined = membership()
+        self._actors = actors
+        self._processes = processes
+        self._hang_timeout_s = hang_timeout_s
+        self._pending: dict[Any, int] = {}
+        self._asked_at = [0.0] * len(actors)
+        self._unanswered_s = [0.0] * len(actors)
+        self._checked_at = time.monotonic()
+        self._hung: int | None = None
+        for worker in range(len(actors)):
+            self._ask(worker)
+
+    def _ask(self, worker: int) -> None:
+        self._pending[self._actors[worker].live.remote(_ANSWERS_WITHIN_S)] = worker
+        self._asked_at[worker] = time.monotonic()
+        self._unanswered_s[worker] = 0.0
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for signs of life, ``timeout_s`` seconds at most.
+
+        Raises:
+            JobError: a worker died.
+        """
+        import ray
+
+        for call in ray.wait(list(self._pending), timeout=timeout_s)[0]:
+            worker = self._pending.pop(call)
+            try:
+                ray.get(call)
+            except ray.exceptions.RayError as error:
+                raise self._death_of(worker, error) from None
+            self._ask(worker)
+
+    def check(self) -> None:
+        """Raise JobError if the process of a worker has not answered for too long; to be called often."""
+        before, self._checked_at = self._checked_at, time.monotonic()
+        for worker in range(len(self._actors)):
+            since = max(before, self._asked_at[worker])
+            self._unanswered_s[worker] += min(self._checked_at - since, _LONGEST_LOOK_S)
+            silent_s = self._unanswered_s[worker] - _ANSWERS_WITHIN_S
+            if silent_s > self._hang_timeout_s:
+                self._hung = worker
+                raise JobError(
+                    f"worker {worker} of job {self._job!r} ({self._processes[worker]}) hangs: it has given no sign "
+                    f"of life for {silent_s:.0f} s. Its process was stopped, or code that it runs does not release "
+                    "the interpreter. If that is right, raise RuntimeConfig.hang_timeout_s",
+                    worker=worker,
+                )
+
+    def death_behind(self, error: TidewheelError) -> JobError | None:
+        """Return the death of the worker that is behind an error, None if all that may be behind it live.
+
+        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died; so may a
+        publisher that was on the same node.
+        """
+        import ray
+
+        if not isinstance(error, JobError) or error.operator is not None:
+            return None
+        suspects = range(len(self._actors)) if error.worker is None else [error.worker]
+        calls = {self._actors[worker].live.remote(0.0): worker for worker in suspects if worker != self._hung}
+        deadline_s = time.monotonic() + _DEATH_TOLD_WITHIN_S
+        while calls:
+            for call in ray.wait(list(calls), timeout=max(0.0, deadline_s - time.monotonic()))[0]:
+                suspect = calls.pop(call)
+                try:
+                    ray.get(call)
+                except ray.exceptions.RayError as death:
+                    return self._death_of(suspect, death)
+            if time.monotonic() >= deadline_s:
+                break
+        return None
+
+    def _death_of(self, worker: int, error: Exception) -> JobError:
+        if gone := left(self._joined):
+            return JobError(f"job {self._job!r} has lost its workers: {gone}")
+        return JobError(
+            f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
+        )

@@ -1,0 +1,150 @@
+"""Tests of dataflows that go on after crashes, for a user's own test suite."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from secrets import randbits
+from typing import TypeAlias
+
+from tidewheel.operators.dataflow import Dataflow
+from tidewheel.progress import Time
+from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.engines.run import run
+from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.transport.batches import Batch, records
+
+Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
+"""The batch of each epoch, from time 0 on, by the name of the input."""
+
+Results: TypeAlias = dict[str, dict[Time, Counter[str]]]
+"""How often each record was captured, as Python shows it, by capture and time."""
+
+_MOST_ROUNDS = 6
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """When a run takes a snapshot and when it crashes, in epochs sent and rounds of the local engine after that.
+
+    Attributes:
+        snapshot: the number of epochs that were sent when the snapshot is taken, and ``snapshot_rounds``, those after.
+        crash: the number of epochs that were sent when the job crashes, and ``crash_rounds``, the rounds after.
+        workers: how many workers there are, and ``workers_after``, when the job goes on.
+    """
+
+    snapshot: int
+    snapshot_rounds: int
+    crash: int
+    crash_rounds: int
+    workers: int
+    workers_after: int
+
+
+def check_crashes(
+    describe: Callable[[], Dataflow],
+    inputs: Inputs,
+    *,
+    workers: Sequence[int] = (1, 2, 3),
+    crashes: int = 20,
+    seed: int | None = None,
+) -> None:
+    """Check that a dataflow captures the same by epoch with crashes as without, on the local engine.
+
+    Each of ``crashes`` runs takes a snapshot at some moment, crashes at a later one, and goes on from the snapshot. It
+    may go on with another number of workers.
+
+    Args:
+        describe: returns the dataflow, another one for each run; it has captures.
+        inputs: the batch of each epoch of each input.
+        workers: how many workers a run may have; a single number for a dataflow that cannot go on with others.
+        crashes: how many runs there are.
+        seed: chooses the moments; by default another one each time.
+
+    Raises:
+        AssertionError: a run captures something else; it says when that crashed, what differs, and the seed.
+
+    >>> def describe():
+    ...     flow = Dataflow("totals")
+    ...     flow.input("orders").accumulate(lambda order: order[0], int, lambda sum, order: sum + order[1]).capture(
+    ...         "sums"
+    ...     )
+    ...     return flow
+    >>> check_crashes(describe, {"orders": [[("ann", 5)], [("bob", 1), ("ann", 2)]]}, seed=1)
+    """
+    chosen = randbits(32) if seed is None else seed
+    random = Random(chosen)  # noqa: S311 - the moments are no secrets
+    epochs = max(map(len, inputs.values()), default=0)
+    expected = run_with_crash(describe, inputs, None, workers=workers[0])
+    for _ in range(crashes):
+        snapshot = random.randint(0, epochs)
+        crash = Crash(
+            snapshot,
+            random.randint(0, _MOST_ROUNDS),
+            random.randint(snapshot, epochs),
+            random.randint(0, _MOST_ROUNDS),
+            random.choice(workers),
+            random.choice(workers),
+        )
+        found = run_with_crash(describe, inputs, crash)
+        assert found == expected, f"{_difference(expected, found)}, after {crash}; repeat it with seed={chosen}"
+
+
+def run_with_crash(
+    describe: Callable[[], Dataflow], inputs: Inputs, crash: Crash | None, *, workers: int = 1
+) -> Results:
+    """Return what a dataflow captures if it crashes; None for no crash, with so many ``workers``."""
+    with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
+        snapshots = Snapshots(folder, every_s=1e9, keep=1)
+        if crash is not None:
+            with _started(describe, crash.workers, snapshots) as job:
+                _feed(job, inputs, crash.snapshot, crash.snapshot_rounds)
+                job.snapshot(_TIMEOUT_S)
+                _feed(job, inputs, crash.crash, crash.crash_rounds)
+                job.stop()
+        after = workers if crash is None else crash.workers_after
+        with _started(describe, after, snapshots) as job:
+            _feed(job, inputs, max(map(len, inputs.values()), default=0), 0)
+            for name in inputs:
+                job.input(name).close()
+            job.wait(_TIMEOUT_S)
+            return {name: _by_time(job, name) for name in job.plan.captures}
+
+
+def _started(describe: Callable[[], Dataflow], workers: int, snapshots: Snapshots) -> LocalJob:
+    job = run(describe(), engine="local", workers=workers, snapshots=snapshots)
+    assert isinstance(job, LocalJob), "that is the engine"
+    return job
+
+
+def _feed(job: LocalJob, inputs: Inputs, epochs: int, rounds: int) -> None:
+    """Send what comes after the positions, up to an epoch, and run some rounds."""
+    for name, batches in inputs.items():
+        handle = job.input(name)
+        for time in range(handle.position.time, min(epochs, len(batches))):
+            handle.send(batches[time])
+            handle.advance_to(time + 1)
+    for _ in range(rounds):
+        job.run_round()
+
+
+def _by_time(job: LocalJob, name: str) -> dict[Time, Counter[str]]:
+    found: dict[Time, Counter[str]] = {}
+    for captured in job.captured(name):
+        found.setdefault(captured.time, Counter()).update(map(repr, records(captured.batch)))
+    return found
+
+
+def _difference(expected: Results, found: Results) -> str:
+    for name in expected:
+        for time in {**expected[name], **found[name]}:
+            wanted, got = expected[name].get(time, Counter[str]()), found[name].get(time, Counter[str]())
+            if wanted != got:
+                missing, surplus = wanted - got, got - wanted
+                return f"capture {name!r} at time {time!r} misses {dict(missing)!r} and has {dict(surplus)!r} too much"
+    return "the captures differ"
+
+
+__all__ = ["Crash", "Inputs", "Results", "check_crashes", "run_with_crash"]

@@ -1,0 +1,39 @@
+"""The JSON of a log's entries."""
+
+import json
+
+import pytest
+
+from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Process, Release, decode, encode
+from tidewheel.runtime.snapshots.errors import SnapshotError
+
+ENTRIES: list[Entry] = [
+    Owner("job", Process("host", "boot", "pid:[1]", 7, 8), "2026-01-01T00:00:00+00:00", 3, "7f"),
+    Manifest(4, 3, "2026-01-01T00:00:00+00:00", (Blob("parts/a", 2, 9),), {"a": [1, {"b": None}]}, (2, 5), "7f"),
+    Deletion((2,), "7f"),
+    Release("7f"),
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=["owner", "snapshot", "deletion", "released"])
+def test_entries_are_json(entry: Entry) -> None:
+    """They come back as they were; each says its kind and version."""
+    data = encode(entry)
+    assert decode("log/1", data) == entry
+    assert json.loads(data)["version"] == 1
+    assert json.loads(data)["type"] in {"owner", "snapshot", "deletion", "released"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=["owner", "snapshot", "deletion", "released"])
+def test_what_a_newer_release_wrote_is_refused(entry: Entry) -> None:
+    """Also if it has other fields, and kinds that are not known."""
+    fields = json.loads(encode(entry)) | {"version": 2, "type": "other"}
+    with pytest.raises(SnapshotError, match=r"log/1 has format 2, .* formats up to 1: a newer .* Nothing was changed"):
+        decode("log/1", json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"version":1,"type":"owner"}', b'{"version":1,"type":"other"}'])
+def test_what_is_no_entry_is_refused(data: bytes) -> None:
+    """Nothing is passed over."""
+    with pytest.raises(SnapshotError, match=r"log/1 is no entry of a log of snapshots"):
+        decode("log/1", data)

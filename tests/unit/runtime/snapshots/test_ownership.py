@@ -1,0 +1,182 @@
+"""What an owner commits, finds and removes, on a folder of this machine and on an S3."""
+
+import logging
+from contextlib import ExitStack
+
+import pytest
+
+from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError
+from tidewheel.runtime.snapshots.names import blob_name
+from tidewheel.runtime.snapshots.objects import ObjectFolder
+from tidewheel.runtime.snapshots.ownership import Ownership
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+
+
+@pytest.fixture
+def folder(url: str) -> SnapshotFolder:
+    """An empty folder."""
+    return SnapshotFolder(url)
+
+
+@pytest.fixture
+def owner(folder: SnapshotFolder, opened: ExitStack) -> Ownership:
+    """Its owner, which keeps two snapshots."""
+    return opened.enter_context(folder.claim("job", keep=2))
+
+
+@pytest.fixture
+def objects(folder: SnapshotFolder) -> ObjectFolder:
+    """What lies under it."""
+    found: ObjectFolder = folder._objects
+    return found
+
+
+def _commit(folder: SnapshotFolder, owner: Ownership, number: int, *earlier: Blob) -> Manifest:
+    return owner.commit(number, [*earlier, _write(folder, owner, number)], {"epoch": number})
+
+
+def _write(folder: SnapshotFolder, owner: Ownership, number: int) -> Blob:
+    return folder.write(owner.blob_name(number, "w0"), [b"state"])
+
+
+def _numbers(owner: Ownership) -> list[int]:
+    return [manifest.number for manifest in owner.snapshots()]
+
+
+def test_snapshots_are_there_for_the_next_owner(folder: SnapshotFolder, owner: Ownership) -> None:
+    """With their bodies and blobs, newest first."""
+    manifests = [_commit(folder, owner, number) for number in (1, 2)]
+    assert owner.snapshots() == manifests[::-1]
+    owner.release()
+    with folder.claim("next") as following:
+        assert following.snapshots() == manifests[::-1]
+        assert following.latest_intact() == manifests[1]
+        assert following.next_snapshot == 3
+        assert [folder.read(blob) for blob in manifests[1].blobs] == [b"state"]
+
+
+def test_what_is_kept_has_its_blobs(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """Blobs that a later snapshot shares stay; what is being written stays, too."""
+    first = _commit(folder, owner, 1)
+    for number in (2, 3, 4):
+        _commit(folder, owner, number, *first.blobs)
+    under_way = _write(folder, owner, 5)
+    owner.prune()
+    assert _numbers(owner) == [4, 3]
+    expected = {blob_name(1, number, "w0") for number in (1, 3, 4, 5)}
+    assert set(objects.sizes("parts/")) == expected
+    owner.commit(5, [under_way], {})
+    _commit(folder, owner, 6)
+    owner.prune()
+    assert set(objects.sizes("parts/")) == {blob_name(1, number, "w0") for number in (5, 6)}
+    assert set(objects.sizes("log/")) == {f"log/{number:010}.json" for number in (1, 6, 7)}
+
+
+def test_a_number_is_committed_once(folder: SnapshotFolder, owner: Ownership) -> None:
+    """Again, it is the same; a lower one is refused."""
+    manifest = _commit(folder, owner, 3)
+    assert _commit(folder, owner, 3) == manifest
+    with pytest.raises(SnapshotError, match=r"snapshot 2 is not committed: .* has had snapshot 3\. Use number 4 or"):
+        _commit(folder, owner, 2)
+
+
+def test_a_blob_that_nothing_keeps_is_refused(folder: SnapshotFolder, owner: Ownership) -> None:
+    """The snapshot would be damaged as soon as old ones are removed."""
+    first = _commit(folder, owner, 1)
+    _commit(folder, owner, 2)
+    _commit(folder, owner, 3)
+    with pytest.raises(SnapshotError, match=rf"snapshot 4 needs {first.blobs[0].name}, which no snapshot"):
+        _commit(folder, owner, 4, *first.blobs)
+
+
+def test_a_lost_answer_loses_no_snapshot(
+    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has put the manifest, and its answer did not arrive: the next one may need blobs that it had before."""
+    first = _commit(folder, owner, 1)
+    _commit(folder, owner, 2)
+    put_new = objects.put_new
+
+    def lost(name: str, data: bytes) -> bool:
+        put_new(name, data)
+        raise SnapshotError("no answer")
+
+    blob = _write(folder, owner, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "put_new", lost)
+        with pytest.raises(SnapshotError, match="no answer"):
+            owner.commit(3, [blob], {})
+    owner.prune()
+    newest = _commit(folder, owner, 4, *first.blobs, blob)
+    assert _numbers(owner) == [4, 3]
+    owner.prune()
+    assert owner.latest_intact() == newest
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["missing", "half-written"])
+def test_a_damaged_snapshot_is_passed_over(
+    cut: bool, folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning that names it; the one before counts among those that are kept."""
+    first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
+    name = second.blobs[0].name
+    if cut:
+        objects.write(name, [memoryview(b"sta")])
+    else:
+        objects.remove([name])
+    with caplog.at_level(logging.WARNING):
+        assert owner.latest_intact() == first
+    assert f"passes over snapshot 2: {name} {'has 3 bytes, and 5 were written' if cut else 'is missing'}" in caplog.text
+    _commit(folder, owner, 3)
+    assert _numbers(owner) == [3, 2, 1]
+    _commit(folder, owner, 4)
+    assert _numbers(owner) == [4, 3]
+
+
+def test_a_reader_that_finds_damage_gets_the_snapshot_before(
+    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder
+) -> None:
+    """A flipped byte is found when it is read."""
+    first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
+    objects.write(second.blobs[0].name, [memoryview(b"statf")])
+    assert owner.latest_intact() == second
+    with pytest.raises(SnapshotDamaged):
+        folder.read(second.blobs[0])
+    assert owner.latest_intact(before=2) == first
+
+
+def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """A job must not begin without its state unnoticed."""
+    assert owner.latest_intact() is None
+    _commit(folder, owner, 1)
+    objects.remove(list(objects.sizes("parts/")))
+    expected = rf"{folder.url} has no intact snapshot. snapshot 1: .* is missing. Restore .* --delete NUMBER"
+    with pytest.raises(SnapshotDamaged, match=expected):
+        owner.latest_intact()
+
+
+def test_a_deleted_snapshot_is_gone(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """The blobs that another one needs stay."""
+    first = _commit(folder, owner, 1)
+    second = _commit(folder, owner, 2, *first.blobs)
+    owner.delete(1)
+    assert owner.snapshots() == [second]
+    assert set(objects.sizes("parts/")) == {blob.name for blob in second.blobs}
+    with pytest.raises(SnapshotError, match=r"has no snapshot 1: .* lists them"):
+        owner.delete(1)
+    owner.delete(2)
+    assert objects.sizes("parts/") == {}
+    owner.release()
+    with folder.claim("next") as following:
+        assert (following.snapshots(), following.next_snapshot) == ([], 3)
+
+
+def test_half_written_entries_go(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """A writer that was killed leaves them in a folder of a machine."""
+    halves = ["log/0000000001.json.0f.partial", "parts/000001-0000000001-w0.0f.partial"]
+    for name in halves:
+        objects.write(name, [memoryview(b"x")])
+    _commit(folder, owner, 1)
+    owner.prune()
+    assert not {*halves} & {*objects.sizes("log/"), *objects.sizes("parts/")}
