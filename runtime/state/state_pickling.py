@@ -134,7 +134,8 @@ def _class_of_main(name: str, by_value: bytes) -> Any:
 
 
 def _subclasses(kind: type) -> Iterator[type]:
-    for one in type.__subclasses__(kind):
+    found: list[type] = type.__subclasses__(kind)
+    for one in found:
         yield one
         yield from _subclasses(one)
 

@@ -13,8 +13,9 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import settle
-from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 SELDOM_S = 1000.0
 ROOT = Path(__file__).parents[3]
@@ -30,10 +31,10 @@ def running_total(context: tw.OperatorContext) -> Schedule:
         for token, batch in input:
             batches.setdefault(token.time, []).extend(batch)
             notificator.notify_at(token)
-        for token in notificator.ready(input):
-            for word in sorted(batches.pop(token.time)):
+        for ready in notificator.ready(input):
+            for word in sorted(batches.pop(ready.time)):
                 counts[word] = counts.get(word, 0) + 1
-                output.send(token, [(word, counts[word])])
+                output.send(ready, [(word, counts[word])])
 
     return schedule
 
@@ -132,7 +133,7 @@ def test_a_complete_job_is_complete_again(folder: Path) -> None:
     with begin(folder) as job:
         words = job.input("words")
         assert words.is_closed
-        assert words.position == InputPosition(len(EPOCHS) - 1, len(EPOCHS), sum(map(len, EPOCHS)))
+        assert words.position == InputPosition(len(EPOCHS) - 1, len(EPOCHS), sum(map(len, EPOCHS)), is_closed=True)
         assert job.handles("words") == []
         send_on(words)
         words.close()
@@ -149,14 +150,15 @@ def test_who_begins_from_the_start_again_is_told(folder: Path) -> None:
     with begin(folder) as job:
         with pytest.raises(tw.TokenError) as error:
             job.input("words").advance_to(0)
-        assert str(error.value).endswith(
-            "The job goes on from a snapshot, which has 4 batches of this handle: send what comes after its position"
-        )
+        assert str(error.value).endswith("The job goes on from a snapshot: send what comes after the handle's position")
         job.input("words").close()
     with begin(folder) as job:
         job.input("words").close()
         job.stop(snapshot=True)
-    with begin(folder) as job, pytest.raises(tw.TokenError, match="was closed before snapshot 2 was taken"):
+    with (
+        begin(folder) as job,
+        pytest.raises(tw.TokenError, match="which was closed before the snapshot was taken, with 4 batches"),
+    ):
         job.input("words").send(["a"])
 
 
@@ -181,29 +183,47 @@ def test_several_handles_are_there_again(folder: Path) -> None:
             handle.send(["again"])
             handle.close()
         job.wait()
-        assert counts(job) == Counter({(0, ("early", 1)): 1, (0, ("again", 1)): 1, (3, ("again", 2)): 1, (3, ("later", 1)): 1})
+        assert counts(job) == Counter(
+            {(0, ("early", 1)): 1, (0, ("again", 1)): 1, (3, ("again", 2)): 1, (3, ("later", 1)): 1}
+        )
 
 
-def test_a_source_goes_on_by_itself(folder: Path) -> None:
-    """Its position is its state."""
+def counter(context: tw.OperatorContext) -> Schedule:
+    """Send the numbers up to 20, one in each epoch, on each worker."""
+    token, sent = context.state("token", lambda: (context.token(), [0]))
+
+    def schedule(output: tw.OutputPort) -> None:
+        if not token.is_live:
+            return
+        output.send(token, [sent[0]])
+        sent[0] += 1
+        if sent[0] < 20:
+            token.downgrade(sent[0])
+            context.activate()
+        else:
+            token.discard()
+
+    return schedule
+
+
+@pytest.mark.parametrize("rounds", [1, 5, 30])
+def test_an_operator_that_begins_with_a_token_goes_on_by_itself(rounds: int, folder: Path) -> None:
+    """It takes the token where its state is made, and finds it there again, live or not."""
+
     def flow() -> tw.Dataflow:
-        made = tw.Dataflow("reading")
-        source = tw.RecordSource([f"{number % 7}" for number in range(100)], batch_size=3, epoch_every=5)
-        made.source("words", source).unary("count", running_total, exchange=lambda word: word).capture("counts")
+        made = tw.Dataflow("numbers")
+        (numbers,) = made.operator("count", [], 1, counter)
+        numbers.capture("counts")
         return made
 
-    with tw.run(flow(), workers=2, engine="local") as job:
-        job.wait()
-        expected = counts(job)
-    for rounds in (1, 3, 9):
+    for _ in range(3):
         with begin(folder, flow()) as job:
             for _ in range(rounds):
                 job.run_round()  # type: ignore[attr-defined]
             job.stop(snapshot=True)
     with begin(folder, flow()) as job:
         job.wait()
-        assert counts(job) == expected
-    assert sum(expected.values()) == 100
+        assert counts(job) == Counter({(number, number): 2 for number in range(20)})
 
 
 def collatz(name: str = "loop") -> tw.Dataflow:
@@ -253,18 +273,13 @@ def test_snapshots_are_taken_as_time_passes(folder: Path) -> None:
         last = job.snapshot()
         assert last > 10
         job.stop()
-    stored = tw_folder(folder)
+    stored = SnapshotFolder(folder).stored_snapshots()
     assert [snapshot.manifest.number for snapshot in stored] == [last, last - 1]
-
-
-def tw_folder(folder: Path) -> Any:
-    from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-
-    return SnapshotFolder(folder).stored_snapshots()
 
 
 def test_an_operator_that_keeps_many_tokens_by_key(folder: Path) -> None:
     """Those too that a snapshot does not write, as their keys have not changed."""
+
     def hold(context: tw.OperatorContext) -> Schedule:
         held = context.keyed_state("held")
 
@@ -321,10 +336,14 @@ def test_a_process_that_was_killed_is_gone_on_from(folder: Path) -> None:
     """With kill -9 after some snapshot: the next process need not wait, and begins with the last that is complete."""
     for until in ("2", "4"):
         with subprocess.Popen(
-            [sys.executable, "-c", CRASHING, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CRASHING, str(folder)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
             assert process.stdout is not None
-            assert until in [line.strip() for line in iter(lambda: process.stdout.readline(), "") if line.strip() >= until][:1]
+            assert any(line.strip() == until for line in iter(process.stdout.readline, ""))
             os.kill(process.pid, signal.SIGKILL)
     with begin(folder) as job:
         assert job.input("words").position.batches >= 4
