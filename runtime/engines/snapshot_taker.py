@@ -28,6 +28,7 @@ class SnapshotTaker:
         self._job = job
         self._feed = feed
         self._snapshots = snapshots
+        self._look_s = min(_LOOK_S, snapshots.every_s)
         self._changed = threading.Condition()
         self._is_asked = self._is_complete = self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-snapshots-{job.name}", daemon=True)
@@ -79,7 +80,7 @@ class SnapshotTaker:
 
     def _look(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_complete or self._is_asked or self._is_closed, _LOOK_S)
+            self._changed.wait_for(lambda: self._is_complete or self._is_asked or self._is_closed, self._look_s)
             if self._is_closed:
                 return
             is_complete, self._is_complete = self._is_complete, False

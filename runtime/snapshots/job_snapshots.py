@@ -18,6 +18,7 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.runtime.state.state_pickling import classes_of_main
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
@@ -66,6 +67,11 @@ class JobSnapshots:
         """How often the job may go back."""
         return self._settings.restarts
 
+    @property
+    def every_s(self) -> float:
+        """How many seconds pass from one snapshot to the next."""
+        return self._settings.every_s
+
     def describe(self) -> str:
         """Say where the job goes on from."""
         return f"snapshot {self.manifest.number} in {self.url}" if self.manifest is not None else "its beginning"
@@ -92,7 +98,7 @@ class JobSnapshots:
         self._check_fits(body)
         blobs = {blob.name: blob for blob in manifest.blobs}
         files = [[blobs[name] for name in names] for names in body["files"]]
-        return WorkerSnapshots(folder, incarnation, self._number, files)
+        return WorkerSnapshots(folder, incarnation, self._number, files, classes_of_main())
 
     def _check_fits(self, body: Mapping[str, Any]) -> None:
         where = f"snapshot {self._committed} in {self.url}"

@@ -13,9 +13,9 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
-from weakref import WeakValueDictionary
 
 import cloudpickle
 
@@ -47,7 +47,7 @@ Stamp: TypeAlias = tuple[int, Time]
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
 
-_CLASSES_FOUND: WeakValueDictionary[str, type] = WeakValueDictionary()
+_CLASSES_FOUND: dict[str, type] = {}
 """Classes of the main program that have come to this process by value, by name."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
@@ -82,6 +82,23 @@ def unpickle_state(data: bytes | memoryview, make_token: MakeToken) -> Any:
         return pickle.loads(data)  # noqa: S301 - from the snapshots of this job
     finally:
         _MAKE_TOKEN.reset(before)
+
+
+def classes_of_main() -> bytes:
+    """Return the classes of the main program, pickled, for `know_classes` in workers of other processes."""
+    found: dict[str, type] = {}
+    for name, value in list(vars(sys.modules["__main__"]).items()):
+        if isinstance(value, type) and value.__module__ == "__main__":
+            with suppress(Exception):  # one that cannot be pickled is in no snapshot
+                cloudpickle.dumps(value, PROTOCOL)
+                found[name] = value
+    data: bytes = cloudpickle.dumps(found, PROTOCOL)
+    return data
+
+
+def know_classes(data: bytes) -> None:
+    """Let what is unpickled be of the classes that the main program has now, as are the records that it sends."""
+    _CLASSES_FOUND.update(pickle.loads(data))  # noqa: S301 - from the driver of this job
 
 
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
