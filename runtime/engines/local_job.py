@@ -4,7 +4,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
-from tidewheel.runtime.errors import JobError, SnapshotError, TokenError
+from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.part_writer import PartWriter
@@ -199,8 +198,7 @@ class LocalJob(Job):
                 if written.failure is not None:
                     core.memory.write_all_next()
                 if snapshots.add(written):
-                    with suppress(SnapshotError):  # who waits for it is told, and it is logged
-                        snapshots.commit()
+                    snapshots.commit()
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         with self._lock:

@@ -52,15 +52,21 @@ class RememberingJob(JobBlock):
 
     def _open_handles(self, name: str, fed: FedInput) -> None:
         """Open the handles of an input that a snapshot has, or the first one."""
-        if self._snapshots is None or self._snapshots.manifest is None:
+        positions = None
+        if self._snapshots is not None and self._snapshots.manifest is not None:
+            self._feed.snapshot = self._snapshots.number
+            positions = self._snapshots.positions.get(name)
+        if positions is None:  # the snapshot may be of a program that had no such input
             self._handles[name] = InputHandle(fed, fed.domain.minimum())
             return
-        self._feed.snapshot = self._snapshots.number
-        for number, position in self._snapshots.positions.get(name, {}).items():
-            InputHandle(fed, position.time, number, goes_on_from=position)
-        first = fed.open.get(FIRST_HANDLE)
-        closed = f"was closed before snapshot {self._snapshots.manifest.number} was taken"
-        self._handles[name] = first or InputHandle(fed, fed.domain.minimum(), useless_because=closed)
+        for number, position in positions.items():
+            why = f"was closed before the snapshot was taken, with {position.batches} batches: the job has all of them"
+            made = InputHandle(
+                fed, position.time, number, goes_on_from=position, useless_because=why if position.is_closed else None
+            )
+            if number == FIRST_HANDLE:
+                self._handles[name] = made
+                fed.closed_at = position if position.is_closed else None
 
     def _rewind_handles(self, snapshots: JobSnapshots) -> None:
         """Have the handles go on from where the snapshot has them, by the feed that is there now."""
@@ -69,7 +75,8 @@ class RememberingJob(JobBlock):
             all_known = {**fed.open, FIRST_HANDLE: self._handles[name]}
             fed.open.clear()
             beginning = {FIRST_HANDLE: InputPosition(fed.domain.minimum())}
-            positions = beginning if snapshots.manifest is None else snapshots.positions.get(name, {})
+            saved = beginning if snapshots.manifest is None else snapshots.positions.get(name, beginning)
+            positions = {number: position for number, position in saved.items() if not position.is_closed}
             for number in {**all_known, **positions}:
                 position = positions.get(number)
                 was_closed = number not in all_known or all_known[number].is_closed
@@ -109,6 +116,8 @@ class RememberingJob(JobBlock):
         self._check_alive()
         if self._snapshots is None:
             raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
+        if not self._started:
+            raise JobError(f"job {self.name!r} is paused, and its workers take no snapshot then: call start() first")
         return self._take_snapshot(self._snapshots, timeout)
 
 

@@ -3,10 +3,10 @@
 import logging
 import threading
 
-from tidewheel.progress import TidewheelError
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 
@@ -28,6 +28,7 @@ class SnapshotTaker:
         self._job = job
         self._feed = feed
         self._snapshots = snapshots
+        self._look_s = min(_LOOK_S, snapshots.every_s)
         self._changed = threading.Condition()
         self._is_asked = self._is_complete = self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-snapshots-{job.name}", daemon=True)
@@ -71,23 +72,34 @@ class SnapshotTaker:
                 self._look()
             except JobError:  # the job has ended, and whoever waits is told
                 return
-            except SnapshotError as error:
-                _LOGGER.warning("%s", error)
-            except TidewheelError as error:
+            except FencedError as error:
                 self._job._fail(error)
+            except Exception as error:
+                _LOGGER.exception("the thread that takes snapshots has failed")
+                self._job._fail(JobError(f"job {self._job.name!r} can take no more snapshots: {error!r}"))
 
     def _look(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_complete or self._is_asked or self._is_closed, _LOOK_S)
+            self._changed.wait_for(lambda: self._is_complete or self._is_asked or self._is_closed, self._look_s)
             if self._is_closed:
                 return
             is_complete, self._is_complete = self._is_complete, False
-        snapshots = self._snapshots
-        if is_complete:
-            snapshots.commit()
-        snapshots.give_up_late()
-        if not snapshots.is_under_way and self._job._started and (self._is_asked or snapshots.is_due):
-            self._is_asked = False
-            self._feed.begin_snapshot(snapshots.begin())
+        try:
+            if is_complete:
+                self._snapshots.commit()
+            self._snapshots.give_up_late()
+        finally:
+            with self._changed:
+                self._changed.notify_all()
+        number = self._next()
+        if number is not None:
+            self._feed.begin_snapshot(number)
+
+    def _next(self) -> int | None:
+        """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
-            self._changed.notify_all()
+            snapshots = self._snapshots
+            if snapshots.is_under_way or not self._job._started or not (self._is_asked or snapshots.is_due):
+                return None
+            self._is_asked = False
+            return snapshots.begin()

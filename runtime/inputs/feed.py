@@ -19,6 +19,7 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.fed_job import EndCall
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_report import WorkerReport
@@ -62,6 +63,7 @@ class FedInput:
         sizes: of the records that were sent.
         check: raises TypeError for a batch that is not of the input's type, given how many came before it; None takes
             all.
+        closed_at: where its first handle was when that was closed.
     """
 
     name: str
@@ -75,6 +77,13 @@ class FedInput:
     handed_over: int = 0
     sizes: RecordSizes = field(default_factory=RecordSizes)
     check: Callable[[Any, int], object] | None = None
+    closed_at: InputPosition | None = None
+
+    @property
+    def positions(self) -> Mapping[int, InputPosition]:
+        """Where the handles are that are open, and the first one."""
+        closed = {} if self.closed_at is None else {FIRST_HANDLE: self.closed_at}
+        return closed | {handle.number: handle.position for handle in list(self.open.values())}
 
     @property
     def times(self) -> tuple[Time, ...]:
@@ -165,10 +174,7 @@ class Feed(ABC):
         with self.lock:
             self.check_alive()
             self.snapshot = number
-            positions = {
-                name: {handle.number: handle.position for handle in list(fed.open.values())}
-                for name, fed in self.inputs.items()
-            }
+            positions = {name: fed.positions for name, fed in self.inputs.items()}
             for worker in range(self.workers):
                 told = positions if worker == 0 else None
                 sequence = self.sequences[worker]

@@ -74,7 +74,7 @@ class InputHandle(FedJob):
         self._time = time
         self.number = number
         self._is_new = goes_on_from is None
-        _, self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))
+        self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))[1:3]
         self._next_worker = (number + self._batches) % self.workers
         self._ended = useless_because
         self._rewound: Rewound | None = None
@@ -94,7 +94,7 @@ class InputHandle(FedJob):
 
         In a job that goes on from a snapshot, it begins with what the snapshot has: send what comes after that.
         """
-        return InputPosition(self._time, self._batches, self._records)
+        return InputPosition(self._time, self._batches, self._records, self.is_closed)
 
     @property
     def is_closed(self) -> bool:
@@ -264,6 +264,8 @@ class InputHandle(FedJob):
 
     def _end(self, why: str) -> None:
         self._ended = why
+        if self.number == FIRST_HANDLE:
+            self._fed.closed_at = self.position
         del self._fed.open[self.number]
         self._tell_all(self._command("close"))
 

@@ -12,12 +12,14 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         time: the time at which it sends next.
         batches, records: how many it has sent in all.
+        is_closed: whether it sends nothing any more.
     """
 
     time: Any
     batches: int = 0
     records: int = 0
+    is_closed: bool = False
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]
-"""The positions of the open handles of each input: by the input's name, and the handle's number."""
+"""The positions of the open handles of each input, and of its first one: by input and by the handle's number."""

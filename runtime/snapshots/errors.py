@@ -2,7 +2,7 @@
 
 from tidewheel.runtime.errors import SnapshotError
 
-__all__ = ["FencedError", "SnapshotDamaged", "SnapshotError", "SnapshotFolderInUse"]
+__all__ = ["FencedError", "SnapshotDamaged", "SnapshotError", "SnapshotFolderGone", "SnapshotFolderInUse"]
 
 
 class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
@@ -11,6 +11,10 @@ class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
 
 class FencedError(SnapshotError):
     """Another job has claimed the folder since; the former owner can commit nothing any more."""
+
+
+class SnapshotFolderGone(FencedError):  # noqa: N818  it names what happened
+    """The folder was removed while a job had it; that can commit nothing until the folder is there again."""
 
 
 class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened

@@ -13,10 +13,12 @@ from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.runtime.state.state_pickling import classes_of_main
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
@@ -65,6 +67,11 @@ class JobSnapshots:
         """How often the job may go back."""
         return self._settings.restarts
 
+    @property
+    def every_s(self) -> float:
+        """How many seconds pass from one snapshot to the next."""
+        return self._settings.every_s
+
     def describe(self) -> str:
         """Say where the job goes on from."""
         return f"snapshot {self.manifest.number} in {self.url}" if self.manifest is not None else "its beginning"
@@ -91,7 +98,7 @@ class JobSnapshots:
         self._check_fits(body)
         blobs = {blob.name: blob for blob in manifest.blobs}
         files = [[blobs[name] for name in names] for names in body["files"]]
-        return WorkerSnapshots(folder, incarnation, self._number, files)
+        return WorkerSnapshots(folder, incarnation, self._number, files, classes_of_main())
 
     def _check_fits(self, body: Mapping[str, Any]) -> None:
         where = f"snapshot {self._committed} in {self.url}"
@@ -153,7 +160,7 @@ class JobSnapshots:
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")
 
     def commit(self) -> None:
-        """Commit the snapshot all of whose parts are there; a failure is logged, and `failure_of` returns it.
+        """Commit the snapshot all of whose parts are there; a failure is logged, and `outcome_of` raises it.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -166,7 +173,7 @@ class JobSnapshots:
         body = {
             "dataflow": self._plan.name,
             "workers": self._workers,
-            "operators": [operator.name for operator in self._plan.operators],
+            "operators": [operator.name for operator in self._plan.operators if not operator.stages],
             "hash_version": HASH_VERSION,
             "files": [[blob.name for blob in part.blobs] for part in parts],
             "positions": base64.b64encode(parts[0].positions).decode(),
@@ -174,12 +181,17 @@ class JobSnapshots:
         blobs: dict[str, Blob] = {blob.name: blob for part in parts for blob in part.blobs}
         try:
             self._ownership.commit(self._number, blobs.values(), body)
-            self._committed = self._number
-            self._begun_at = None
-            self._ownership.prune()
         except SnapshotError as error:
             self._fail(str(error))
-            raise
+            if isinstance(error, FencedError) and not isinstance(error, SnapshotFolderGone):
+                raise
+            return
+        self._committed = self._number
+        self._begun_at = None
+        try:
+            self._ownership.prune()
+        except SnapshotError as error:
+            _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error)
 
     def _fail(self, reason: str) -> None:
         self._failed = {self._number: reason}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from tidewheel.runtime.snapshots.entries import Blob, Entry, Owner, decode, encode
-from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
 from tidewheel.runtime.snapshots.names import (
     HEARTBEATS,
@@ -121,11 +121,12 @@ def check_owner(log: Log, owner: Owner) -> None:
     """Check that a log still belongs to an owner.
 
     Raises:
-        FencedError: it belongs to another one, or is gone.
+        FencedError: it belongs to another one.
+        SnapshotFolderGone: it has no entries.
     """
     other = log.owner
     if other is None:
-        raise FencedError(
+        raise SnapshotFolderGone(
             f"the log of job {owner.job!r} has no entries any more: the folder was removed. "
             "Snapshots of this run are lost. Start the job again, which begins with an empty folder"
         )

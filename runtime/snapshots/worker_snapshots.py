@@ -10,6 +10,7 @@ from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.state.part_file import read_worker
 from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
+from tidewheel.runtime.state.state_pickling import know_classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,14 @@ class WorkerSnapshots:
         incarnation: of the owner of the folder.
         number: the snapshot that they begin with, 0 for none.
         files: of each worker that took part in that, its files, oldest first.
+        classes: those of the main program, pickled.
     """
 
     folder: SnapshotFolder
     incarnation: int
     number: int = 0
     files: Sequence[Sequence[Blob]] = ()
+    classes: bytes = b""
 
     def writer(self) -> PartWriter:
         """Return what writes the parts of one worker."""
@@ -39,7 +42,10 @@ class WorkerSnapshots:
             SnapshotDamaged: a file is missing, or has other bytes than were written.
             SnapshotError: a file cannot be read.
         """
-        return beginning(self.number, plan, _SavedWorkers(self), worker, workers) if self.files else None
+        if not self.files:
+            return None
+        know_classes(self.classes)
+        return beginning(self.number, plan, _SavedWorkers(self), worker, workers)
 
 
 class _SavedWorkers(Sequence[SavedWorker]):
