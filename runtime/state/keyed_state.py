@@ -8,11 +8,11 @@ Old files are let go by sweeps. Each cut also writes some keys that have not cha
 have been written, the files before the sweep are needed no more. So nothing is ever rewritten in one piece.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
-from tidewheel.runtime.state.state_pickling import Pickled, pickle_state
+from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -58,6 +58,7 @@ class KeyedCut(NamedTuple):
         unchanging: pairs of key and value, of values that cannot change.
         pickled: a list of pairs of the others, pickled, with the tokens in them; None if there are none.
         gone: the keys that are no longer there.
+        stamps: of all tokens in the state, those included that earlier cuts have written.
     """
 
     begins: bool
@@ -65,6 +66,7 @@ class KeyedCut(NamedTuple):
     unchanging: list[tuple[Any, Any]]
     pickled: Pickled | None
     gone: list[Any]
+    stamps: Sequence[Stamp] = ()
 
 
 class KeyedState(dict[Key, Value]):
@@ -73,12 +75,13 @@ class KeyedState(dict[Key, Value]):
     A value is changed in place only between reading it here and the end of that call of the operator.
     """
 
-    __slots__ = ("_changed", "_sweep")
+    __slots__ = ("_changed", "_stamps", "_sweep")
 
     def __init__(self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = ()) -> None:
         super().__init__(entries)
         self._changed: set[Key] | None = None  # None: all
         self._sweep: Iterator[Key] | None = None
+        self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
     # ------------------------------------------------------------------ what changes it
 
@@ -154,6 +157,9 @@ class KeyedState(dict[Key, Value]):
         self.update(other)
         return self
 
+    def __iter__(self) -> Iterator[Key]:
+        return super().__iter__()  # without a method of this name, dict(), copy() and | would read past __getitem__
+
     def values(self) -> Any:
         """Return a view of the values; those that may be changed in place count as changed."""
         self._note_all_changeable()
@@ -199,6 +205,7 @@ class KeyedState(dict[Key, Value]):
         return cut
 
     def _write_all(self) -> KeyedCut:
+        self._stamps.clear()  # of keys that were gone when it was not noted which
         cut = self._written(True, True, self, [])
         self._changed, self._sweep = set(), None
         return cut
@@ -207,13 +214,27 @@ class KeyedState(dict[Key, Value]):
         get = super().__getitem__
         pairs = [(key, get(key)) for key in keys]
         unchanging = [pair for pair in pairs if _is_unchanging(pair[1])]
-        if len(unchanging) == len(pairs):
-            return KeyedCut(begins, ends, pairs, None, gone)
-        others = [pair for pair in pairs if not _is_unchanging(pair[1])]
-        return KeyedCut(begins, ends, unchanging, pickle_state(others), gone)
+        pickled, others = None, []
+        if len(unchanging) < len(pairs):
+            others = [pair for pair in pairs if not _is_unchanging(pair[1])]
+            pickled = pickle_state(others)
+        if self._stamps or (pickled is not None and pickled.tokens):
+            self._find_stamps(others, chain(gone, (key for key, _ in unchanging)))
+        return KeyedCut(begins, ends, unchanging, pickled, gone, list(chain.from_iterable(self._stamps.values())))
+
+    def _find_stamps(self, pairs: Iterable[tuple[Any, Any]], without: Iterable[Any]) -> None:
+        """Note which keys have tokens: of those that are written now, as the others' have not changed."""
+        for key in without:
+            self._stamps.pop(key, None)
+        for key, value in pairs:
+            stamps = [token._stamp for token in pickle_state(value).tokens]
+            if stamps:
+                self._stamps[key] = stamps
+            else:
+                self._stamps.pop(key, None)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return dict, (dict(super().items()),)
+        return dict, (dict(self.items()),)
 
 
 def _is_unchanging(value: Any) -> bool:

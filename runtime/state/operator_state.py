@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import KeyedChanges, KeyedCut, KeyedState, entries_of
 from tidewheel.runtime.state.shards import owners_of
-from tidewheel.runtime.state.state_pickling import MakeToken, TokenPlace, pickle_state, unpickle_state
+from tidewheel.runtime.state.state_pickling import MakeToken, Stamp, TokenPlace, pickle_state, unpickle_state
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
@@ -56,13 +56,13 @@ class OperatorCut:
         states: what it has by name, pickled.
         keyed: what has changed of each keyed state.
         times: the tokens of each notificator, pickled.
-        tokens: the tokens that were found in all these.
+        stamps: of the tokens in all these.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
     keyed: dict[str, KeyedCut] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)
-    tokens: list[TimestampToken] = field(default_factory=list)
+    stamps: list[Stamp] = field(default_factory=list)
 
 
 class OperatorState:
@@ -178,8 +178,7 @@ class OperatorState:
             changes = keyed.cut()
         except Exception as error:
             raise self._unpicklable(name, error) from error
-        if changes.pickled is not None:
-            cut.tokens += changes.pickled.tokens
+        cut.stamps += changes.stamps
         return changes
 
     def _pickled(self, cut: OperatorCut, name: str, value: Any) -> bytes:
@@ -187,7 +186,7 @@ class OperatorState:
             pickled = pickle_state(value)
         except Exception as error:
             raise self._unpicklable(name, error) from error
-        cut.tokens += pickled.tokens
+        cut.stamps += [token._stamp for token in pickled.tokens]
         return pickled.data
 
     # ------------------------------------------------------------------ from a snapshot
@@ -211,7 +210,9 @@ class OperatorState:
             )
         parts = [split(value, workers) for value in values]
         if any(len(part) != workers for part in parts):
-            raise self._error(f"split= of {name!r} has to return {workers} parts, one for each worker")
+            raise self._error(
+                f"divides {name!r} by a split= that has not returned {workers} parts, one for each worker"
+            )
         restored = reduce(merge, [part[worker] for part in parts])
         self._discard_others(tokens, restored)
         return restored

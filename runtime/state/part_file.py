@@ -14,8 +14,9 @@ import msgspec
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedCut
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
+from tidewheel.runtime.state.state_pickling import pickle_state
 from tidewheel.runtime.state.worker_part import OperatorPart, Unread, WorkerPart
-from tidewheel.transport.pickling import dumps, pack, unpack
+from tidewheel.transport.pickling import pack, unpack
 
 _PAIRS = 1000
 _LENGTH = 8
@@ -73,9 +74,9 @@ def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
             yield kind, name, data
     for port, unread in enumerate(part.unread):
         for message in unread:
-            yield "unread", str(port), dumps(message._replace(batch=pack(message.batch)))
+            yield "unread", str(port), pickle_state(message._replace(batch=pack(message.batch))).data
     if part.mailbox is not None:
-        yield "mailbox", "", dumps(part.mailbox)
+        yield "mailbox", "", pickle_state(part.mailbox).data
 
 
 def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
@@ -83,11 +84,11 @@ def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
         yield "all", b""
     pairs = iter(cut.unchanging)
     while some := list(islice(pairs, _PAIRS)):
-        yield "pairs", dumps(some)
+        yield "pairs", pickle_state(some).data
     if cut.pickled is not None:
         yield "pairs", cut.pickled.data
     if cut.gone:
-        yield "gone", dumps(cut.gone)
+        yield "gone", pickle_state(cut.gone).data
 
 
 def read_worker(files: Sequence[bytes]) -> SavedWorker:
@@ -96,7 +97,7 @@ def read_worker(files: Sequence[bytes]) -> SavedWorker:
     What it kept by key is in all of them together, everything else in the newest.
 
     Raises:
-        SnapshotError: a file is not what `write_part` has written.
+        SnapshotError: a file is not what `write_part` has written, or a record in it cannot be read.
     """
     saved = SavedWorker(0)
     for data in files:
@@ -114,11 +115,15 @@ def read_worker(files: Sequence[bytes]) -> SavedWorker:
 
 
 def _index_of(data: bytes) -> _Index:
+    length = int.from_bytes(data[-_LENGTH:], "little")
     try:
-        length = int.from_bytes(data[-_LENGTH:], "little")
-        return msgspec.msgpack.decode(data[-_LENGTH - length : -_LENGTH], type=_Index)
+        index = msgspec.msgpack.decode(data[-_LENGTH - length : -_LENGTH], type=_Index)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"a part of a snapshot has no index that can be read: {error}") from error
+    expected = sum(entry.size for entry in index.entries) + length + _LENGTH
+    if len(data) != expected:
+        raise SnapshotError(f"a part of a snapshot has {len(data)} bytes, and {expected} by its index")
+    return index
 
 
 def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
@@ -133,13 +138,20 @@ def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
         case "pairs":
             one.keyed.setdefault(entry.name, []).append(bytes(data))
         case "gone":
-            one.keyed.setdefault(entry.name, []).append(GoneKeys(_loaded(data)))
+            one.keyed.setdefault(entry.name, []).append(GoneKeys(_loaded(entry, data)))
         case "unread":
-            message: Unread = _loaded(data)
+            message: Unread = _loaded(entry, data)
             one.unread.setdefault(int(entry.name), []).append(message._replace(batch=unpack(message.batch)))
         case "mailbox":
-            one.mailbox = _loaded(data)
+            one.mailbox = _loaded(entry, data)
 
 
-def _loaded(data: memoryview) -> Any:
-    return pickle.loads(data)  # noqa: S301 - a file of the job's own snapshots
+def _loaded(entry: _Entry, data: memoryview) -> Any:
+    try:
+        return pickle.loads(data)  # noqa: S301 - a file of the job's own snapshots
+    except Exception as error:
+        what = "keys" if entry.kind == "gone" else "messages"
+        raise SnapshotError(
+            f"operator {entry.operator!r}: its {what} cannot be read from the snapshot: {type(error).__name__}: "
+            f"{error}. Let the program have what was saved, or use another folder"
+        ) from error

@@ -3,16 +3,19 @@
 A token is pickled as its place: the output of its operator, the time and the substream. Whoever unpickles it makes a
 new token there. Everything else is pickled as `tidewheel.transport.pickling` does it: the fast way, or by value where
 other processes cannot import a class. Slices of Arrow become IPC streams, which have no more rows than the slice.
+
+A class of the main program is pickled by its name as well. The program that goes on from a snapshot defines the class
+anew, and what was saved has to be of that class: else keys would not equal those of new records.
 """
 
 import copyreg
 import io
 import pickle
 import sys
-from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import cloudpickle
 
@@ -38,8 +41,14 @@ class TokenPlace(NamedTuple):
     is_live: bool = True
 
 
+Stamp: TypeAlias = tuple[int, Time]
+"""The place of a token as its ledger counts it: the number of the location of its output, and its time."""
+
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
+
+_CLASSES_FOUND: WeakValueDictionary[str, type] = WeakValueDictionary()
+"""Classes of the main program that have come to this process by value, by name."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
 
@@ -63,7 +72,7 @@ def pickle_state(value: Any) -> Pickled:
             return pickled
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
-    return _pickled(cloudpickle.Pickler, cloudpickle.Pickler.dispatch_table, value)
+    return _pickled(_ByValue, {}, value)
 
 
 def unpickle_state(data: bytes | memoryview, make_token: MakeToken) -> Any:
@@ -75,7 +84,22 @@ def unpickle_state(data: bytes | memoryview, make_token: MakeToken) -> Any:
         _MAKE_TOKEN.reset(before)
 
 
-def _pickled(kind: Any, dispatch_table: Any, value: Any) -> Pickled:
+class _ByValue(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
+    """A pickler that heeds a ``dispatch_table`` of its own, and pickles classes of the main program by name, too."""
+
+    dispatch_table: dict[Any, Any]
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return what a value is pickled as."""
+        reduce = self.dispatch_table.get(type(value))
+        if reduce is not None:
+            return reduce(value)
+        if isinstance(value, type) and value.__module__ == "__main__":
+            return _class_of_main, (value.__qualname__, cloudpickle.dumps(value, PROTOCOL))
+        return super().reducer_override(value)
+
+
+def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any) -> Pickled:
     tokens: dict[int, TimestampToken] = {}
 
     def reduce_token(token: TimestampToken) -> tuple[Any, ...]:
@@ -89,9 +113,30 @@ def _pickled(kind: Any, dispatch_table: Any, value: Any) -> Pickled:
         own |= {pyarrow.Table: _reduce_batch, pyarrow.RecordBatch: _reduce_batch}
     file = io.BytesIO()
     pickler = kind(file, PROTOCOL)
-    pickler.dispatch_table = ChainMap(own, dispatch_table)
+    pickler.dispatch_table = {**dispatch_table, **own}
     pickler.dump(value)
     return Pickled(file.getvalue(), tuple(tokens.values()))
+
+
+def _class_of_main(name: str, by_value: bytes) -> Any:
+    """Return a class of the main program: as that defines it now, or as the dataflow has brought it to this worker."""
+    found: Any = sys.modules.get("__main__")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, type):
+        return found
+    known = _CLASSES_FOUND.get(name)
+    if known is None:
+        brought = (one for one in _subclasses(object) if one.__module__ == "__main__" and one.__qualname__ == name)
+        known = next(brought, None) or pickle.loads(by_value)  # noqa: S301 - from the snapshots of this job
+        _CLASSES_FOUND[name] = known
+    return known
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for one in type.__subclasses__(kind):
+        yield one
+        yield from _subclasses(one)
 
 
 def _token_at(*place: Any) -> TimestampToken:

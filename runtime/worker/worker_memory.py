@@ -13,9 +13,8 @@ from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.state.state_pickling import MakeToken
+from tidewheel.runtime.state.state_pickling import MakeToken, Stamp
 from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, Unread, WorkerPart
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
@@ -141,22 +140,22 @@ class WorkerMemory:
 
     def _taken(self, number: int) -> WorkerPart:
         part = WorkerPart(number, self._host.worker, self._host.workers)
-        tokens: list[TimestampToken] = []
+        stamps: list[Stamp] = []
         for instance in self._instances:
             try:
                 kept = instance.kept.cut()
             except SnapshotError as error:
                 raise JobError(str(error), operator=instance.name, worker=self._host.worker) from error
-            tokens += kept.tokens
+            stamps += kept.stamps
             unread = [[Unread(one.time, one.batch, one.label) for one in port.queue] for port in instance.inputs]
-            part.operators[instance.name] = OperatorPart(kept, unread, _mailbox_part(instance.mailbox, tokens))
-        self._check_tokens(tokens)
+            part.operators[instance.name] = OperatorPart(kept, unread, _mailbox_part(instance.mailbox, stamps))
+        self._check_tokens(stamps)
         return part
 
-    def _check_tokens(self, found: Sequence[TimestampToken]) -> None:
+    def _check_tokens(self, found: Sequence[Stamp]) -> None:
         """Raise JobError if a token is in no state, or in two."""
         missing = Counter(self._host.ledger.tokens())
-        missing.subtract(token._stamp for token in found)
+        missing.subtract(found)
         for (location, time), count in missing.items():
             if count:
                 operator = self._plan.name_at(self._compiled.locations[location])
@@ -172,9 +171,9 @@ class WorkerMemory:
                 )
 
 
-def _mailbox_part(mailbox: Mailbox | None, tokens: list[TimestampToken]) -> MailboxPart | None:
+def _mailbox_part(mailbox: Mailbox | None, stamps: list[Stamp]) -> MailboxPart | None:
     if mailbox is None:
         return None
-    tokens += mailbox.tokens.values()
+    stamps += [token._stamp for token in mailbox.tokens.values()]
     times = {handle: token.time for handle, token in mailbox.tokens.items()}
     return MailboxPart(times, [UndoneCommand(feeder, command) for feeder, command in mailbox.undone()])
