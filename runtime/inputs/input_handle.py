@@ -90,10 +90,7 @@ class InputHandle(FedJob):
 
     @property
     def position(self) -> InputPosition:
-        """How far it has sent, in all.
-
-        In a job that goes on from a snapshot, it begins with what the snapshot has: send what comes after that.
-        """
+        """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
         return InputPosition(self._time, self._batches, self._records, self.is_closed)
 
     @property

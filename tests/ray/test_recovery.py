@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -72,7 +71,7 @@ def feed(job: tw.Job, killed: "Killer | None" = None) -> int:
                     killed.at(epoch)
                 numbers.advance_to(epoch)
                 numbers.send(batch_of(epoch))
-                time.sleep(0.005)  # so that there are snapshots in between
+                threading.Event().wait(0.005)  # so that there are snapshots in between
             numbers.close()
             job.wait(DEADLINE_S)
         except tw.Rewound:
@@ -124,7 +123,7 @@ def test_a_program_that_sends_nothing_need_not_know(tmp_path: Path) -> None:
 
 
 def slowly(number: int) -> int:
-    time.sleep(0.0005)
+    threading.Event().wait(0.0005)
     return number
 
 
