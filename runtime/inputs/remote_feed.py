@@ -167,7 +167,7 @@ class RemoteFeed(RayFeed):
         self._tell(0)
 
     def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder, and nothing after that it leaves: the worker would not count that."""
+        """Tell a worker the status of this feeder, and nothing after its leave: the worker would not count that."""
         with self.lock:
             if worker not in self._told_to_leave:
                 if is_leaving:
