@@ -211,8 +211,8 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
-    if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS:
-        ray_internals.use_stored_token()
+    if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS or _place(address) in ray_internals.clusters_here()[1]:
+        ray_internals.use_stored_token()  # a cluster of this machine: it may have been started with that token
     chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
     try:
         _require_control_store(address, within_s)
@@ -232,14 +232,21 @@ def _use_joined() -> None:
     ray_internals.never_join_from_our_threads()
 
 
-def _require_control_store(address: str, within_s: float) -> None:
-    """Raise unless a cluster answers at ``host:port`` or ``ray://host:port``: Ray itself would try for minutes."""
+def _place(address: str) -> str:
+    """Return the ``host:port`` of a cluster's address, where this machine has its own host; empty if it has none."""
     import ray
 
     host, separator, port = address.removeprefix("ray://").rpartition(":")
     if not separator or not port.isdecimal() or "/" in host:
+        return ""
+    return f"{ray.util.get_node_ip_address() if host in _THIS_MACHINE else host}:{port}"
+
+
+def _require_control_store(address: str, within_s: float) -> None:
+    """Raise unless a cluster answers at ``host:port`` or ``ray://host:port``: Ray itself would try for minutes."""
+    place = _place(address)
+    if not place:
         return
-    place = f"{ray.util.get_node_ip_address() if host in _THIS_MACHINE else host}:{port}"
     _call_at(place, within_s)
     if address.startswith("ray://"):
         return

@@ -211,11 +211,18 @@ class Explainer:
         if not holding:
             return _Account(held, "a worker that did not answer has it")
         if waits or not idle:
-            return _Account(held, f"{operator!r} is about to run", workers)
+            return _Account(held, self._when_it_runs(at.operator, operator, workers), workers)
         if not plan.shape.inputs:
             advice = f"{operator!r} has no inputs: it has more to send, or forgot to downgrade() or discard()"
             return _Account(held, advice, workers)
         return self._of_idle(at, reach, held, workers)
+
+    def _when_it_runs(self, number: int, operator: str, workers: tuple[int, ...]) -> str:
+        """Say what an operator that will be scheduled again waits for."""
+        expecting = {report.worker for report in self._view.reports if number in report.expected}
+        if workers and expecting.issuperset(workers):
+            return f"{operator!r} expects a thread to call context.activate()"
+        return f"{operator!r} is about to run"
 
     def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
         """Say what can be done about the token of an operator that runs again only for something new."""

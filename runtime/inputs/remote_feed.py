@@ -14,6 +14,8 @@ from tidewheel.runtime.inputs.feeders import FeederName
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.worker_actor import ask_workers
+from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
@@ -85,11 +87,30 @@ class RemoteFeed(RayFeed):
         """Wait until the workers have all that was sent, once no handle is open.
 
         An operator does not wait, since it may be its own worker that has to come to what was sent.
+
+        Raises:
+            JobError: for ``hang_timeout_s`` nothing has come from the workers, though none runs an operator.
         """
         self._receiver.wake()
-        if not threading.current_thread().name.startswith(WORKER_THREAD):
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_used or self._is_closed)
+        if threading.current_thread().name.startswith(WORKER_THREAD):
+            return
+        patience_s = self._address.config.hang_timeout_s
+        while not self._is_flushed(patience_s):
+            reports = ask_workers(self._address.actors, self._address.job)
+            if not any(isinstance(report, BusyWorker) and report.operator is not None for report in reports):
+                missing = [worker for worker, sent in enumerate(self.sequences) if self.statuses[worker].heard != sent]
+                raise JobError(
+                    f"job {self._address.job!r}: for {patience_s:g} s, worker {', '.join(map(str, missing))} has not "
+                    "confirmed what this process has sent (RuntimeConfig.hang_timeout_s), so some may be lost"
+                )
+
+    def _is_flushed(self, patience_s: float) -> bool:
+        """Wait until a handle is open or the workers have all that was sent; return False if no news came so long."""
+        with self._changed:
+            while not (self._is_used or self._is_closed):
+                if not self._changed.wait(patience_s):
+                    return self._is_used or self._is_closed
+        return True
 
     @property
     def _is_used(self) -> bool:
@@ -145,6 +166,14 @@ class RemoteFeed(RayFeed):
         super()._look()
         self._tell(0)
 
+    def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
+        """Tell a worker the status of this feeder, and nothing after its leave: the worker would not count that."""
+        with self.lock:
+            if worker not in self._told_to_leave:
+                if is_leaving:
+                    self._told_to_leave.add(worker)
+                super()._tell(worker, is_leaving=is_leaving)
+
     def _go_on(self) -> None:
         """Claim what was handed over; leave if nothing is open."""
         while self._unclaimed:
@@ -165,9 +194,7 @@ class RemoteFeed(RayFeed):
         """Take leave of worker 0 once the others have all that was sent: if this process died before, it would know."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
-                if worker not in self._told_to_leave:
-                    self._told_to_leave.add(worker)
-                    self._tell(worker, is_leaving=True)
+                self._tell(worker, is_leaving=True)
             if any(self.statuses[worker].heard != self.sequences[worker] for worker in workers):
                 return
         self._is_closed = True

@@ -92,3 +92,7 @@ class Agenda:
         """Return the operators that are to be scheduled: now, once they may, or when another thread is done."""
         at_work = [operator for operator, is_at_work in self.expected.items() if is_at_work]
         return frozenset({*self._next, *self._later, *self.held, *at_work})
+
+    def awaited(self) -> frozenset[int]:
+        """Return the operators that only another thread will have scheduled."""
+        return frozenset(self.expected).difference(self._next, self._later, self.held)

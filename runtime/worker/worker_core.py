@@ -306,6 +306,7 @@ class WorkerCore(OperatorHost):
             ),
             self._substreams.open_substreams(),
             Counter((port.location, message.time) for port in ports for message in port.held),
+            expected=self.agenda.awaited(),
         )
 
     def running(self) -> BusyWorker:

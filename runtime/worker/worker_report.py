@@ -26,6 +26,7 @@ class WorkerReport:
         queued: the messages that have arrived here and wait at an input.
         held: those that have arrived, and may not be received yet for what else is to come of their substream.
         scheduled: the numbers of the operators that run in its next step.
+        expected: the numbers of the operators that wait for a thread to activate them, and for nothing else.
         statistics: what it has done; the operators' frontiers are left out.
         open_substreams: those of which it lets more in.
         fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
@@ -42,6 +43,7 @@ class WorkerReport:
     held: Counts = field(default_factory=dict)
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
     feeders: tuple[str, ...] = ()
+    expected: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

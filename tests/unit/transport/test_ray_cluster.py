@@ -214,3 +214,17 @@ def test_a_process_that_has_left_a_cluster_is_no_part_of_it_in_the_next(
     played.is_initialized = False
     assert ray_cluster.is_out_of_reach()  # Ray's hook for exceptions that nobody catches would wait
     assert left(first) == "this process has left the Ray cluster at one:1"
+
+
+def test_the_stored_token_is_used_for_a_cluster_of_this_machine_only(
+    played: PlayedRay, monkeypatch: pytest.MonkeyPatch, places: list[str]
+) -> None:
+    """A cluster that a program here has started asks for that token, also if RAY_ADDRESS names the cluster."""
+    used: list[str] = []
+    monkeypatch.setattr(ray_internals, "use_stored_token", lambda: used.append(os.environ["RAY_ADDRESS"]))
+    clusters_are(monkeypatch, None, places[:1])
+    for place in places[:2]:
+        monkeypatch.setenv("RAY_ADDRESS", place)
+        connect(TidewheelError)
+    assert used == places[:1]
+    assert [address for address, _ in played.joined] == places[:2]
