@@ -26,6 +26,7 @@ _LEAST_SWEPT = 1 << 12
 _MOST_CHANGED = 4
 """Where more than one key in so many has changed, all are written, and it is not noted which."""
 _MISSING = object()
+_set, _item, _get = dict.__setitem__, dict.__getitem__, dict.get  # faster than through super(), which hot loops feel
 
 
 class GoneKeys(NamedTuple):
@@ -98,9 +99,10 @@ class KeyedState(dict[Key, Value]):
     # ------------------------------------------------------------------ what changes it
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        super().__setitem__(key, value)
-        if self._changed is not None:
-            self._changed.add(key)
+        _set(self, key, value)
+        changed = self._changed
+        if changed is not None:
+            changed.add(key)
 
     def __delitem__(self, key: Key) -> None:
         super().__delitem__(key)
@@ -108,8 +110,8 @@ class KeyedState(dict[Key, Value]):
             self._changed.add(key)
 
     def __getitem__(self, key: Key) -> Value:
-        value = super().__getitem__(key)
-        if self._changed is not None and type(value) not in _UNCHANGING:
+        value = _item(self, key)
+        if type(value) not in _UNCHANGING and self._changed is not None:
             self._changed.add(key)
         return value
 
@@ -121,10 +123,12 @@ class KeyedState(dict[Key, Value]):
     def get(self, key: Key, default: Other, /) -> Value | Other: ...
     def get(self, key: Key, default: Any = None, /) -> Any:
         """Return the value of a key, else the default."""
-        value = super().get(key, _MISSING)
+        value = _get(self, key, _MISSING)
+        if type(value) in _UNCHANGING:
+            return value
         if value is _MISSING:
             return default
-        if self._changed is not None and type(value) not in _UNCHANGING:
+        if self._changed is not None:
             self._changed.add(key)
         return value
 
@@ -223,8 +227,9 @@ class KeyedState(dict[Key, Value]):
         return cut
 
     def _written(self, begins: bool, ends: bool, keys: Iterable[Any], gone: list[Any]) -> KeyedCut:
-        get = super().__getitem__
-        pairs = [(key, get(key)) for key in keys]
+        pairs = list(super().items()) if keys is self else [(key, _item(self, key)) for key in keys]
+        if _UNCHANGING.issuperset(map(type, (value for _, value in pairs))):
+            return KeyedCut(begins, ends, pairs, None, gone)
         unchanging = [pair for pair in pairs if _is_unchanging(pair[1])]
         pickled, others = None, []
         if len(unchanging) < len(pairs):

@@ -1,0 +1,217 @@
+"""What snapshots cost, and how fast a job goes on from them: tidewheel's, Bytewax's recovery, PyFlink's checkpoints.
+
+All count the records of each key, with two workers, and write snapshots to a folder of this machine every second:
+
+- the throughput with 100,000 keys, without snapshots and with them, and how much is lost;
+- the latency of small records that come at a fixed rate, while a state of a gigabyte in 10 million keys is kept, of
+  which one in a hundred changes from one snapshot to the next (tidewheel alone);
+- the time from when a worker is killed (``kill -9``) to the first output after that. The state has 100 MB in a million
+  keys. tidewheel replaces the worker by itself. A peer is killed and started again, by the same command;
+- the time in which four workers go on from a snapshot of two, and the bytes that a snapshot writes, in proportion to
+  the state (tidewheel alone).
+
+Peers that are missing are said to be. Bytewax comes with the extra ``bench``. PyFlink needs other versions than
+tidewheel: ``python3.11 -m venv flink``, ``flink/bin/pip install apache-flink==2.3.0``, and then
+``TIDEWHEEL_FLINK=flink/bin/python``.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+
+import tidewheel as tw
+from measurement import Report, alternate, arguments
+from recovery_job import STRIDE, Work, counting
+from recovery_marks import first_new_mark, marks_in, rate_of, writers_in
+from tidewheel.runtime.engines.ray_job import RayJob
+from transport_floor import ray_cluster
+
+DEADLINE_S = 120.0
+EVERY_S = 1.0
+NEVER_S = 3600.0
+US = "tidewheel"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured.
+
+    Attributes:
+        rounds: how often each contestant takes its turn.
+        warm_s, measured_s: how long a job runs before its throughput or latency is measured, and meanwhile.
+        keys: of the throughput; ``large`` those of the latency, ``middle`` those of the recovery.
+    """
+
+    rounds: int
+    warm_s: float
+    measured_s: float
+    keys: int
+    middle: int
+    large: int
+
+
+FULL = Sizes(3, 4.0, 10.0, 100_000, 1_000_000, 10_000_000)
+QUICK = Sizes(1, 2.0, 3.0, 100_000, 100_000, 200_000)
+
+
+def main() -> None:
+    options = arguments("Measure what snapshots cost, and how fast a job goes on from them.")
+    sizes = QUICK if options.quick else FULL
+    report = Report()
+    with ray_cluster():
+        measure_throughput(report, sizes)
+        measure_latency(report, sizes)
+        measure_recovery(report, sizes)
+        measure_written(report, sizes)
+    report.finish(options.json)
+
+
+@contextmanager
+def folders() -> Iterator[tuple[Path, Path]]:
+    """Make a folder for marks, and the name of one for snapshots."""
+    with TemporaryDirectory(prefix="recovery-") as folder:
+        marks = Path(folder) / "marks"
+        marks.mkdir()
+        yield marks, Path(folder) / "snapshots"
+
+
+# ---------------------------------------------------------------------- throughput
+
+
+def measure_throughput(report: Report, sizes: Sizes) -> None:
+    """Report the records a second that each contestant counts, and what it loses by snapshots."""
+    turns = {}
+    for name, rate in {US: own_rate}.items():
+        turns[f"{name}, without snapshots"] = lambda rate=rate: rate(sizes, snapshots=False)
+        turns[f"{name}, a snapshot a second"] = lambda rate=rate: rate(sizes, snapshots=True)
+    found = {name: report.add(name, rates, "records/s") for name, rates in alternate(turns, sizes.rounds).items()}
+    for name in {US: own_rate}:
+        loss = 100 * (1 - found[f"{name}, a snapshot a second"] / found[f"{name}, without snapshots"])
+        report.add(f"{name}, throughput lost by a snapshot a second", [loss], "%")
+        if name == US:
+            report.expect("throughput lost by a snapshot a second, %", loss, 5)
+
+
+def own_rate(sizes: Sizes, *, snapshots: bool) -> float:
+    with folders() as (marks, folder):
+        kept = tw.Snapshots(folder, every_s=EVERY_S) if snapshots else None
+        with tw.run(counting(Work(sizes.keys), marks), workers=2, snapshots=kept):
+            time.sleep(sizes.warm_s + sizes.measured_s)
+            now = time.monotonic()
+        return rate_of(marks_in(marks), now - sizes.measured_s, now)
+
+
+# ---------------------------------------------------------------------- latency
+
+
+def measure_latency(report: Report, sizes: Sizes) -> None:
+    """Report how long small records take beside a large state, and how much longer while snapshots are taken."""
+    rate = sizes.large / 100 / (2 * EVERY_S)
+    work = Work(sizes.large, batch=max(1, round(rate / 2 * 0.005)), kept=True, rate=rate)
+    found = {}
+    for name, every_s in (("without snapshots", None), ("1 % change between snapshots", 2 * EVERY_S)):
+        latencies, first = latencies_of(work, sizes, every_s)
+        cuts = quantiles(latencies, n=1000, method="inclusive")
+        found[name] = cuts[989]
+        report.add_several(
+            f"latency with {work.keys:,} keys, {rate:,.0f} records/s, {name}",
+            {
+                "p50": (cuts[499], "ms"),
+                "p99": (cuts[989], "ms"),
+                "p99.9": (cuts[998], "ms"),
+                "most": (max(latencies), "ms"),
+            },
+        )
+        if first:
+            report.add("the longest latency while the first snapshot is taken, of the whole state", [first], "ms")
+    grown = found["1 % change between snapshots"] - found["without snapshots"]
+    report.expect("p99 of the latency, growth by snapshots, ms", grown, 50)
+
+
+def latencies_of(work: Work, sizes: Sizes, every_s: float | None) -> tuple[list[float], float]:
+    """Return the latencies of batches in ms, and the longest one until the first snapshot was there."""
+    with folders() as (marks, folder):
+        kept = None if every_s is None else tw.Snapshots(folder, every_s=every_s)
+        with tw.run(counting(work, marks), workers=2, snapshots=kept) as job:
+            time.sleep(sizes.warm_s)
+            began = time.monotonic()
+            if kept is not None:
+                job.snapshot()
+            done = time.monotonic()
+            time.sleep(sizes.warm_s + 2 * sizes.measured_s)
+        found = marks_in(marks)
+        first = max((mark.value / 1e3 for mark in found if began <= mark.at <= done), default=0.0)
+        return [mark.value / 1e3 for mark in found if mark.at >= done + sizes.warm_s], first
+
+
+# ---------------------------------------------------------------------- recovery
+
+
+def measure_recovery(report: Report, sizes: Sizes) -> None:
+    """Report how long it takes from a kill to the next output."""
+    for name, turn in {US: own_recovery}.items():
+        seconds = [turn(sizes) for _ in range(sizes.rounds)]
+        middle = report.add(f"{name}, from kill to first output, {sizes.middle:,} keys", seconds, "s")
+        if name == US:
+            report.expect("from kill to first output, s", middle, 3)
+
+
+def own_recovery(sizes: Sizes) -> float:
+    with folders() as (marks, folder):
+        flow = counting(Work(sizes.middle, kept=True), marks)
+        with tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, every_s=EVERY_S)) as job:
+            assert isinstance(job, RayJob)
+            job.snapshot()
+            time.sleep(sizes.warm_s)
+            known = writers_in(marks)
+            began = time.monotonic()
+            os.kill(job.pids[1], signal.SIGKILL)
+            return first_new_mark(marks, known, DEADLINE_S) - began
+
+
+# ---------------------------------------------------------------------- what is written, and another number of workers
+
+
+def measure_written(report: Report, sizes: Sizes) -> None:
+    """Report what snapshots write, and how long four workers take to go on from one of two."""
+    work = Work(sizes.middle, kept=True)
+    with folders() as (marks, folder):
+        kept = tw.Snapshots(folder, every_s=NEVER_S)
+        with tw.run(counting(work, marks, fed=True), workers=2, snapshots=kept) as job:
+            whole = bytes_of_next(job, folder)
+            report.add(f"a snapshot of all, {work.keys:,} keys", [whole / 1e6], "MB")
+            first = 0
+            for number, percent in enumerate((1, 10)):
+                change(job, work, range(first, first := first + work.keys * percent // 100), number)
+                share = 100 * bytes_of_next(job, folder) / whole
+                report.add(f"a snapshot when {percent} % of the keys have changed, of all", [share], "%")
+            job.stop(snapshot=True)
+        known, began = writers_in(marks), time.monotonic()
+        with tw.run(counting(work, marks, fed=True), workers=4, snapshots=kept) as job:
+            change(job, work, range(1000), 2)
+            took = first_new_mark(marks, known, DEADLINE_S) - began
+        report.add(f"4 workers go on from a snapshot of 2, {work.keys:,} keys", [took], "s")
+
+
+def change(job: tw.Job, work: Work, numbers: range, epoch: int) -> None:
+    """Have so many keys counted."""
+    job.input("numbers").send([number * STRIDE % work.keys for number in numbers])
+    job.input("numbers").advance_to(epoch + 1)
+    job.probe("counted").wait_until(epoch + 1, timeout=DEADLINE_S)
+
+
+def bytes_of_next(job: tw.Job, folder: Path) -> int:
+    """Take a snapshot; return how many bytes it has written."""
+    before = set((folder / "parts").glob("*"))
+    job.snapshot()
+    return sum(file.stat().st_size for file in set((folder / "parts").glob("*")) - before)
+
+
+if __name__ == "__main__":
+    main()
