@@ -7,11 +7,12 @@ from tests.simulation_recovery.campaign import simulate
 from tests.simulation_recovery.faults import FAULTS
 from tests.simulation_recovery.scenario import RecoveryScenario
 
-SEEDS = range(1000)
-MOST = 250
+SEEDS = range(2000)
+MOST = 500
 """Within so many simulations in which it can show a fault is caught."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_is_caught(fault: Fault[RecoveryScenario]) -> None:
     """The promise that it breaks is named, and nothing crashes; without the fault the same simulation passes."""
