@@ -1,4 +1,4 @@
-"""What snapshots cost, and how fast a job goes on from them: tidewheel's, Bytewax's recovery, PyFlink's checkpoints.
+"""What snapshots cost, and how fast a job goes on from them: tidewheel's, and Bytewax's recovery.
 
 All count the records of each key, with two workers, and write snapshots to a folder of this machine every second:
 
@@ -10,18 +10,21 @@ All count the records of each key, with two workers, and write snapshots to a fo
 - the time in which four workers go on from a snapshot of two, and the bytes that a snapshot writes, in proportion to
   the state (tidewheel alone).
 
-Peers that are missing are said to be. Bytewax comes with the extra ``bench``. PyFlink needs other versions than
-tidewheel: ``python3.11 -m venv flink``, ``flink/bin/pip install apache-flink==2.3.0``, and then
-``TIDEWHEEL_FLINK=flink/bin/python``.
+Peers that are missing are said to be. Bytewax comes with the extra ``bench``. PyFlink is not measured yet.
 """
 
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from socket import create_server
 from statistics import quantiles
 from tempfile import TemporaryDirectory
 
@@ -36,6 +39,7 @@ DEADLINE_S = 120.0
 EVERY_S = 1.0
 NEVER_S = 3600.0
 US = "tidewheel"
+PROGRAM = Path(__file__).with_name("recovery_peers.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Sizes:
 
 
 FULL = Sizes(3, 4.0, 10.0, 100_000, 1_000_000, 10_000_000)
-QUICK = Sizes(1, 2.0, 3.0, 100_000, 100_000, 200_000)
+QUICK = Sizes(1, 1.0, 2.0, 100_000, 100_000, 200_000)
 
 
 def main() -> None:
@@ -87,11 +91,13 @@ def folders() -> Iterator[tuple[Path, Path]]:
 def measure_throughput(report: Report, sizes: Sizes) -> None:
     """Report the records a second that each contestant counts, and what it loses by snapshots."""
     turns = {}
-    for name, rate in {US: own_rate}.items():
-        turns[f"{name}, without snapshots"] = lambda rate=rate: rate(sizes, snapshots=False)
-        turns[f"{name}, a snapshot a second"] = lambda rate=rate: rate(sizes, snapshots=True)
-    found = {name: report.add(name, rates, "records/s") for name, rates in alternate(turns, sizes.rounds).items()}
-    for name in {US: own_rate}:
+    rates: dict[str, Callable[..., float]] = {US: own_rate}
+    rates |= {name: partial(peer_rate, peer) for name, peer in peers().items()}
+    for name, rate in rates.items():
+        turns[f"{name}, without snapshots"] = partial(rate, sizes, snapshots=False)
+        turns[f"{name}, a snapshot a second"] = partial(rate, sizes, snapshots=True)
+    found = {name: report.add(name, each, "records/s") for name, each in alternate(turns, sizes.rounds).items()}
+    for name in rates:
         loss = 100 * (1 - found[f"{name}, a snapshot a second"] / found[f"{name}, without snapshots"])
         report.add(f"{name}, throughput lost by a snapshot a second", [loss], "%")
         if name == US:
@@ -155,7 +161,9 @@ def latencies_of(work: Work, sizes: Sizes, every_s: float | None) -> tuple[list[
 
 def measure_recovery(report: Report, sizes: Sizes) -> None:
     """Report how long it takes from a kill to the next output."""
-    for name, turn in {US: own_recovery}.items():
+    turns: dict[str, Callable[[Sizes], float]] = {US: own_recovery}
+    turns |= {name: partial(peer_recovery, peer) for name, peer in peers().items()}
+    for name, turn in turns.items():
         seconds = [turn(sizes) for _ in range(sizes.rounds)]
         middle = report.add(f"{name}, from kill to first output, {sizes.middle:,} keys", seconds, "s")
         if name == US:
@@ -172,6 +180,64 @@ def own_recovery(sizes: Sizes) -> float:
             known = writers_in(marks)
             began = time.monotonic()
             os.kill(job.pids[1], signal.SIGKILL)
+            return first_new_mark(marks, known, DEADLINE_S) - began
+
+
+# ---------------------------------------------------------------------- peers
+
+
+def peers() -> dict[str, list[str]]:
+    """Return the peers that are there, by name: what starts them, but for their arguments."""
+    found = {}
+    if find_spec("bytewax") is None:
+        print("Bytewax: missing (it comes with the extra bench)")
+    else:
+        found["Bytewax"] = [sys.executable, str(PROGRAM), "bytewax"]
+    return found
+
+
+@contextmanager
+def running(peer: list[str], work: Work, marks: Path, folder: str) -> Iterator[None]:
+    """Run the two processes of a peer, and kill them at the end."""
+    with ExitStack() as opened:
+        servers = [opened.enter_context(create_server(("127.0.0.1", 0))) for _ in range(2)]
+        addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
+    told = [str(work.keys), str(int(work.kept)), str(marks), folder]
+    commands = [[*peer, *told, str(number), *addresses] for number in range(2)]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+
+
+def peer_rate(peer: list[str], sizes: Sizes, *, snapshots: bool) -> float:
+    with folders() as (marks, folder):
+        with running(peer, Work(sizes.keys), marks, str(folder) if snapshots else ""):
+            first_new_mark(marks, (), DEADLINE_S)
+            time.sleep(sizes.warm_s + sizes.measured_s)
+            now = time.monotonic()
+        return rate_of(marks_in(marks), now - sizes.measured_s, now)
+
+
+def peer_recovery(peer: list[str], sizes: Sizes) -> float:
+    """Return the seconds from a kill to the first output; all keys are there before, and snapshots of them."""
+    work = Work(sizes.middle, kept=True)
+    with folders() as (marks, folder):
+        with running(peer, work, marks, str(folder)):
+            by = time.monotonic() + DEADLINE_S
+            while sum({mark.writer: mark.value for mark in marks_in(marks)}.values()) < work.keys:
+                if time.monotonic() > by:
+                    raise TimeoutError(f"not all keys were counted within {DEADLINE_S:g} s")
+                time.sleep(0.1)
+            time.sleep(sizes.warm_s)
+            known, began = writers_in(marks), time.monotonic()
+        with running(peer, work, marks, str(folder)):
             return first_new_mark(marks, known, DEADLINE_S) - began
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tidewheel as tw
 from recovery_marks import Marks
@@ -43,9 +44,10 @@ def walk(work: Work, worker: int, workers: int) -> list[int]:
 def counting(work: Work, marks: Path, *, fed: bool = False) -> tw.Dataflow:
     """Return the dataflow, whose workers write marks; the driver feeds it, or an operator makes the records."""
     flow = tw.Dataflow("keyed count")
-    numbers = flow.input("numbers", int)
-    if not fed:
-        numbers = numbers.unary("repeat", partial(build_repeat, work))
+    if fed:
+        numbers = flow.input("numbers", int)
+    else:
+        (numbers,) = flow.operator("repeat", [], 1, partial(build_repeat, work))
     build = partial(build_count, work, str(marks))
     numbers.unary("count", build, exchange=lambda key: key).probe("counted")
     return flow
@@ -57,7 +59,9 @@ def build_repeat(work: Work, context: tw.OperatorContext) -> Schedule:
     With a rate, epochs are when their batches are due: microseconds by the machine's monotonic clock.
     """
     keys = walk(work, context.worker, context.workers)
-    place = context.state("place", lambda: {"token": context.token(), "sent": 0, "began": time.monotonic()})
+    place: dict[str, Any] = context.state(
+        "place", lambda: {"token": context.token(), "sent": 0, "began": time.monotonic()}
+    )
     every_s = 0 if work.rate is None else context.workers * work.batch / work.rate
     begun: deque[int] = deque(maxlen=_EPOCHS_AHEAD)
     context.activate()
@@ -68,13 +72,13 @@ def build_repeat(work: Work, context: tw.OperatorContext) -> Schedule:
         place["sent"] += 1
         output.send(place["token"], keys[at : at + work.batch])
 
-    def unlimited(numbers: tw.InputPort, output: tw.OutputPort) -> None:
+    def unlimited(output: tw.OutputPort) -> None:
         if len(begun) < _EPOCHS_AHEAD or not context.probe("counted").less_equal(begun[0]):
             begun.append(place["sent"])
             send(output, begun[-1])
             context.activate()
 
-    def timed(numbers: tw.InputPort, output: tw.OutputPort) -> None:
+    def timed(output: tw.OutputPort) -> None:
         due = place["began"] + place["sent"] * every_s
         if due <= time.monotonic():
             send(output, int(due * 1e6))

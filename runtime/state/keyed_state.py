@@ -256,4 +256,4 @@ class KeyedState(dict[Key, Value]):
 
 def _is_unchanging(value: Any) -> bool:
     kind = type(value)
-    return kind in _UNCHANGING or (kind is tuple and all(type(part) in _UNCHANGING for part in value))
+    return kind in _UNCHANGING or (kind is tuple and _UNCHANGING.issuperset(map(type, value)))
