@@ -1,4 +1,4 @@
-"""What snapshots cost, and how fast a job goes on from them: tidewheel's, and Bytewax's recovery.
+"""The costs of snapshots, and the time in which a job goes on from one: tidewheel beside Bytewax's recovery.
 
 All count the records of each key, with two workers, and write snapshots to a folder of this machine every second:
 
