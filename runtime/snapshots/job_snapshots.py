@@ -74,7 +74,7 @@ class JobSnapshots:
 
     def describe(self) -> str:
         """Say where the job goes on from."""
-        return f"snapshot {self.manifest.number} in {self.url}" if self.manifest is not None else "its beginning"
+        return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
         """Have the job go on from the last snapshot; one that is under way is given up.
