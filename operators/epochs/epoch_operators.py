@@ -97,7 +97,7 @@ class EpochOperators(StreamBase[Record]):
         if combine is None:
             return self._unary(name, build_per_epoch(fold.per_epoch()), key)
         check_function("aggregate, for combine,", combine)
-        return self._in_two(name, fold.partially(), fold.combined(combine), _KEY)
+        return self._in_two(name, fold.partially(combine), fold.combined(combine), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...
@@ -152,7 +152,7 @@ class EpochOperators(StreamBase[Record]):
         """
         check_function("reduce", function)
         fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
-        return self._in_two(name, fold.partially(), fold.combined(function), _KEY)
+        return self._in_two(name, fold.partially(function), fold.combined(function), _KEY)
 
     # ------------------------------------------------------------------ whole records
 

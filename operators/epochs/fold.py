@@ -4,15 +4,18 @@
 split in two: it works before an exchange, so that less travels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from tidewheel.operators.epochs.division import Division, at_first, split_batches, split_by_key, updated
 from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
-from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.worker.operator_context import instance_of, pacts_of
 from tidewheel.transport.batches import Batch, length
 
 MOST_KEPT = 1 << 18
@@ -31,19 +34,30 @@ class Fold:
         add: returns what is kept once another batch has come; it may change in place what it gets.
         finish: returns the batch to send.
         size: returns about how many records ``finish`` would send.
+        split: returns the parts of what is kept that belong to each of so many workers, by the pact of the input.
+        merge: returns what is kept of two workers; it may change the first.
     """
 
     start: Callable[[], Any]
     add: Callable[[Any, Batch], Any]
     finish: Callable[[Any], Batch]
     size: Callable[[Any], int] = len
+    split: Callable[[Any, Pact, int], Sequence[Any]] = lambda states, _, workers: split_by_key(states, workers)
+    merge: Callable[[Any, Any], Any] = updated
+
+    def division(self, context: OperatorContext) -> Division:
+        """Return the division of what an operator keeps by time; on worker 0 is what needs no other place."""
+        (pact,) = pacts_of(context)
+        if pact is None or isinstance(pact, GatherPact):
+            return at_first(self.merge).of_each()
+        return Division(lambda state, workers: self.split(state, pact, workers), self.merge).of_each()
 
 
 def build_per_epoch(fold: Fold) -> Build:
     """Return the build function of an operator that folds the records of each epoch and sends the result at its end."""
 
     def build(context: OperatorContext) -> Schedule:
-        epochs: dict[Time, Any] = context.state("epochs", dict)
+        epochs: dict[Time, Any] = fold.division(context).state(context, "epochs", dict)
         notificator = context.notificator()
 
         def schedule(input: InputPort, output: OutputPort) -> None:
@@ -54,7 +68,8 @@ def build_per_epoch(fold: Fold) -> Build:
                     notificator.notify_at(lent)
                 epochs[time] = fold.add(epochs[time], batch)
             for token in notificator.ready(input, sequential=False):
-                output.send(token, fold.finish(epochs.pop(token.time)))
+                if token.time in epochs:
+                    output.send(token, fold.finish(epochs.pop(token.time)))
 
         return schedule
 
@@ -70,8 +85,9 @@ def build_partial(fold: Fold) -> Build:
     """
 
     def build(context: OperatorContext) -> Schedule:
-        states: dict[Time, Any] = context.state("partial", dict)
+        states: dict[Time, Any] = fold.division(context).state(context, "partial", dict)
         waiting = context.notificator()
+        waiting.drop_others({(time, None) for time in states})
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             def finish(time: Time) -> None:
@@ -121,6 +137,15 @@ class Gathered:
             self.batches = [prune(self.batches)]
             self.records = self.left = length(self.batches[0])
 
+    def split(self, pact: Pact, workers: int) -> "list[Gathered | None]":
+        """Return the records of each worker."""
+        shares = split_batches(self.batches, pact, workers)
+        return [Gathered(share, sum(map(length, share))) if share else None for share in shares]
+
+    def merge(self, other: "Gathered") -> "Gathered":
+        """Add the records of another worker."""
+        return Gathered(self.batches + other.batches, self.records + other.records)
+
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
     """Return a fold that keeps what ``pick`` leaves of the records of an epoch; memory is linear in that.
@@ -136,4 +161,5 @@ def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
         state.add(batch, prune, SMALLEST_PRUNING)
         return state
 
-    return Fold(Gathered, add, lambda state: prune(state.batches), attrgetter("records"))
+    size = attrgetter("records")
+    return Fold(Gathered, add, lambda state: prune(state.batches), size, Gathered.split, Gathered.merge)

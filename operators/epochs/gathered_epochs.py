@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from tidewheel.operators.epochs.division import by_input
 from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.worker.operator_context import pacts_of
 from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
@@ -17,21 +20,29 @@ token of the epoch for the first output.
 
 
 def build_gathered(
-    inputs: int, process: Process, start: Callable[[], Any] = dict, outputs: int = 1, *, sequential: bool = False
+    inputs: int,
+    process: Process,
+    keep: Callable[[OperatorContext], Any] = lambda _: None,
+    outputs: int = 1,
+    *,
+    sequential: bool = False,
+    pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
     """Return the build function of an operator that processes whole epochs, none before one that is less.
 
     Args:
         inputs: how many it has.
         process: called once for each epoch of which something came to this worker.
-        start: makes what is kept from one epoch to the next; it can be pickled, and is changed in place.
+        keep: returns what is kept from one epoch to the next, as states of the operator; it is changed in place.
         outputs: how many it has, at least one.
         sequential: whether all rounds of an epoch come before the next epoch's, as for `Notificator.ready`.
+        pacts: how another number of workers divides what has come at each input; by default as its edges do.
     """
 
     def build(context: OperatorContext) -> Schedule:
-        epochs: dict[Time, list[list[Batch]]] = context.state("epochs", dict)
-        kept = context.state("kept", start)
+        division = by_input(pacts or pacts_of(context)).of_each()
+        epochs: dict[Time, list[list[Batch]]] = division.state(context, "epochs", dict)
+        kept = keep(context)
         notificators = [context.notificator() for _ in range(outputs)]  # a token sends on one output only
 
         def schedule(*ports: Any) -> None:
@@ -40,12 +51,15 @@ def build_gathered(
             _gather(receivers, epochs, senders)
             made: dict[Time, Sequence[Iterable[Batch]]] = {}
             for token in notificator.ready(*receivers, sequential=sequential):
-                sent, *made[token.time] = process(kept, epochs.pop(token.time), token)
+                gathered = epochs.pop(token.time, None)
+                if gathered is None:
+                    continue
+                sent, *made[token.time] = process(kept, gathered, token)
                 for batch in sent:
                     output.send(token, batch)
             for number, (following, other) in enumerate(others):
                 for token in following.ready(*receivers, sequential=sequential):
-                    for batch in made[token.time][number]:
+                    for batch in made[token.time][number] if token.time in made else ():
                         other.send(token, batch)
 
         return schedule

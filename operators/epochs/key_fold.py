@@ -83,9 +83,10 @@ class KeyFold:
         """Return the fold of an epoch on the workers that own the keys."""
         return Fold(dict, self.fold, self.results)
 
-    def partially(self) -> Fold:
+    def partially(self, combine: Callable[[Any, Any], Any]) -> Fold:
         """Return the first half of the fold; it makes pairs (key, state)."""
-        return Fold(dict, self.fold, _pairs)
+        add = self.combined(combine).add
+        return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)))
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
         """Return the second half of the fold."""

@@ -7,13 +7,14 @@ from tidewheel.operators.epochs.fold import build_partial, pruned_fold
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
 from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, StateMachine, build_keyed_state
 from tidewheel.operators.epochs.picks import FirstOfEach
-from tidewheel.operators.keys.record_hash import RecordPact
+from tidewheel.operators.keys.record_hash import RecordPact, owners_of_records
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.substreams.keyed_state import build_state_by_substream
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.plan import EndsWanted
+from tidewheel.runtime.state.shards import owners_of
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -207,5 +208,5 @@ class KeyedOperators(StreamBase[Record]):
         first = FirstOfEach(keys, Order.checked("deduplicate", order, self.schema))
         pruned = build_partial(pruned_fold(first.pick))
         partial = self._unary(f"{name}: partial", pruned, notify=False, schema=self.schema)
-        exchange = RecordPact() if key is None else key
-        return partial._unary(name, build_keyed_state(first), exchange, schema=self.schema)
+        exchange, owners = (RecordPact(), owners_of_records) if key is None else (key, owners_of)
+        return partial._unary(name, build_keyed_state(first, owners), exchange, schema=self.schema)

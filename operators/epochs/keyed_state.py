@@ -5,7 +5,7 @@ came. In a loop all rounds of an epoch come before the next epoch's; of times of
 order come as they are complete.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -16,6 +16,8 @@ from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime import Build
+from tidewheel.runtime.state.operator_state import Owners
+from tidewheel.runtime.state.shards import owners_of
 from tidewheel.transport.batches import Batch
 
 Kept: TypeAlias = dict[Any, Any]
@@ -32,9 +34,16 @@ class EpochStep(Protocol):
         """Return what is to be sent for the records in ``batches``; change ``kept`` in place."""
 
 
-def build_keyed_state(step: EpochStep) -> Build:
-    """Return the build function of an operator that processes whole epochs one after the other, and keeps state."""
-    return build_gathered(1, lambda kept, batches, _: ([step.process(kept, batches[0])],), sequential=True)
+def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
+    """Return the build function of an operator that processes whole epochs one after the other, and keeps state.
+
+    ``owners`` is as for `OperatorContext.keyed_state`.
+    """
+
+    def process(kept: Kept, batches: list[list[Batch]], _: object) -> Sequence[list[Batch]]:
+        return ([step.process(kept, batches[0])],)
+
+    return build_gathered(1, process, lambda context: context.keyed_state("kept", owners=owners), sequential=True)
 
 
 def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[Any, list[Any]]:

@@ -14,6 +14,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
+from tidewheel.operators.epochs.division import everywhere
 from tidewheel.operators.joins.join_keys import Groups, split_off_unmatchable
 from tidewheel.operators.joins.record_join import Pair
 from tidewheel.operators.keys.record_keys import Keys
@@ -21,6 +22,7 @@ from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration, check_duration
 from tidewheel.progress import GraphError
+from tidewheel.runtime import OperatorContext
 from tidewheel.transport.batches import Batch
 
 _FEW_RECORDS = 1024
@@ -65,9 +67,12 @@ class TimedRecords:
         needed: how many were needed when that was last looked at.
     """
 
-    by_key: Groups = field(default_factory=dict)
-    count: int = 0
+    by_key: Groups
+    count: int = field(init=False)
     needed: int = 0
+
+    def __post_init__(self) -> None:
+        self.count = sum(map(len, self.by_key.values()))
 
     def add(self, groups: Groups) -> None:
         """Add timed records by key."""
@@ -116,9 +121,13 @@ class IntervalJoin:
     interval: Interval
     lateness: Duration | None
 
-    def start(self) -> Kept:
-        """Return what is kept before the first epoch."""
-        return Kept(TimedRecords(), TimedRecords(), Watermark(self.lateness), Watermark(self.lateness))
+    def keep(self, context: OperatorContext) -> Kept:
+        """Return what is kept from one epoch to the next."""
+        lefts, rights = (TimedRecords(context.keyed_state(name)) for name in ("lefts", "rights"))
+        made = everywhere(Watermark.merge)
+        names = ("watermark", "other watermark")
+        watermarks = [made.state(context, name, lambda: Watermark(self.lateness)) for name in names]
+        return Kept(lefts, rights, *watermarks)
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         """Return the pairs that an epoch brings, and what is late on both sides."""

@@ -17,12 +17,12 @@ from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.records.arrow_rows import table_schema
 from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.tables.columns import check_names
-from tidewheel.operators.windows.event_time import EventTimeReader
+from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader
 from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Build, Key
-from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -169,7 +169,7 @@ def _builds(
         readers = [EventTimeReader(side, times, interval.lower) for side, times in zip(keys, at, strict=True)]
         join = IntervalJoin(interval, lateness)
         reads = [build_reading(reader.read) for reader in readers]
-        return [*reads, build_gathered(4, join.process, join.start, 3)], [None] * 3
+        return [*reads, _build_join(join, [BY_KEY, BY_KEY])], [None] * 3
     names = [name for name in at if isinstance(name, str)]
     if len(names) < len(at):
         raise GraphError(f"operator 'interval_join': where keys are columns event times are columns too, not {at!r}")
@@ -180,4 +180,8 @@ def _builds(
         known.append(None if schema is None else table_schema(schema))
     join = IntervalTableJoin(columns, names, interval, lateness)
     reads = [build_reading(partial(read_table, name, interval.lower)) for name in names]
-    return [*reads, build_gathered(4, join.process, join.start, 3)], known
+    return [*reads, _build_join(join, join.pacts)], known
+
+
+def _build_join(join: IntervalJoin | IntervalTableJoin, pacts: list[Pact]) -> Build:
+    return build_gathered(4, join.process, join.keep, 3, pacts=[*pacts, BroadcastPact(), BroadcastPact()])

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from tidewheel.operators.epochs.division import Division, split_batches
 from tidewheel.operators.joins.interval_join import Interval, Kept
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import match_within, number_keys
 from tidewheel.operators.records.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration
+from tidewheel.runtime import OperatorContext
+from tidewheel.runtime.description.pacts import Exchange, Pact
 from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
@@ -106,10 +109,37 @@ class IntervalTableJoin:
     interval: Interval
     lateness: Duration | None
 
+    def keep(self, context: OperatorContext) -> Kept:
+        """Return what is kept from one epoch to the next."""
+        return Division(self.split, self.merge).state(context, "kept", self.start)
+
     def start(self) -> Kept:
         """Return what is kept before the first epoch: no rows of either side."""
         lateness = None if self.lateness is None else distance(self.lateness)
         return Kept(None, None, Watermark(lateness), Watermark(lateness))
+
+    def split(self, kept: Kept, workers: int) -> list[Kept]:
+        """Return the rows of each worker, with the watermarks."""
+        lefts, rights = (self._split_side(side, n, workers) for n, side in enumerate((kept.lefts, kept.rights)))
+        marks = kept.watermark, kept.other_watermark
+        return [Kept(left, right, *marks) for left, right in zip(lefts, rights, strict=True)]
+
+    def _split_side(self, side: TimedTable | None, number: int, workers: int) -> list[TimedTable | None]:
+        pact = self.pacts[number]
+        tables = [one_table(rows) for rows in split_batches([side.rows] if side else [], pact, workers)]
+        return [None if rows is None else timed_table(rows, self.at[number], self.interval.lower) for rows in tables]
+
+    @staticmethod
+    def merge(one: Kept, other: Kept) -> Kept:
+        """Return the rows of two workers, with the watermarks that are behind."""
+        lefts, rights = _both(one.lefts, other.lefts), _both(one.rights, other.rights)
+        watermark = one.watermark.merge(other.watermark)
+        return Kept(lefts, rights, watermark, one.other_watermark.merge(other.other_watermark))
+
+    @property
+    def pacts(self) -> list[Pact]:
+        """How the rows of both sides would go to the workers that own their keys."""
+        return [Exchange(key) for key in self.columns.keys.exchanges if key is not None]
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         """Return the rows that an epoch brings, and what is late on both sides."""

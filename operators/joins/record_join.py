@@ -50,7 +50,7 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
         _add(kept_lefts, lefts)
         return ([found],)
 
-    return build_gathered(2, process, lambda: ({}, {}))
+    return build_gathered(2, process, lambda context: (context.keyed_state("lefts"), context.keyed_state("rights")))
 
 
 def build_cogroup(keys: JoinKeys) -> Build:

@@ -9,15 +9,18 @@ to (McSherry et al., "Shared Arrangements", VLDB 2020).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidewheel.operators.epochs.division import Division, split_batches
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import Matches, have_same_keys, match_hashes
 from tidewheel.operators.keys.key_columns import hash_rows
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.records.arrow_rows import one_table
-from tidewheel.runtime import Build
+from tidewheel.runtime import Build, OperatorContext
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
@@ -57,6 +60,21 @@ class TableIndex:
             self.tables.append(new)
         while len(self.tables) > 1 and len(self.tables[-2].rows) <= 2 * len(self.tables[-1].rows):
             self.tables.append(_merged(self.tables.pop(), self.tables.pop()))
+
+    def split(self, workers: int) -> "list[TableIndex]":
+        """Return the rows of each worker."""
+        assert self.keys.key is not None, "keys stand in columns"
+        shares = [TableIndex(self.keys) for _ in range(workers)]
+        for worker, tables in enumerate(split_batches([t.rows for t in self.tables], Exchange(self.keys.key), workers)):
+            for rows in tables:
+                shares[worker].add(sort_by_key(rows, self.keys))
+        return shares
+
+    def merge(self, other: "TableIndex") -> "TableIndex":
+        """Take over the rows of another worker."""
+        for table in other.tables:
+            self.add(table)
+        return self
 
     def match(self, wanted: SortedTable, keys: Keys) -> "Iterator[tuple[pa.Table, Matches]]":
         """Yield tables with rows that have the keys of those in ``wanted``, which ``keys`` finds there.
@@ -105,4 +123,10 @@ def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
             kept_lefts.add(left)
         return [found]
 
-    return build_gathered(2, process, lambda: (TableIndex(keys), TableIndex(other_keys)))
+    def keep(context: OperatorContext) -> tuple[TableIndex, TableIndex]:
+        made = Division(TableIndex.split, TableIndex.merge)
+        sides = (("lefts", keys), ("rights", other_keys))
+        lefts, rights = (made.state(context, name, partial(TableIndex, side)) for name, side in sides)
+        return lefts, rights
+
+    return build_gathered(2, process, keep)

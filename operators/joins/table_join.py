@@ -7,8 +7,10 @@ at any time it is known or unknown everywhere.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.operators.epochs.division import everywhere
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import JoinKeys
 from tidewheel.operators.joins.record_join import How
@@ -126,7 +128,11 @@ def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Sc
         )
         return ([] if (table := _join(columns, how, left, right)) is None else [table],)
 
-    return build_gathered(inputs, process, lambda: list(map(KnownSchemas, promised)))
+    def keep(context: OperatorContext) -> list[KnownSchemas]:
+        made = everywhere(KnownSchemas.merge)
+        return [made.state(context, f"side {n}", partial(KnownSchemas, side)) for n, side in enumerate(promised)]
+
+    return build_gathered(inputs, process, keep)
 
 
 def _join(columns: JoinedColumns, how: How, left: "pa.Table | None", right: "pa.Table | None") -> "pa.Table | None":
@@ -181,6 +187,11 @@ class KnownSchemas:
         self.schemas[time] = schema
         return True
 
+    def merge(self, other: "KnownSchemas") -> "KnownSchemas":
+        """Take in what another worker knows."""
+        self.schemas.update(other.schemas)
+        return self
+
     def empty_table(self, domain: TimeDomain, time: Time) -> "pa.Table | None":
         """Return a table without rows that has the columns known at ``time``, None if none are."""
         schema = self._at(domain, time)
@@ -196,7 +207,7 @@ def build_announce(domain: TimeDomain) -> Build:
     """Return the build function of an operator that sends a stream's schema where those who listen do not know it."""
 
     def build(context: OperatorContext) -> Schedule:
-        known = context.state("known", KnownSchemas)
+        known = everywhere(KnownSchemas.merge).state(context, "known", KnownSchemas)
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in input:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.operators.keys.record_keys import as_record
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
 from tidewheel.runtime.state.shards import owners_in_array, owners_of_hashes
@@ -113,6 +114,11 @@ class RecordPact(Pact):
     def describe(self) -> str:
         """Return what an exchange says."""
         return "by the whole record"
+
+
+def owners_of_records(keys: list[Any], workers: int) -> list[int]:
+    """Return the worker to which a `RecordPact` sends each record, of which there are the keys."""
+    return owners_of_hashes([record_hash(as_record(key)) for key in keys], workers)
 
 
 @dataclass(frozen=True, slots=True)

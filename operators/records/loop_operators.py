@@ -21,6 +21,7 @@ from tidewheel.operators.stream_base import (
     check_stream,
 )
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.pacts import BroadcastPact
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Loop, Stream
@@ -188,7 +189,8 @@ def _whole_rounds(again: "Stream[Any]", beside: "Streams", test: RoundTest) -> "
     fold = Fold(list, test.combined, test.verdict)
     verdicts = again._stage("measure", test.measured)._unary("until", build_per_epoch(fold), GatherPact())
     ports = 2 + len(beside)
-    build = build_gathered(ports, test.send, outputs=ports)
+    pacts = [None, BroadcastPact(), *(None for _ in beside)]
+    build = build_gathered(ports, test.send, outputs=ports, pacts=pacts)
     return again._operator("rounds", [verdicts.broadcast(), *beside], ports, build)
 
 

@@ -21,6 +21,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from tidewheel.operators.epochs.division import Division
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
@@ -233,10 +234,25 @@ def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolic
     return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
 
 
+def _deal(pending: dict[int, Any], workers: int) -> list[dict[int, Any]]:
+    """Return equal shares of the records that are called again, each in their order."""
+    items = list(pending.values())
+    return [dict(enumerate(items[worker::workers])) for worker in range(workers)]
+
+
+def _numbered(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
+    """Return the records of two workers, those of the second behind those of the first."""
+    return dict(enumerate([*one.values(), *other.values()]))
+
+
+_DIVISION = Division(_deal, _numbered)
+
+
 class _MapAsync:
     """One worker's share of the operator.
 
     The records that were read and whose results were not sent are its state, by number in the order in which they came.
+    A job that goes on from a snapshot calls the function for these again.
     """
 
     def __init__(
@@ -250,7 +266,8 @@ class _MapAsync:
         self._concurrency = policy.concurrency
         self._ordered = ordered
         self._tokens = context.notificator()
-        self._pending: dict[int, tuple[_Place, Any]] = context.state("pending", dict)
+        self._pending: dict[int, tuple[_Place, Any]] = _DIVISION.state(context, "pending", dict)
+        self._tokens.drop_others({place for place, _ in self._pending.values()})
         self._left = Counter(place for place, _ in self._pending.values())
         self._arrived: dict[int, Any] = {}
         self._next = max(self._pending, default=-1) + 1

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.operators.epochs.division import everywhere
 from tidewheel.operators.records.batchwise import build_delay, build_pass, by_record
 from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
@@ -175,8 +176,11 @@ class TimeOperators(StreamBase[Record]):
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:
-    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moved."""
-    seen: list[Antichain] = context.state("frontier", list)
+    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moved.
+
+    A job that goes on from a snapshot begins with the least frontier, so that may first be one that was told before.
+    """
+    seen: list[Antichain] = everywhere(lambda one, other: one or other).state(context, "frontier", list)
 
     def schedule(input: InputPort, output: OutputPort) -> None:
         for lent, batch in input:
@@ -184,7 +188,7 @@ def _build_on_frontier(function: Callable[[Antichain, int], object], context: Op
         frontier = input.frontier
         if not seen:
             seen.append(Antichain(frontier.domain, [frontier.domain.minimum()]))
-        if frontier is not seen[0] and frontier != seen[0]:
+        if frontier is not seen[0] and frontier != seen[0] and all(map(seen[0].less_equal, frontier)):
             seen[0] = frontier
             function(frontier, context.worker)
 

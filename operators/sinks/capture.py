@@ -18,9 +18,11 @@ from typing import IO, Any
 
 import msgspec
 
+from tidewheel.operators.epochs.division import Division
 from tidewheel.operators.sinks.plain_records import decode, encode
-from tidewheel.progress import Time
+from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, Captured, Schedule
+from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.operator_state import CAPTURED
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, running_input
@@ -209,24 +211,40 @@ def log_path(folder: Path, worker: int) -> Path:
     return folder / f"worker-{worker:05d}.log"
 
 
+def _nothing_written() -> dict[str, Any]:
+    return {"length": 0, "frontier": None}
+
+
 def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
     """Return the build function of an operator that logs each batch, and after them how the frontier has moved.
 
     How far the log goes is its state, so that what comes after that can be taken back.
     """
 
+    def refuse(_: object, workers: object) -> Any:
+        raise SnapshotError(
+            f"capture_to cannot go on with {workers} workers: in {folder} there is a log for each of those that began. "
+            "Go on with as many as before"
+        )
+
     def build(context: OperatorContext) -> Schedule:
-        written: dict[str, Any] = context.state("written", lambda: {"length": 0, "frontier": None})
+        written: dict[str, Any] = Division(refuse, refuse).state(context, "written", _nothing_written)
         folder.mkdir(parents=True, exist_ok=True)
         header = LogHeader(_VERSION, run, context.worker, context.workers)
         log = LogWriter(log_path(folder, context.worker), header, written["length"], overwrite=overwrite)
         context.on_close(log.close)
 
+        def may_follow(frontier: Antichain) -> bool:
+            """Tell whether a frontier is none that was passed before a snapshot was taken."""
+            before = written["frontier"]
+            return before is None or all(map(Antichain(frontier.domain, before).less_equal, frontier))
+
         def schedule(input: InputPort) -> None:
             for token, batch in input:
                 log.batch(token.time, batch)
-            times: tuple[Time, ...] = tuple(input.frontier)
-            if times != written["frontier"]:
+            frontier = input.frontier
+            times: tuple[Time, ...] = tuple(frontier)
+            if times != written["frontier"] and may_follow(frontier):
                 written["frontier"] = times
                 log.frontier(times)
             written["length"] = log.length

@@ -11,7 +11,7 @@ from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
-from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_write_parts, commit_epochs
+from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_commit, build_write_parts
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
@@ -255,7 +255,7 @@ class OutputOperators(StreamBase[Record]):
         self._claim_folder(path)
         folders = EpochFolders(path, overwrite)
         parts = self._unary(name, build_write_parts(folders, format, file_bytes))
-        return parts._unary(f"{name}: commit", build_gathered(1, commit_epochs(folders)), GatherPact())._for_effect()
+        return parts._unary(f"{name}: commit", build_commit(folders), GatherPact())._for_effect()
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""

@@ -6,6 +6,10 @@ second, on worker 0, has that word from all workers when the epoch is complete a
 An epoch is written to a folder such as ".tmp-epoch=7", and renamed to "epoch=7" once when it is complete. An older one
 of the same epoch is moved away for that, to ".old-epoch=7", and comes back if it goes no further. What has other names
 is not touched.
+
+A job that goes on from a snapshot finds files there that were written later. It gives its own files names of their own,
+and an epoch gets those files that the workers tell of: the others are removed, and those that an epoch has got already
+are copied from there. So an epoch that was made visible after the snapshot is replaced by an equal one.
 """
 
 import shutil
@@ -13,14 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
-from tidewheel.operators.epochs.gathered_epochs import Process
+from tidewheel.operators.epochs.division import at_first, everywhere
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.sinks.file_formats import write_file
 from tidewheel.progress import Time
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.worker.operator_context import instance_of
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 from tidewheel.transport.held_bytes import RecordSizes
 
@@ -58,8 +65,19 @@ class EpochFolders:
     root: Path
     overwrite: bool
 
+    def existing(self) -> frozenset[str]:
+        """Return the names of the epochs that are there."""
+        epochs = [path.name for path in self.root.glob(f"{_EPOCH}*")]
+        return frozenset([*epochs, *(path.name.removeprefix(_REPLACED) for path in self._folders(_REPLACED))])
+
     def recover(self) -> None:
         """Make the folder, and clean up what runs that failed have left there."""
+        self.put_back()
+        for unfinished in self._folders(_UNFINISHED):
+            shutil.rmtree(unfinished)
+
+    def put_back(self) -> None:
+        """Make the folder, and bring back the epochs that were moved away for others that have not come."""
         self.root.mkdir(parents=True, exist_ok=True)
         for replaced in self._folders(_REPLACED):
             final = self.root / replaced.name.removeprefix(_REPLACED)
@@ -67,28 +85,40 @@ class EpochFolders:
                 shutil.rmtree(replaced)
             else:
                 replaced.rename(final)
-        for unfinished in self._folders(_UNFINISHED):
-            shutil.rmtree(unfinished)
 
-    def begin(self, time: Time) -> Path:
+    def begin(self, time: Time, older: frozenset[str]) -> Path:
         """Return the folder to which an epoch is written; more than one worker may begin it.
+
+        ``older`` are the names of the epochs that were there before the job began.
 
         Raises:
             FileExistsError: there is an older one, which is not to be overwritten.
         """
-        unfinished = _unfinished(self._final(time))
+        unfinished = _unfinished(self._final(time, older))
         unfinished.mkdir(exist_ok=True)
         return unfinished
 
-    def commit(self, time: Time) -> Path:
+    def commit(self, time: Time, names: list[str], older: frozenset[str]) -> Path:
         """Have an epoch seen under its name, which is returned; it survives a power failure from then on.
 
+        Args:
+            time: the epoch.
+            names: those of its files.
+            older: as for `begin`.
+
         Raises:
-            FileNotFoundError: the folder that was written is gone, as another run has cleaned up.
+            FileNotFoundError: a file that was written is gone, as another run has cleaned up.
             FileExistsError: there is an older one, which is not to be overwritten.
         """
-        final = self._final(time)
+        final = self._final(time, older)
         unfinished = _unfinished(final)
+        if final.exists():
+            unfinished.mkdir(exist_ok=True)
+        there = {path.name for path in unfinished.iterdir()}
+        for name in there.difference(names):
+            (unfinished / name).unlink()
+        for name in set(names).difference(there):
+            shutil.copyfile(final / name, unfinished / name)
         FILES.sync_directory(unfinished)
         replaced = final.with_name(f"{_REPLACED}{final.name}")
         if final.exists():
@@ -103,9 +133,9 @@ class EpochFolders:
         """Return the folders that runs before have left under such names; files and other folders are not ours."""
         return [path for path in self.root.glob(f"{prefix}{_EPOCH}*") if path.is_dir()]
 
-    def _final(self, time: Time) -> Path:
+    def _final(self, time: Time, older: frozenset[str]) -> Path:
         final = self.root / _name(time)
-        if final.exists() and not self.overwrite:
+        if final.name in older and final.exists() and not self.overwrite:
             raise FileExistsError(
                 f"{final} is there already, of another run: write_files(..., overwrite=True) replaces it"
             )
@@ -128,7 +158,7 @@ def _text(time: Time) -> str:
 class _Part:
     """One worker's part of an epoch: what is written, and what has yet to be."""
 
-    files: int = 0
+    names: list[str] = field(default_factory=list)
     records: int = 0
     waiting: list[Batch] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -139,56 +169,83 @@ class _Part:
         self.waiting.append(batch)
         self.waiting_bytes += size_in_bytes(batch, self.sizes)
 
+    def merge(self, other: "_Part") -> "_Part":
+        """Take over the part of another worker."""
+        waiting, size = self.waiting + other.waiting, self.waiting_bytes + other.waiting_bytes
+        return _Part(self.names + other.names, self.records + other.records, waiting, size, self.sizes)
+
 
 def build_write_parts(folders: EpochFolders, suffix: str, file_bytes: int) -> Build:
-    """Return the build function of an operator that sends, for each epoch, how many (files, records) it has written."""
+    """Return the build function of an operator that sends, for each epoch, the (names, records) that it has written."""
 
     def build(context: OperatorContext) -> Schedule:
-        parts: dict[Time, _Part] = context.state("parts", partial(_begin, folders, context.worker))
+        older = _SAME.state(context, "older", partial(_begin, folders, context.worker))
+        parts: dict[Time, _Part] = at_first(_Part.merge).of_each().state(context, "parts", dict)
         notificator = context.notificator()
-
-        def write(time: Time, part: _Part) -> None:
-            path = folders.begin(time) / f"part-{context.worker:05d}-{part.files:05d}.{suffix}"
-            write_file(path, part.waiting)
-            part.files += 1
-            part.waiting, part.waiting_bytes = [], 0
+        write = _Writer(context, folders, suffix, older).write
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in input:
                 time = lent.time
                 if time not in parts:
-                    folders.begin(time)
+                    folders.begin(time, older)
                     parts[time] = _Part()
                     notificator.notify_at(lent)
                 parts[time].add(batch)
                 if parts[time].waiting_bytes >= file_bytes:
                     write(time, parts[time])
             for token in notificator.ready(input, sequential=False):
-                part = parts.pop(token.time)
-                if part.waiting:
+                if token.time in parts:
+                    part = parts.pop(token.time)
                     write(token.time, part)
-                output.send(token, [(part.files, part.records)])
+                    output.send(token, [(part.names, part.records)])
 
         return schedule
 
     return build
 
 
-def _begin(folders: EpochFolders, worker: int) -> dict[Time, _Part]:
-    """Clean up, before any worker writes, since all are built before any runs; return what is written so far."""
+class _Writer:
+    """Writes files to the folders of epochs, under names that no file has that a snapshot knows of."""
+
+    def __init__(self, context: OperatorContext, folders: EpochFolders, suffix: str, older: frozenset[str]) -> None:
+        self._folders = folders
+        self._older = older
+        self._start, self._end = f"part-{context.worker:05d}", f".{suffix}"
+        if instance_of(context).kept.is_restored:
+            folders.put_back()
+            self._end = f"-{token_hex(4)}.{suffix}"
+
+    def write(self, time: Time, part: _Part) -> None:
+        """Write what waits of a part, if anything does."""
+        if part.waiting:
+            name = f"{self._start}-{len(part.names):05d}{self._end}"
+            write_file(self._folders.begin(time, self._older) / name, part.waiting)
+            part.names.append(name)
+            part.waiting, part.waiting_bytes = [], 0
+
+
+_SAME = everywhere(lambda one, _: one)
+
+
+def _begin(folders: EpochFolders, worker: int) -> frozenset[str]:
+    """Clean up, before any worker writes, since all are built before any runs; return which epochs are there."""
     if worker == 0:
         folders.recover()
-    return {}
+    return folders.existing()
 
 
-def commit_epochs(folders: EpochFolders) -> Process:
-    """Return what makes epochs visible of which all parts are written, and returns what was made visible."""
+def build_commit(folders: EpochFolders) -> Build:
+    """Return the build function of an operator that makes epochs visible of which all parts are written.
 
-    def process(_: object, batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
-        parts: list[tuple[int, int]] = [part for batch in batches[0] for part in batch]
-        path = folders.commit(token.time)
-        files, records = (sum(counts) for counts in zip(*parts, strict=True))
-        made: Any = WrittenEpoch(token.time, str(path), files, records)
+    It sends a `WrittenEpoch` for each.
+    """
+
+    def process(older: frozenset[str], batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
+        parts: list[tuple[list[str], int]] = [part for batch in batches[0] for part in batch]
+        names = [name for part, _ in parts for name in part]
+        path = folders.commit(token.time, names, older)
+        made: Any = WrittenEpoch(token.time, str(path), len(names), sum(records for _, records in parts))
         return [[[made]]]
 
-    return process
+    return build_gathered(1, process, lambda context: _SAME.state(context, "older", folders.existing))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
@@ -124,6 +125,9 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     job has ended, `put` raises until another job reads, so that no queue fills up that no job empties. Only a queue of
     the source's own knows this.
 
+    What it has read is not in the queue any more. So after a failure, a job that goes on from a snapshot misses the
+    records that were read since.
+
     Args:
         queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
             makes one of this process, for the local engine: each `put` wakes the source up.
@@ -204,21 +208,22 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
 
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function of worker 0, which reads; the others have nothing to do."""
+        tokens = tokens_at_first(context)
         if context.worker:
             return lambda output: None
-        token = context.token()
         own = self._own
         if own is not None:
             own.add_reader(context.activator)
             context.on_close(lambda: own.remove_reader(context.activator))
 
         def schedule(output: OutputPort) -> None:
-            if not token.is_live:
+            if not tokens:
                 return
+            (token,) = tokens
             batch, has_ended = self._take()
             output.send(token, batch)
             if has_ended:
-                token.discard()
+                tokens.discard()
                 return
             if batch:
                 token.downgrade(token.time + 1)

@@ -162,15 +162,34 @@ class TickSource:
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]] | Pause]]:
         """Return the ticks on worker 0, nothing on the others."""
-        return [self._ticks()] if worker == 0 else []
+        return [_Ticks(self._every_s, self._count)] if worker == 0 else []
 
-    def _ticks(self) -> Iterator[tuple[int, list[int]] | Pause]:
-        began_s = time.monotonic()
-        for number in count() if self._count is None else range(self._count):
-            while (left_s := began_s + number * self._every_s - time.monotonic()) > 0:
-                yield Pause(left_s)
-            yield number, [number]
-            yield number + 1, []
+
+class _Ticks(Iterator[tuple[int, list[int]] | Pause]):
+    """The ticks, each followed by an empty batch that completes its epoch."""
+
+    def __init__(self, every_s: float, count: int | None) -> None:
+        self._every_s = every_s
+        self._count = count
+        self._batches = 0
+        self._began_s: float | None = None
+
+    def pass_over(self, batches: int) -> None:
+        """Leave out batches that were sent before a snapshot, and the time that they took."""
+        self._batches = batches
+
+    def __next__(self) -> tuple[int, list[int]] | Pause:
+        number, is_sent = divmod(self._batches, 2)
+        if self._count is not None and number >= self._count:
+            raise StopIteration
+        if not is_sent:
+            now_s = time.monotonic()
+            if self._began_s is None:
+                self._began_s = now_s - number * self._every_s
+            elif (left_s := self._began_s + number * self._every_s - now_s) > 0:
+                return Pause(left_s)
+        self._batches += 1
+        return (number + 1, []) if is_sent else (number, [number])
 
 
 def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:

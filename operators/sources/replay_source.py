@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tidewheel.operators.sinks.capture import LoggedFrontier, log_path, read_frontier, read_header, read_log
-from tidewheel.operators.sources.source import PartitionReader, Step, close_with
+from tidewheel.operators.sources.share import Position, open_share, take_forward
+from tidewheel.operators.sources.source import PartitionReader, Step
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
 from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
+from tidewheel.runtime.worker.operator_context import instance_of
 
 Event = Captured | LoggedFrontier
 """What a recording consists of: batches, and between them which times can still come."""
@@ -72,14 +74,14 @@ class ReplaySource(OperatorSource[Any]):
 
     def build(self, context: OperatorContext) -> Schedule:
         """Return this worker's schedule function: it sends one batch of each of its recordings a step."""
-        with context.token() as token:
-            recordings = self._recordings(context.worker, context.workers, token.domain)
-            sent: dict[int, int] = context.state("sent", dict)
-            players: list[Iterator[Step]] = []
-            for number, events in enumerate(recordings):
-                close_with(context, events)
-                players.append(_steps(number, events, TokenSet([token.clone()]), sent))
-        return PartitionReader(context, players).schedule
+        domain = instance_of(context).outputs[0].domain
+        share = open_share(
+            context,
+            lambda worker, nodes: self._recordings(worker, len(nodes), domain),
+            lambda token: TokenSet([token]),
+        )
+        players = [_steps(events, position) for events, position in share]
+        return PartitionReader(context, players, discards=True).schedule
 
     def _recordings(self, worker: int, workers: int, domain: TimeDomain) -> list[Iterator[Event]]:
         if self._captured is not None:
@@ -88,26 +90,24 @@ class ReplaySource(OperatorSource[Any]):
         return [_complete(read_log(log), ends) for log in self._logs[worker::workers]]
 
 
-def _steps(number: int, events: Iterator[Event], tokens: TokenSet, sent: dict[int, int]) -> Iterator[Step]:
-    """Yield the batches of a recording, with tokens for what can still come in it.
+def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
+    """Yield the batches of a recording, each with a token of its own.
 
     Args:
-        number: the recording's number among those of this worker.
         events: what was recorded, from its start.
-        tokens: follow its frontiers.
-        sent: how many batches were sent, by recording; kept up to date. As many are passed over in the beginning.
+        position: how far it is; kept up to date. Its tokens follow the frontiers.
     """
-    read, sent_before = 0, sent.get(number, 0)
+    tokens: TokenSet = position.held
+    read, sent_before = 0, position.sent
     for event in events:
-        if isinstance(event, LoggedFrontier):
-            tokens.downgrade(event.times)
-            continue
-        read += 1
-        if read > sent_before:
-            sent[number] = read
-            with tokens.delayed(event.time) as token:
-                yield token, event.batch
-    tokens.discard()
+        if not isinstance(event, LoggedFrontier):
+            read += 1
+            if read > sent_before:
+                position.sent = read
+                yield tokens.delayed(event.time), event.batch
+        elif read >= sent_before:
+            take_forward(tokens, event.times)
+    position.end()
 
 
 def _logs_in(folder: Path) -> list[Path]:

@@ -1,10 +1,11 @@
 """The source operator: reads partitions, a batch of each in turn, each with a token that follows its times."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from tidewheel.operators.sources.share import Position, open_share
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
@@ -15,9 +16,9 @@ Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 """What a partition does next: it sends a batch with a token, or waits for some time, or (None) until a probe moves."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pace:
-    """The epochs that a partition may begin, by how many of those that it has begun are not complete at a probe.
+    """How many epochs that a partition has begun may be incomplete at a probe.
 
     Attributes:
         frontier: returns the frontier at the probe.
@@ -26,18 +27,17 @@ class Pace:
 
     frontier: Callable[[], Antichain]
     most: int
-    _begun: list[Time] = field(default_factory=list)
 
-    def may_go_to(self, time: Time) -> bool:
-        """Tell whether the partition may send at ``time``; if so, it is one of those that have begun."""
-        if self._begun and self._begun[-1] == time:
+    def lets_go_to(self, time: Time, begun: list[Time]) -> bool:
+        """Tell whether a partition may send at ``time``; if so, it is one of those that have begun."""
+        if begun and begun[-1] == time:
             return True
-        if len(self._begun) == self.most:
+        if len(begun) >= self.most:
             frontier = self.frontier()
-            self._begun = [begun for begun in self._begun if frontier.less_equal(begun)]
-        if len(self._begun) == self.most:
+            begun[:] = [time for time in begun if frontier.less_equal(time)]
+        if len(begun) >= self.most:
             return False
-        self._begun.append(time)
+        begun.append(time)
         return True
 
 
@@ -63,43 +63,30 @@ def _build_source(
     source: PartitionedSource[Any], paced_by: str | None, epochs_ahead: int, context: OperatorContext
 ) -> Schedule:
     """Build an operator that sends what ``source`` has, one batch a partition and step."""
-    with context.token() as token:
-        if isinstance(source, PlacedSource):
-            opened = source.partitions_near(context.worker, context.nodes)
-        else:
-            opened = source.partitions(context.worker, context.workers)
-        sent: dict[int, int] = context.state("sent", dict)
-        partitions: list[Iterator[Step]] = []
-        for number, batches in enumerate(map(iter, opened)):
-            close_with(context, batches)
-            pace = None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
-            partitions.append(_steps(number, batches, token.clone(), sent, pace))
-    return PartitionReader(context, partitions).schedule
+    pace = None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
+    share = open_share(context, partial(_partitions, source), lambda token: token)
+    return PartitionReader(context, [_steps(batches, position, pace) for batches, position in share]).schedule
 
 
-def close_with(context: OperatorContext, iterator: object) -> None:
-    """Have an iterator closed when the dataflow ends, if it can be closed, as a generator with an open file can."""
-    if hasattr(iterator, "close"):
-        context.on_close(iterator.close)
+def _partitions(source: PartitionedSource[Any], worker: int, nodes: Sequence[str]) -> Sequence[Iterator[Any]]:
+    if isinstance(source, PlacedSource):
+        return source.partitions_near(worker, nodes)
+    return source.partitions(worker, len(nodes))
 
 
-def _steps(
-    number: int,
-    batches: Iterator[tuple[Time, Batch] | Pause],
-    token: TimestampToken,
-    sent: dict[int, int],
-    pace: Pace | None,
-) -> Iterator[Step]:
-    """Yield what a partition does, from its start.
+def _steps(batches: Iterator[tuple[Time, Batch] | Pause], position: Position, pace: Pace | None) -> Iterator[Step]:
+    """Yield what a partition does.
 
     Args:
-        number: the partition's number among those of this worker.
         batches: what it has, from its start.
-        token: is taken forward to the time of each batch.
-        sent: how many batches were sent, by partition; kept up to date. As many are passed over in the beginning.
+        position: how far it is; kept up to date. Its token is taken forward to the time of each batch.
         pace: which epochs may begin; None for all.
     """
-    read, sent_before = 0, sent.get(number, 0)
+    token: TimestampToken = position.held
+    read, sent_before = 0, position.sent
+    if sent_before and hasattr(batches, "pass_over"):
+        batches.pass_over(sent_before)
+        read = sent_before
     for following in batches:
         if isinstance(following, Pause):
             yield following
@@ -110,11 +97,11 @@ def _steps(
             yield Pause(0)
             continue
         token.downgrade(time)
-        while pace is not None and not pace.may_go_to(time):
+        while pace is not None and not pace.lets_go_to(time, position.begun):
             yield None
-        sent[number] = read
+        position.sent = read
         yield token, batch
-    token.discard()
+    position.end()
 
 
 def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
@@ -132,10 +119,14 @@ class PartitionReader:
     Args:
         context: of the operator.
         partitions: the steps of each.
+        discards: whether each token is for one batch.
     """
 
-    def __init__(self, context: OperatorContext, partitions: Iterable[Iterator[Step]]) -> None:
+    def __init__(
+        self, context: OperatorContext, partitions: Iterable[Iterator[Step]], *, discards: bool = False
+    ) -> None:
         self._context = context
+        self._discards = discards
         self._clock = instance_of(context).clock
         self._waits_until: dict[Iterator[Step], float | None] = dict.fromkeys(partitions, 0.0)
         """When each partition is to be asked again, by the context's clock; None if a probe has to move first."""
@@ -170,3 +161,5 @@ class PartitionReader:
         else:
             self._waits_until[partition] = 0.0
             output.send(*step)
+            if self._discards:
+                step[0].discard()

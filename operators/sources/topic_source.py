@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -39,9 +40,9 @@ class TopicSource(OperatorSource[Any]):
 
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function; only worker 0's has something to do."""
+        tokens = tokens_at_first(context)
         if context.worker:
             return lambda output: None
-        tokens = TokenSet([context.token()])
         intake = _Intake(self._connect, context.activate)
         context.on_close(intake.close)
 
@@ -85,10 +86,11 @@ def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None
     """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end."""
     match event:
         case Batch():
-            with tokens.delayed(event.time) as token:
-                output.send(token, event.data)
+            if not have_passed(tokens, event.time):  # as it may if it was sent before a snapshot was taken
+                with tokens.delayed(event.time) as token:
+                    output.send(token, event.data)
         case Frontier(frontier=frontier):
-            tokens.downgrade(frontier)
+            take_forward(tokens, frontier)
         case End():
             tokens.discard()
         case Exception():

@@ -64,7 +64,11 @@ def rows_fold(aggregation: Aggregation) -> Fold:
         aggregate(state)
         return aggregation.merged(state.known.batches)
 
-    return Fold(Rows, add, finish)
+    def merge(one: Rows, other: Rows) -> Rows:
+        count = one.count + other.count
+        return Rows(one.waiting + other.waiting, count, one.known.merge(other.known), one.schema or other.schema)
+
+    return Fold(Rows, add, finish, merge=merge)
 
 
 def groups_fold(aggregation: Aggregation) -> Fold:
@@ -74,4 +78,7 @@ def groups_fold(aggregation: Aggregation) -> Fold:
         state.add(batch, aggregation.merged, ENOUGH_ROWS)
         return state
 
-    return Fold(Gathered, add, lambda state: aggregation.result(state.batches))
+    def finish(state: Gathered) -> "pa.Table":
+        return aggregation.result(state.batches)
+
+    return Fold(Gathered, add, finish, split=Gathered.split, merge=Gathered.merge)

@@ -10,10 +10,14 @@ from typing import Any, TypeAlias
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windows import Duration, EventTime
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.transport.batches import Batch, records
 
 TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
 """A record with what was read from it: (key, event time, record)."""
+
+BY_KEY = Exchange(itemgetter(0))
+"""How a `TimedRecord` would go to the worker that owns its key."""
 
 EVENT_TIME = itemgetter(1)
 """Finds the event time of a `TimedRecord`."""

@@ -5,8 +5,9 @@ after it, and windows of a key that overlap are merged.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from operator import attrgetter
 from reprlib import repr as shortened
 from typing import Any
@@ -36,7 +37,6 @@ class OpenSession:
     is_open: bool = True
 
 
-@dataclass(slots=True)
 class SessionBook:
     """All sessions of a worker: by key, and by where they end.
 
@@ -47,9 +47,14 @@ class SessionBook:
         opened: how many were opened so far.
     """
 
-    by_key: dict[Any, list[OpenSession]] = field(default_factory=dict)
-    ends: list[tuple[EventTime, int, OpenSession]] = field(default_factory=list)
-    opened: int = 0
+    __slots__ = ("by_key", "ends", "opened")
+
+    def __init__(self, by_key: dict[Any, list[OpenSession]]) -> None:
+        self.by_key = by_key
+        sessions = chain.from_iterable(by_key.values())
+        self.ends = [(session.end, number, session) for number, session in enumerate(sessions)]
+        self.opened = len(self.ends)
+        heapify(self.ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from tidewheel.operators.epochs.division import split_by_key
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
@@ -63,6 +64,16 @@ class NumberedWindow:
     start: EventTime
     end: EventTime
     states: dict[Any, Any] = field(default_factory=dict)
+
+    def split(self, workers: int) -> "list[NumberedWindow | None]":
+        """Return the share of each worker."""
+        shares = split_by_key(self.states, workers)
+        return [None if share is None else NumberedWindow(self.start, self.end, share) for share in shares]
+
+    def merge(self, other: "NumberedWindow") -> "NumberedWindow":
+        """Take over the keys of another worker."""
+        self.states.update(other.states)
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ class Watermark:
         known = [] if self.latest is None else [self.latest]
         self.latest = latest_of([*latest, *known])
 
+    def merge(self, other: "Watermark") -> "Watermark":
+        """Return the one that is behind: its worker has still to process what the other one has processed."""
+        return min(self, other, key=lambda one: (one.latest is not None, one.latest))
+
 
 @dataclass(slots=True)
 class EpochWatermark:

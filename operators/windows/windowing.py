@@ -13,13 +13,15 @@ Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the grea
 lateness.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
+from operator import add
 from typing import TypeAlias
 
+from tidewheel.operators.epochs.division import Division, everywhere
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.windows.event_time import TimedRecord, read_keys
+from tidewheel.operators.windows.event_time import BY_KEY, TimedRecord, read_keys
 from tidewheel.operators.windows.open_sessions import OpenSessions, SessionBook
 from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows
 from tidewheel.operators.windows.watermark import Watermark
@@ -27,6 +29,7 @@ from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.transport.batches import Batch, records
 
 OpenWindows: TypeAlias = NumberedWindows | OpenSessions
@@ -36,7 +39,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
     """Return the build function of an operator that makes windows of timed records, by what event time has come to."""
 
     def build(context: OperatorContext) -> Schedule:
-        watermark: Watermark = context.state("watermark", lambda: Watermark(lateness))
+        watermark = everywhere(Watermark.merge).state(context, "watermark", lambda: Watermark(lateness))
         opened = _open_windows(windows, fold, context)
         ending = context.notificator()
 
@@ -51,7 +54,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
                 ending.notify_at(token.delayed(token.time if flush_at is None else max(flush_at, token.time)))
             return [results], [late]
 
-        schedule_epochs = build_gathered(2, process, outputs=2)(context)
+        schedule_epochs = build_gathered(2, process, outputs=2, pacts=[BY_KEY, BroadcastPact()])(context)
 
         def schedule(timed: InputPort, latest: InputPort, results: OutputPort, late: OutputPort) -> None:
             schedule_epochs(timed, latest, results, late)
@@ -70,7 +73,8 @@ def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: 
     maximum = domain.maximum
 
     def build(context: OperatorContext) -> Schedule:
-        waiting: dict[Time, list[TimedRecord]] = context.state("waiting", dict)
+        division = Division(BY_KEY.split, add).of_each()
+        waiting: dict[Time, list[TimedRecord]] = division.state(context, "waiting", dict)
         opened = _open_windows(windows, fold, context)
         complete = context.notificator()
 
@@ -94,6 +98,6 @@ def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: 
 
 def _open_windows(windows: Windows, fold: WindowFold, context: OperatorContext) -> OpenWindows:
     if isinstance(windows, SessionWindows):
-        return OpenSessions(windows.gap, fold, context.state("sessions", SessionBook))
-    numbered: Callable[[], dict[int, NumberedWindow]] = dict
-    return NumberedWindows(windows, fold, context.state("windows", numbered))
+        return OpenSessions(windows.gap, fold, SessionBook(context.keyed_state("sessions")))
+    division = Division(NumberedWindow.split, NumberedWindow.merge).of_each()
+    return NumberedWindows(windows, fold, division.state(context, "windows", dict))

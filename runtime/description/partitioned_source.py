@@ -38,8 +38,10 @@ class PartitionedSource(Protocol[Record_co]):
         times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
         the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
 
-        The state of a source is the number of batches that each partition has sent. A source that is built from it
-        skips as many, so a partition that is opened again should yield the same.
+        The state of a source is the number of batches that each partition has sent. A job that goes on from a snapshot
+        opens the partitions for the numbers of workers with which it began, on whichever worker. It skips what they
+        have sent, so a partition that is opened again has to yield the same. An iterator with a method
+        ``pass_over(batches)`` is told instead how many batches it has to leave out.
         """
 
 

@@ -121,6 +121,8 @@ class RayJob(Job):
         self._taker.close()
         before.close()
         self._workers.come_up_again(self.name)
+        assert self._recovery is not None, "it is what goes back"
+        self._recovery.have_come_up()
         snapshots.go_back()
         self._deploy_workers(self._workers.nodes)
         with self._lock:
@@ -132,6 +134,11 @@ class RayJob(Job):
         with self._changed:
             self._goes_back = False
             self._changed.notify_all()
+
+    def _give_up_going_back(self) -> None:
+        """End the wait for workers that another one has left meanwhile, as it has died."""
+        if self._goes_back and self._link is not None:
+            self._link.give_up()
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         assert self._taker is not None, "it was deployed"

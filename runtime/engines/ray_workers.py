@@ -210,7 +210,8 @@ class RayWorkers:
         try:
             self._watch_on(watch)
         except JobError as error:
-            self._fail_all(error)
+            if self._watch is watch:
+                self._fail_all(error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
             self._fail_all(self._out_of_contact(error))
 

@@ -37,6 +37,8 @@ class Recovery:
         self._failed_at = 0.0
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_under_way = False
+        self._meanwhile: TidewheelError | None = None
 
     def takes_on(self, error: TidewheelError) -> bool:
         """Begin to recover from an error, on a thread; return False if the job has to fail.
@@ -48,17 +50,25 @@ class Recovery:
         with self._lock:
             if self._closed.is_set():
                 return False
-            if self._thread is not None and self._thread.is_alive():
+            if self._is_under_way:
+                self._meanwhile = error
+                self._job._give_up_going_back()
                 return True
             if time.monotonic() - self._failed_at > _CALM_S:
                 self._attempts = 0
             if self._attempts >= self._snapshots.restarts:
                 return False
+            self._is_under_way = True
             self._thread = threading.Thread(
                 target=self._recover, args=[error], name=f"tidewheel-recovery-{self._job.name}", daemon=True
             )
             self._thread.start()
             return True
+
+    def have_come_up(self) -> None:
+        """Note that all workers are there: what has gone wrong before does not matter any more."""
+        with self._lock:
+            self._meanwhile = None
 
     def close(self) -> None:
         """End a recovery that is under way, as the job ends. Idempotent."""
@@ -68,8 +78,11 @@ class Recovery:
             thread.join(_END_TIMEOUT_S)
 
     def _recover(self, error: TidewheelError) -> None:
-        cause = error
-        while not self._closed.is_set() and self._attempts < self._snapshots.restarts:
+        cause: TidewheelError | None = error
+        while cause is not None and not self._closed.is_set():
+            if self._attempts >= self._snapshots.restarts:
+                self._job._fail_for_good(cause)
+                return
             self._attempts += 1
             self._failed_at = time.monotonic()
             _LOGGER.warning(
@@ -83,14 +96,19 @@ class Recovery:
             pause_s = 0.0 if self._attempts == 1 else min(2.0 ** (self._attempts - 2), _LONGEST_PAUSE_S)
             if self._closed.wait(pause_s):
                 return
-            try:
-                self._job._go_back(self._snapshots)
-            except TidewheelError as failure:
-                cause = failure
-            except (Exception, SystemExit) as failure:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
-                cause = JobError(f"job {self._job.name!r} could not go back to its last snapshot: {failure!r}")
-            else:
-                _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
-                return
-        if not self._closed.is_set():
-            self._job._fail_for_good(cause)
+            cause = self._outcome()
+        _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
+
+    def _outcome(self) -> TidewheelError | None:
+        """Go back once; return what has gone wrong, None if the job goes on."""
+        failure: TidewheelError | None = None
+        try:
+            self._job._go_back(self._snapshots)
+        except TidewheelError as error:
+            failure = error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
+            failure = JobError(f"job {self._job.name!r} could not go back to its last snapshot: {error!r}")
+        with self._lock:
+            failure, self._meanwhile = self._meanwhile or failure, None
+            self._is_under_way = failure is not None
+        return failure

@@ -90,10 +90,7 @@ class InputHandle(FedJob):
 
     @property
     def position(self) -> InputPosition:
-        """How far it has sent, in all.
-
-        In a job that goes on from a snapshot, it begins with what the snapshot has: send what comes after that.
-        """
+        """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
         return InputPosition(self._time, self._batches, self._records, self.is_closed)
 
     @property
@@ -299,12 +296,12 @@ class InputHandle(FedJob):
         If it has sent something since, its next call says so, unless the program ``is_told`` otherwise.
         """
         before, self._feed, self._rewound = self.position, feed, None
-        if position is None:
-            self._ended = "the job has closed, as it went back to a snapshot that is older than this handle"
+        if position is None or position.is_closed:
+            self._ended = "was closed when the job went back to a snapshot, in which it is not open"
             return
         self._ended = None
         self._is_new = False
-        self._time, self._batches, self._records = msgspec.structs.astuple(position)
+        self._time, self._batches, self._records = position.time, position.batches, position.records
         self._next_worker = (self.number + position.batches) % self.workers
         self._left.clear()
         if not is_told and position != before:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 
-class InputPosition(msgspec.Struct, frozen=True, array_like=True):
+class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defaults=True):
     """How far a handle of an input has sent.
 
     Attributes:

@@ -111,6 +111,12 @@ class RayFeed(Feed):
                 "port? link='ray' uses Ray's own connections"
             )
 
+    def give_up(self) -> None:
+        """Have `join` wait no longer; from any thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Disconnect, and receive nothing more; from any thread. Idempotent."""
         self._is_closed = True

@@ -10,6 +10,8 @@ have been written, the files before the sweep are needed no more. So nothing is 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import nan
+from operator import is_
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
@@ -42,10 +44,20 @@ def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any,
     for change in changes:
         if isinstance(change, GoneKeys):
             for key in change.keys:
-                found.pop(key, None)
+                found.pop(_with_one_nan(key), None)
         else:
-            found.update(load(change))
+            found.update((_with_one_nan(key), value) for key, value in load(change))
     return found
+
+
+def _with_one_nan(key: Any) -> Any:
+    """Return a key whose NaN, which was pickled, is found again as `math.nan`, here and by operators."""
+    if isinstance(key, float):
+        return key if key == key else nan  # noqa: PLR0124 - NaN is not
+    if isinstance(key, tuple):
+        parts = list(map(_with_one_nan, key))
+        return key if all(map(is_, key, parts)) else tuple.__new__(type(key), parts)
+    return key
 
 
 class KeyedCut(NamedTuple):

@@ -22,7 +22,10 @@ CAPTURED = "captured"
 """The name under which the operators of captures keep pairs of time and batch, in order of arrival."""
 
 Split: TypeAlias = Callable[[Any, int], Sequence[Any]]
-"""Returns one part of a state for each of so many workers."""
+"""Returns one part of a state for each of so many workers; None for none."""
+
+Owners: TypeAlias = Callable[[list[Any], int], Sequence[int]]
+"""Returns, of some keys, the worker that owns each, of so many."""
 
 Merge: TypeAlias = Callable[[Any, Any], Any]
 """Returns one state of two that were kept on different workers; it may change the first."""
@@ -117,13 +120,13 @@ class OperatorState:
         found: State = self.states[name]
         return found
 
-    def keyed(self, name: str) -> dict[Any, Any]:
+    def keyed(self, name: str, owners: Owners = owners_of) -> dict[Any, Any]:
         """Return the mapping that is kept under a name; an empty one if there is none yet."""
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
         if name not in self.by_key:
             saved = [] if self._saved is None else self._saved.keyed.pop(name, [])
-            entries = self._restored_keys(name, saved)
+            entries = self._restored_keys(name, saved, owners)
             self.by_key[name] = KeyedState(entries) if self._is_tracked else entries
         return self.by_key[name]
 
@@ -213,18 +216,18 @@ class OperatorState:
             raise self._error(
                 f"divides {name!r} by a split= that has not returned {workers} parts, one for each worker"
             )
-        restored = reduce(merge, [part[worker] for part in parts])
+        own = [part[worker] for part in parts if part[worker] is not None]
+        restored = reduce(merge, own) if own else make()
         self._discard_others(tokens, restored)
         return restored
 
-    def _restored_keys(self, name: str, saved: list[KeyedChanges]) -> dict[Any, Any]:
+    def _restored_keys(self, name: str, saved: list[KeyedChanges], owners: Owners) -> dict[Any, Any]:
         tokens: list[TimestampToken] = []
         found: dict[Any, Any] = {}
         for changes in saved:
             entries = entries_of(changes, lambda data: self._unpickled(name, data, tokens))
             if self._saved is not None and self._saved.is_rescaled:
-                owners = owners_of(list(entries), self._saved.workers)
-                is_own = [owner == self._saved.worker for owner in owners]
+                is_own = [owner == self._saved.worker for owner in owners(list(entries), self._saved.workers)]
                 entries = dict(compress(entries.items(), is_own))
             found.update(entries)
         self._discard_others(tokens, found)

@@ -2,7 +2,8 @@
 
 If there are as many workers as before, each begins with what it had. Otherwise each takes its share: what is kept by
 key goes by shards, messages by the pacts of their edges, and a state in one piece as the operator divides it. Messages
-that do not leave their worker, and shares of inputs, go to the worker whose number is theirs modulo the new number.
+that do not leave their worker, and shares of inputs, go to the worker whose number is theirs modulo the new number. Of
+a broadcast, each worker has what one of the workers before had.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -145,7 +146,9 @@ class _Share:
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
         """Return what this worker gets of a message that waited at worker ``number``."""
-        if pact is None or isinstance(pact, BroadcastPact):
+        if isinstance(pact, BroadcastPact):  # each had a copy
+            return [message] if number == self.worker % len(self.had) else []
+        if pact is None:
             return [message] if self._inherits(number) else []
         parts = pact.for_worker(0).labelled_parts(message.batch, self.workers, message.label)
         return [Unread(message.time, part, label) for owner, part, label in parts if owner == self.worker]

@@ -1,7 +1,7 @@
 """Times that an operator waits for, each with the token that lets it send then."""
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.substreams.labels import Label, Labels
@@ -89,6 +89,14 @@ class Notificator:
         `notify_at` takes it back. Raises KeyError if the time, of the substream with this label, is not waited for.
         """
         return self._pending.pop((time, label))
+
+    def drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
+        """Discard the tokens of all times and substreams, as (time, label), but these.
+
+        After a change of the number of workers it has the tokens of all of them, and the operator only its share.
+        """
+        for place in [place for place in self._pending if place not in places]:
+            self._pending.pop(place).discard()
 
     def ready(self, *inputs: InputPort, sequential: bool = True) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.

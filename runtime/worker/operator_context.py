@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tidewheel.progress import Antichain, GraphError
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.state.operator_state import Merge, Split
+from tidewheel.runtime.state.operator_state import Merge, Owners, Split
+from tidewheel.runtime.state.shards import owners_of
 from tidewheel.runtime.substreams.labels import EndOfSubstream
 from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
 from tidewheel.runtime.tokens.notificator import Notificator
@@ -124,8 +126,11 @@ class OperatorContext:
         Args:
             name: what it is called in snapshots; unlike that of any other state of the operator.
             make: returns the state with which the operator begins. It is not called where a snapshot has the state.
-            split: ``split(state, workers)`` returns one part for each worker, for a job that goes on with another
-                number of workers. Without it such a job is refused, unless all workers have what ``make`` returns.
+            split: ``split(state, workers)`` returns one part for each worker, None for no part. It is for a job that
+                goes on with another number of workers. Without it such a job is refused, unless all
+                workers have what ``make`` returns. Records that came by an exchange go to the worker to which that
+                sends them now. The tokens of a notificator are on all workers then, so an operator may be told of
+                times of which it has nothing.
             merge: ``merge(one, other)`` returns one state of two parts.
 
         Raises:
@@ -153,12 +158,17 @@ class OperatorContext:
         """
         return self._instance.kept.state(name, make, split, merge)
 
-    def keyed_state(self, name: str) -> dict[Any, Any]:
+    def keyed_state(self, name: str, *, owners: Owners = owners_of) -> dict[Any, Any]:
         """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
 
         A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
         workers divides the keys among them. So the key is what the records were exchanged by. A value that is changed
         in place is first read from the mapping, in the same call of the operator. It may hold tokens, each once.
+
+        Args:
+            name: what it is called in snapshots; unlike that of any other state of the operator.
+            owners: ``owners(keys, workers)`` returns the number of the worker to which each key belongs. By default it
+                is the worker to which an exchange by the key itself sends it.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -180,7 +190,7 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        return self._instance.kept.keyed(name)
+        return self._instance.kept.keyed(name, owners)
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""
@@ -300,6 +310,11 @@ class OperatorContext:
 def instance_of(context: OperatorContext) -> OperatorInstance:
     """Return the operator behind a context, for operators of this package and tests."""
     return context._instance
+
+
+def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
+    """Return by which pact each input of an operator gets its records; None for those of its own worker."""
+    return context._host.plan.operators[context._instance.number].pacts
 
 
 def note_received(context: OperatorContext, command: InputCommand) -> None:

@@ -45,6 +45,7 @@ class OperatorHost:
     """The part of a worker that its operators, ports and channels use; `WorkerCore` adds what runs them.
 
     Attributes:
+        plan: the dataflow.
         worker, workers: its number, and how many workers there are.
         clock: returns seconds, from any start; for statistics.
         ledger: counts tokens.
@@ -58,6 +59,7 @@ class OperatorHost:
         received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
     """
 
+    plan: Plan
     worker: int
     workers: int
     clock: Callable[[], float]

@@ -290,7 +290,7 @@ FAULTS: tuple[Fault[Scenario], ...] = (
     Fault("all closed once one worker has finished", _finished_by_the_first, _MIXED, _several_workers),
     Fault("a worker's closing counted twice", _closed_twice, frozenset({"refused"}) | _MIXED, _several_workers),
     Fault("records of a key before the end that waits", _reused_not_held, _SAFETY | {"liveness"}),
-    Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order"}) | _SAFETY),
+    Fault("a key over before its end is told", _over_before_told, frozenset({"liveness", "order", "border"}) | _SAFETY),
     Fault("ends told in reverse", _ends_reversed, frozenset({"order"})),
     Fault("two ends of a key told as one", _told_once, frozenset({"liveness"}) | _SAFETY),
     Fault(

@@ -20,6 +20,7 @@ from tests.kit.operators.harness import (
     settle,
 )
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
+from tidewheel.operators.epochs.division import Division, split_by_key, updated
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.transport.batches import records
 
@@ -28,8 +29,9 @@ def joining(left_kind: Kind, right_kind: Kind) -> Any:
     """Return the build of a join by number within each time, as soon as records meet: it never waits."""
 
     def build(context: tw.OperatorContext) -> Schedule:
-        lefts: dict[Any, Counter[int]] = context.state("lefts", dict)
-        rights: dict[Any, Counter[int]] = context.state("rights", dict)
+        division = Division(split_by_key, updated).of_each()
+        lefts: dict[Any, Counter[int]] = division.state(context, "lefts", dict)
+        rights: dict[Any, Counter[int]] = division.state(context, "rights", dict)
 
         def schedule(left: tw.InputPort, right: tw.InputPort, output: tw.OutputPort) -> None:
             for port, kind, mine, others in ((left, left_kind, lefts, rights), (right, right_kind, rights, lefts)):

@@ -6,6 +6,7 @@ A result is compared as a bag of records for each time: where an operator promis
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +16,11 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.laws.strategies import law_settings
+from tidewheel.operators.epochs.division import Division
+from tidewheel.runtime.description.pacts import RebalancePact
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.worker.operator_context import pacts_of
 from tidewheel.transport.batches import length, records
 
 DEADLINE_S = 60.0
@@ -153,7 +157,8 @@ def tag_with_worker(context: tw.OperatorContext) -> Schedule:
 
 def gather(context: tw.OperatorContext) -> Schedule:
     """Build an operator that sends all records of a time, sorted, as one batch, once the time is complete."""
-    held: dict[Any, list[Any]] = context.state("held", dict)
+    pact = pacts_of(context)[0] or RebalancePact()
+    held: dict[Any, list[Any]] = Division(pact.split, add).of_each().state(context, "held", dict)
     notificator = context.notificator()
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
@@ -161,6 +166,7 @@ def gather(context: tw.OperatorContext) -> Schedule:
             held.setdefault(lent.time, []).extend(batch)
             notificator.notify_at(lent)
         for token in notificator.ready(input):
-            output.send(token, sorted(held.pop(token.time)))
+            if token.time in held:
+                output.send(token, sorted(held.pop(token.time)))
 
     return schedule

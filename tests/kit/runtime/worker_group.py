@@ -1,13 +1,14 @@
 """Worker cores driven by hand: every envelope passes through here, and is kept."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any, Literal
 
 import tidewheel as tw
 from tidewheel.progress import Target, Time
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.tokens.token_ledger import LeakPolicy
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -24,8 +25,11 @@ class WorkerGroup:
         in_flight: for each worker, the envelopes that are on their way to it, in the order in which they were sent.
         sent: every (receiver, envelope) that a worker or the driver ever sent.
         incarnation: that of all workers.
+        snapshot: the number of the snapshot in which the driver is.
         hold_back: False lets every step tell what it did at its end.
         on_leak: whether a leak fails the worker.
+        beginnings: what each worker has of a snapshot.
+        more: further arguments of the workers, by name.
     """
 
     def __init__(
@@ -36,12 +40,16 @@ class WorkerGroup:
         *,
         hold_back: bool = False,
         on_leak: LeakPolicy = "fail",
+        beginnings: Sequence[WorkerBeginning] = (),
+        **more: Any,
     ) -> None:
         plan = description_of(flow).plan()
+        more |= {"incarnation": incarnation, "hold_back": hold_back, "on_leak": on_leak}
         self.cores = [
-            WorkerCore(plan, worker, workers, incarnation=incarnation, hold_back=hold_back, on_leak=on_leak)
+            WorkerCore(plan, worker, workers, beginning=beginnings[worker] if beginnings else None, **more)
             for worker in range(workers)
         ]
+        self.snapshot = beginnings[0].number if beginnings else 0
         self.in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self.sent: list[tuple[int, Envelope]] = []
         self._from_driver = [count() for _ in range(workers)]
@@ -60,7 +68,12 @@ class WorkerGroup:
     ) -> None:
         """Send one command to one worker."""
         command = InputCommand(name, action, time, batch)
-        self._post(worker, Envelope(DRIVER, 0, next(self._from_driver[worker]), commands=[command]))
+        self.tell(worker, commands=[command])
+
+    def tell(self, worker: int, **fields: Any) -> None:
+        """Send an envelope of the driver to one worker."""
+        number = next(self._from_driver[worker])
+        self._post(worker, Envelope(DRIVER, 0, number, snapshot=self.snapshot, **fields))
 
     def send(self, name: str, batch: Any, worker: int | None = None) -> None:
         """Send a batch to one worker's share of an input, by default to each in turn."""

@@ -16,10 +16,11 @@ from tests.kit.operators.harness import Bags, operator_settings
 from tests.kit.operators.harness import Feed as Numbers
 from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, number_of
 from tests.kit.operators.two_sides import NAN, WORKERS, run_two
-from tidewheel.operators.joins.interval_join import Interval, IntervalJoin
+from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, Kept, TimedRecords
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin
 from tidewheel.operators.joins.join_keys import make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
+from tidewheel.operators.windows.watermark import Watermark
 
 
 class Event(NamedTuple):
@@ -217,10 +218,15 @@ def table_join(left: str, right: str, interval: Interval, lateness: int, suffix:
     return IntervalTableJoin(columns, [left, right], interval, lateness)
 
 
+def kept_at_first(lateness: int) -> Kept:
+    """Return what an interval join of records keeps before the first epoch."""
+    return Kept(TimedRecords({}), TimedRecords({}), Watermark(lateness), Watermark(lateness))
+
+
 def test_records_without_partners_to_come_are_dropped() -> None:
     """What is kept does not grow with the stream, only with what the interval spans; it can be pickled."""
     join = IntervalJoin(Interval(-2, 3), lateness=1)
-    kept = join.start()
+    kept = kept_at_first(1)
     most = 0
     for time in range(2000):
         events = [(key, time, (key, time)) for key in range(10)]
@@ -252,7 +258,7 @@ MANY = [("other", 3, number) for number in range(3000)]
 def test_the_last_partner_that_may_come_is_waited_for() -> None:
     """What is kept reaches just as far as what is in time: a record at the watermark meets all of its partners."""
     join = IntervalJoin(Interval(1, 5), 0)
-    kept = join.start()
+    kept = kept_at_first(0)
     join.process(kept, batches([("k", 0, "l"), *MANY], [("k", 1, "r"), ("k", 5, "s"), *MANY], [0], [5]), None)
     assert kept.lefts.needed
     assert kept.rights.needed

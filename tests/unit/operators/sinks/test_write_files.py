@@ -159,10 +159,10 @@ def test_what_another_run_has_cleaned_up_is_an_error(tmp_path: Path) -> None:
     """Two runs on one folder: an epoch whose files are gone is not made visible as an empty one."""
     folders = write_files.EpochFolders(tmp_path, overwrite=False)
     folders.recover()
-    (folders.begin(7) / "part").touch()
+    (folders.begin(7, frozenset()) / "part").touch()
     folders.recover()
     with pytest.raises(FileNotFoundError):
-        folders.commit(7)
+        folders.commit(7, ["part"], frozenset())
     assert names(tmp_path) == []
 
 

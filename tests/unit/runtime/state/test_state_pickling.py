@@ -29,7 +29,7 @@ def test_a_token_is_pickled_as_its_place(bench: TokenBench) -> None:
     assert [token.time for token in pickled.tokens] == [3, 5]
     again = unpickle_state(pickled.data, bench.make)
     assert bench.made == [TokenPlace(0, 3, None), TokenPlace(1, 5, (2, "key"))]
-    assert (again["first"].time, again["second"][0].output, again["second"][0].key) == (3, 1, "key")
+    assert (again["first"].time, again["second"][0]._output, again["second"][0].key) == (3, 1, "key")
 
 
 def test_one_token_twice_is_one_token(bench: TokenBench) -> None:

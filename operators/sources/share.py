@@ -1,0 +1,122 @@
+"""One worker's share of a source: the partitions that it reads, and how far each of them is.
+
+A source divides its records among the workers with which the job began, and they stay divided so: what each partition
+has sent means something for that number of workers only. Another number of workers deals out these shares as they are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidewheel.operators.epochs.division import Division, at_first
+from tidewheel.progress import Time
+from tidewheel.runtime import OperatorContext, TimestampToken, TokenSet
+from tidewheel.runtime.errors import SnapshotError
+
+
+@dataclass(slots=True)
+class Position:
+    """How far one partition is.
+
+    Attributes:
+        held: the token, or the tokens, for what can still come of it; None if it has ended.
+        sent: how many batches it has sent.
+        begun: the epochs that it has begun, if a probe paces it; see `Pace`.
+    """
+
+    held: Any
+    sent: int = 0
+    begun: list[Time] = field(default_factory=list)
+
+    def end(self) -> None:
+        """Note that nothing more comes of the partition."""
+        self.held.discard()
+        self.held = None
+
+
+@dataclass(slots=True)
+class _Shares:
+    """The shares of a source that one worker reads.
+
+    Attributes:
+        nodes: the nodes of the workers among which the source is divided.
+        positions: those of the partitions of each of these workers that are this worker's now; None: at their start.
+    """
+
+    nodes: Sequence[str]
+    positions: dict[int, list[Position] | None]
+
+    def split(self, workers: int) -> "list[_Shares]":
+        """Deal them out, by number."""
+        items = self.positions.items()
+        return [_Shares(self.nodes, {n: at for n, at in items if n % workers == own}) for own in range(workers)]
+
+    def merge(self, other: "_Shares") -> "_Shares":
+        """Take over those of another worker."""
+        return _Shares(self.nodes, self.positions | other.positions)
+
+
+def _at_the_start(
+    context: OperatorContext, partitions: int, hold: Callable[[TimestampToken], TimestampToken | TokenSet]
+) -> list[Position]:
+    with context.token() as token:
+        return [Position(hold(token.clone())) for _ in range(partitions)]
+
+
+def tokens_at_first(context: OperatorContext) -> TokenSet:
+    """Return the tokens of a source that worker 0 alone reads; no tokens on the others."""
+    return at_first(_inserted).state(
+        context, "tokens", lambda: TokenSet() if context.worker else TokenSet([context.token()])
+    )
+
+
+def _inserted(one: TokenSet, other: TokenSet) -> TokenSet:
+    for token in other:
+        one.insert(token)
+    return one
+
+
+def take_forward(tokens: TokenSet, frontier: Iterable[Time]) -> None:
+    """Downgrade tokens to a frontier, unless they went further before a snapshot was taken."""
+    times = list(frontier)
+    if not any(have_passed(tokens, time) for time in times):
+        tokens.downgrade(times)
+
+
+def have_passed(tokens: TokenSet, time: Time) -> bool:
+    """Tell whether a time is at or after that of none of some tokens, and so was complete before."""
+    domains = [token.domain for token in tokens if token.domain.contains(time)]
+    return bool(domains) and not any(domains[0].less_equal(own, time) for own in tokens.times)
+
+
+def open_share(
+    context: OperatorContext,
+    partitions: Callable[[int, Sequence[str]], Sequence[Iterable[Any]]],
+    hold: Callable[[TimestampToken], TimestampToken | TokenSet],
+) -> Iterator[tuple[Iterator[Any], Position]]:
+    """Yield the partitions that this worker reads and that have not ended, each from its start, and how far each is.
+
+    Args:
+        context: of the source's operator; what comes of a partition is closed with the dataflow.
+        partitions: opens those of the worker with a number, one of as many as there are nodes.
+        hold: returns what a partition holds at first, given a token for it.
+
+    Raises:
+        SnapshotError: the source has other partitions than when the snapshot was taken.
+    """
+    made = Division(_Shares.split, _Shares.merge)
+    shares = made.state(context, "positions", lambda: _Shares(list(context.nodes), {context.worker: None}))
+    for worker, saved in shares.positions.items():
+        opened = partitions(worker, shares.nodes)
+        positions = _at_the_start(context, len(opened), hold) if saved is None else saved
+        shares.positions[worker] = positions
+        if len(opened) != len(positions):
+            raise SnapshotError(
+                f"operator {context.name!r} cannot go on: for worker {worker} of {len(shares.nodes)} its source has "
+                f"{len(opened)} partitions, and in the snapshot it has {len(positions)}. Give it the source it had"
+            )
+        for iterator, position in zip(map(iter, opened), positions, strict=True):
+            if hasattr(iterator, "close"):  # as a generator with an open file
+                context.on_close(iterator.close)
+            if position.held is not None:
+                yield iterator, position

@@ -1,0 +1,121 @@
+"""Workers driven by hand that stop at random moments, and go on from a snapshot: as many of them, more, or fewer."""
+
+import time
+from collections.abc import Sequence
+from random import Random
+from threading import Event
+from typing import Any
+
+import tidewheel as tw
+from tests.kit.runtime.worker_group import WorkerGroup
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.state.part_file import read_worker, write_part
+from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning, check_fits
+
+DEADLINE_S = 60.0
+MOST_STEPS = 20_000
+
+
+class SnapshotGroup(WorkerGroup):
+    """Workers of which snapshots are taken.
+
+    Args:
+        flow: the dataflow.
+        workers: how many there are.
+        random: decides who has its turn.
+        beginnings: what each worker has of a snapshot.
+        nodes: where the workers are; nowhere by default.
+    """
+
+    def __init__(
+        self,
+        flow: tw.Dataflow,
+        workers: int,
+        random: Random,
+        beginnings: Sequence[WorkerBeginning] = (),
+        nodes: Sequence[str] | None = None,
+    ) -> None:
+        self.flow = flow
+        self.random = random
+        self._woken = Event()
+        self._since: list[tuple[str, int, Any]] = []
+        self._times_then: dict[str, int] = {}
+        self.files: list[list[bytes]] = [[] for _ in range(workers)]
+        more: dict[str, Any] = {"is_tracked": True, "wake": self._woken.set, "clock": time.monotonic, "nodes": nodes}
+        super().__init__(flow, workers, beginnings=beginnings, **more)
+
+    def send(self, name: str, batch: Any, worker: int | None = None) -> None:
+        """Send a batch, by default to a random worker."""
+        self._since.append((name, self._times[name], batch))
+        super().send(name, batch, self.random.randrange(len(self.cores)) if worker is None else worker)
+
+    def turn(self) -> None:
+        """Let a random worker take a step, after it has received some of what is on its way to it."""
+        worker = self.random.randrange(len(self.cores))
+        for _ in range(self.random.randint(0, len(self.in_flight[worker]))):
+            self.cores[worker].receive(self.in_flight[worker].popleft())
+        self.step(worker)
+
+    def finish(self) -> None:
+        """Run until all workers know that nothing can happen any more; operators may wait for other threads."""
+        until = time.monotonic() + DEADLINE_S
+        while not self.is_complete:
+            self._woken.clear()
+            self.run()
+            if not self.is_complete and all(core.is_idle for core in self.cores):
+                assert time.monotonic() < until, f"there is no end within {DEADLINE_S} s"
+                self._woken.wait(0.01)
+        self.close_all()
+
+    def close_all(self) -> None:
+        """End on all workers, as if the processes were killed."""
+        for core in self.cores:
+            core.closing.close()
+
+    def take_snapshot(self) -> None:
+        """Begin a snapshot as the driver, and go on until all workers have taken their parts."""
+        self.begin_snapshot()
+        self.end_snapshot()
+
+    def begin_snapshot(self) -> None:
+        """Tell the workers, in any order, that a snapshot begins."""
+        self.snapshot += 1
+        self._since, self._times_then = [], dict(self._times)
+        for worker in self.random.sample(range(len(self.cores)), len(self.cores)):
+            self.tell(worker)
+
+    def end_snapshot(self) -> None:
+        """Go on until all workers have taken their parts."""
+        for _ in range(MOST_STEPS):
+            if all(core.memory.parts for core in self.cores):
+                break
+            self.turn()
+        for core, files in zip(self.cores, self.files, strict=True):
+            files.append(b"".join(write_part(core.memory.parts.popleft())))
+
+    def saved(self) -> list[SavedWorker]:
+        """Return what the workers had at the last snapshot."""
+        return list(map(read_worker, self.files))
+
+    def gone_on(self, workers: int, flow: tw.Dataflow | None = None) -> "SnapshotGroup":
+        """Return workers that go on from the last snapshot, in place of these; the driver sends again what it had."""
+        self.close_all()
+        flow = flow or self.flow
+        plan, saved = description_of(flow).plan(), self.saved()
+        check_fits(plan, saved)
+        beginnings = [beginning(self.snapshot, plan, saved, worker, workers) for worker in range(workers)]
+        group = SnapshotGroup(flow, workers, self.random, beginnings)
+        group._times = dict(self._times_then)
+        for name, at, batch in self._since:
+            if at != group._times[name]:
+                group.advance(name, at)
+            group.send(name, batch)
+        for name, at in self._times.items():
+            if at != group._times[name]:
+                group.advance(name, at)
+        return group
+
+    def run_for(self, most: int) -> None:
+        """Take some turns, at most ``most`` for each worker."""
+        for _ in range(self.random.randint(0, most * len(self.cores))):
+            self.turn()

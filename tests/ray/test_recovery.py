@@ -1,0 +1,172 @@
+"""A job on Ray goes back to its last snapshot when a worker dies, and every result is that of a run without a crash."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.leftovers import nothing_left
+from tidewheel.runtime.engines.ray_job import RayJob
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+EPOCHS = 120
+
+
+def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
+    job = tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, **settings}))
+    assert isinstance(job, RayJob)
+    return job
+
+
+def by_time(captured: tw.CapturedBatches) -> dict[Any, Counter[Any]]:
+    found: dict[Any, Counter[Any]] = {}
+    for one in captured:
+        found.setdefault(one.time, Counter()).update(one.batch)
+    return found
+
+
+def describe() -> tw.Dataflow:
+    """Count by key across epochs, count each epoch, and send each number round a loop as often as it says."""
+    flow = tw.Dataflow("recovered")
+    numbers = flow.input("numbers")
+    numbers.stateful_map(lambda n: n % 7, int, added, name="sums").capture("sums")
+    numbers.count(name="counted").capture("counts")
+    walked = numbers.exchange(lambda n: n).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
+    walked.count(name="visits").capture("visits").probe("done")
+    return flow
+
+
+def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
+    return total + number, (number % 7, total + number)
+
+
+def is_left(number: int) -> bool:
+    return number > 0
+
+
+def less(number: int) -> int:
+    return number - 1
+
+
+def batch_of(epoch: int) -> list[int]:
+    return [(epoch * step) % 23 for step in (3, 5, 11)]
+
+
+def feed(job: tw.Job, killed: "Killer | None" = None) -> int:
+    """Send all epochs, again where the job goes back; return how often it has."""
+    rewound = 0
+    while True:
+        try:
+            numbers = job.input("numbers")
+            for epoch in range(numbers.position.batches, EPOCHS):
+                if killed is not None:
+                    killed.at(epoch)
+                numbers.advance_to(epoch)
+                numbers.send(batch_of(epoch))
+                threading.Event().wait(0.005)  # so that there are snapshots in between
+            numbers.close()
+            job.wait(DEADLINE_S)
+        except tw.Rewound:
+            rewound += 1
+        else:
+            return rewound
+
+
+class Killer:
+    """Kills a worker by chance where an epoch is reached for the first time; waits until there are snapshots."""
+
+    def __init__(self, job: RayJob, random: Random, kills: int) -> None:
+        self._job = job
+        self._random = random
+        self._moments = sorted(random.sample(range(10, EPOCHS), kills))
+
+    def at(self, epoch: int) -> None:
+        if self._moments and epoch >= self._moments[0]:
+            del self._moments[0]
+            os.kill(self._random.choice(self._job.pids), signal.SIGKILL)
+
+
+def undisturbed() -> dict[str, dict[Any, Counter[Any]]]:
+    with tw.run(describe(), engine="local") as job:
+        feed(job)
+        return {name: by_time(job.captured(name)) for name in ("sums", "counts", "visits")}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_results_are_those_without_a_crash(tmp_path: Path, seed: int) -> None:
+    """Workers are killed at moments chosen by chance, in loops and between epochs; nothing is lost or comes twice."""
+    with nothing_left(), run(describe(), tmp_path, restarts=4) as job:
+        feed(job, Killer(job, Random(seed), kills=2))
+        found = {name: by_time(job.captured(name)) for name in ("sums", "counts", "visits")}
+    assert found == undisturbed()
+
+
+def test_a_program_that_sends_nothing_need_not_know(tmp_path: Path) -> None:
+    """A source goes on where the snapshot has it, and `wait` waits on."""
+    flow = tw.Dataflow("sourced")
+    source = tw.RecordSource(range(4000), batch_size=4, epoch_every=8)
+    flow.source("numbers", source).map(slowly).count(lambda n: n % 5).capture("counts").probe("done")
+    with nothing_left(), run(flow, tmp_path) as job:
+        job.probe("done").wait_until(20, DEADLINE_S)
+        os.kill(job.pids[0], signal.SIGKILL)
+        job.wait(DEADLINE_S)
+        counts = by_time(job.captured("counts"))
+    assert sum(count for epoch in counts.values() for (_, count), times in epoch.items() for _ in range(times)) == 4000
+
+
+def slowly(number: int) -> int:
+    threading.Event().wait(0.0005)
+    return number
+
+
+def test_a_job_fails_after_too_many_deaths(tmp_path: Path) -> None:
+    """The error is that of the last death, and names the worker."""
+    died = pytest.raises(tw.JobError, match=r"worker \d of job .* died")
+    with nothing_left(), died, run(describe(), tmp_path, restarts=1) as job:
+        feed(job, Killer(job, Random(1), kills=2))
+
+
+def fails(number: int) -> int:
+    raise ValueError(f"no {number}")
+
+
+def test_an_operator_that_fails_is_no_reason_to_go_back(tmp_path: Path) -> None:
+    """It would fail again: the job ends with the operator's error at once."""
+    flow = tw.Dataflow("failing")
+    flow.input("numbers").map(fails).capture("out")
+    failed = pytest.raises(tw.JobError, match="operator 'map' failed")
+    with nothing_left(), failed, run(flow, tmp_path) as job:
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait(DEADLINE_S)
+
+
+def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
+    """Nothing is left behind, and the next job goes on from the snapshot."""
+    with nothing_left():
+        with run(describe(), tmp_path, every_s=1000) as job:
+            job.input("numbers").send(batch_of(0))
+            job.snapshot()
+            begins = threading.Event()
+            go_back = job._workers.come_up_again
+
+            def observed(job: str) -> None:
+                begins.set()
+                go_back(job)
+
+            job._workers.come_up_again = observed  # type: ignore[method-assign]
+            os.kill(job.pids[1], signal.SIGKILL)
+            assert begins.wait(DEADLINE_S)
+            job.stop()
+        with run(describe(), tmp_path) as job:
+            assert job.input("numbers").position == tw.InputPosition(0, 1, 3)
+            feed(job)
+            assert by_time(job.captured("counts")) == undisturbed()["counts"]

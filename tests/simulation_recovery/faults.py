@@ -1,0 +1,234 @@
+"""The faults seeded into snapshots, each of which must be caught: how we know that the checks check."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tests.kit.simulation.fault import Fault
+from tests.kit.simulation.injection import Injection, replaced
+from tests.simulation_recovery.driver import Driver
+from tests.simulation_recovery.scenario import RecoveryScenario
+from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.inputs.mailbox import Mailbox
+from tidewheel.runtime.state import operator_state, worker_part
+from tidewheel.runtime.state.cut import Cut
+from tidewheel.runtime.state.keyed_state import KeyedCut, KeyedState
+from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
+from tidewheel.runtime.state.saved_worker import _Share
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
+from tidewheel.runtime.worker.ports import RunningOutput
+from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.runtime.worker.worker_memory import WorkerMemory
+
+Method = Callable[..., Any]
+
+
+def _late_envelope_missed() -> Injection:
+    return replaced(WorkerMemory, "_add_late", lambda _: lambda *_: None)
+
+
+def _message_recorded_twice() -> Injection:
+    def make(add_late: Method) -> Method:
+        def wrong(memory: WorkerMemory, part: worker_part.WorkerPart, envelope: Envelope) -> None:
+            add_late(memory, part, envelope)
+            for message in envelope.messages[-1:]:
+                at = memory._compiled.locations[message.target]
+                unread = part.operators[memory._instances[at.operator].name].unread[at.port]
+                unread.append(unread[-1])
+
+        return wrong
+
+    return replaced(WorkerMemory, "_add_late", make)
+
+
+def _applied_and_recorded() -> Injection:
+    def wrong(cut: Cut, number: int) -> bool:
+        return number <= cut.number and cut.is_open
+
+    return replaced(Cut, "is_late", lambda _: wrong)
+
+
+def _recorded_until_any_marker() -> Injection:
+    """What is late is recorded only until the first member has said that it is in the new snapshot."""
+
+    def wrong(cut: Cut, member: int, number: int) -> bool:
+        is_last = number >= cut.number and member in cut._awaited
+        if is_last:
+            cut._awaited.clear()
+        return is_last
+
+    return replaced(Cut, "arrived", lambda _: wrong)
+
+
+def _taken_after_the_first_envelope() -> Injection:
+    def wrong(core: WorkerCore, envelope: Envelope) -> None:
+        core._apply(envelope)
+        core.memory.arrives(envelope)
+
+    return replaced(WorkerCore, "_take_in", lambda _: wrong)
+
+
+def _marker_not_sent() -> Injection:
+    """Where a worker has nothing else to tell a peer, it does not tell it of the snapshot."""
+
+    def make(envelopes: Method) -> Method:
+        return lambda outbox, *others: envelopes(outbox, *others[:-1], False)
+
+    return replaced(Outbox, "envelopes", make)
+
+
+def _token_lost() -> Injection:
+    """Of the times for which a notificator waits, one is not saved."""
+
+    def make(cut: Method) -> Method:
+        def wrong(state: OperatorState) -> OperatorCut:
+            made: OperatorCut = cut(state)
+            for number, notificator in enumerate(state.notificators):
+                made.times[number] = state._pickled(OperatorCut(), "times", notificator.tokens[1:])
+            return made
+
+        return wrong
+
+    return replaced(OperatorState, "cut", make)
+
+
+def _token_twice() -> Injection:
+    def make(token_again: Method) -> Method:
+        def wrong(output: RunningOutput, *place: Any, **is_live: Any) -> TimestampToken:
+            token_again(output, *place, **is_live)
+            made: TimestampToken = token_again(output, *place, **is_live)
+            return made
+
+        return wrong
+
+    return replaced(RunningOutput, "token_again", make)
+
+
+def _old_tokens_stay() -> Injection:
+    """The tokens in values that have been replaced since are not discarded."""
+    return replaced(OperatorState, "_discard_others", lambda _: staticmethod(lambda *_: None))
+
+
+def _change_not_noted() -> Injection:
+    return replaced(KeyedState, "__setitem__", lambda _: dict.__setitem__)
+
+
+def _gone_key_comes_back() -> Injection:
+    return _cuts(lambda cut: cut._replace(gone=[]))
+
+
+def _sweep_ends_early() -> Injection:
+    """The second part of a sweep counts as its last, so files are let go that are still needed."""
+    return _cuts(lambda cut: cut if cut.begins else cut._replace(ends=True))
+
+
+def _cuts(change: Callable[[KeyedCut], KeyedCut]) -> Injection:
+    return replaced(KeyedState, "cut", lambda cut: lambda state: change(cut(state)))
+
+
+def _old_value_wins() -> Injection:
+    def make(entries_of: Method) -> Method:
+        return lambda changes, load: entries_of(list(reversed(changes)), load)
+
+    return replaced(operator_state, "entries_of", make)
+
+
+def _given_up_changes_lost() -> Injection:
+    return replaced(WorkerMemory, "write_all_next", lambda _: lambda _: None)
+
+
+def _positions_before_the_marker() -> Injection:
+    def make(begin_snapshot: Method) -> Method:
+        def wrong(driver: Driver, number: int) -> None:
+            positions = driver._positions()
+            driver.act()
+            with replaced(driver, "_positions", lambda _: lambda: positions):
+                begin_snapshot(driver, number)
+
+        return wrong
+
+    return replaced(Driver, "begin_snapshot", make)
+
+
+def _command_lost() -> Injection:
+    def make(undone: Method) -> Method:
+        def wrong(mailbox: Mailbox) -> Iterator[Any]:
+            yield from list(undone(mailbox))[1:]
+
+        return wrong
+
+    return replaced(Mailbox, "undone", make)
+
+
+def _handle_at_old_time() -> Injection:
+    def make(do: Method) -> Method:
+        def wrong(command: InputCommand, tokens: Any, sends: Any) -> None:
+            if command.action != "advance":
+                do(command, tokens, sends)
+
+        return wrong
+
+    return replaced(worker_part, "_do", make)
+
+
+def _broadcast_repeated() -> Injection:
+    def make(own: Method) -> Method:
+        def wrong(share: _Share, number: int, pact: Any, message: Any) -> Iterable[Any]:
+            found: Iterable[Any] = own(share, number, pact, message)
+            return [message] if isinstance(pact, BroadcastPact) else found
+
+        return wrong
+
+    return replaced(_Share, "_own", make)
+
+
+def _key_to_wrong_worker() -> Injection:
+    def make(owners_of: Method) -> Method:
+        return lambda keys, workers: [(owner + 1) % workers for owner in owners_of(keys, workers)]
+
+    return replaced(operator_state, "owners_of", make)
+
+
+def _messages_stay_where_they_were() -> Injection:
+    def wrong(share: _Share, number: int, pact: Any, message: Any) -> Sequence[Any]:
+        return [message] if share._inherits(number) else []
+
+    return replaced(_Share, "_own", lambda _: wrong)
+
+
+def _several(scenario: RecoveryScenario) -> bool:
+    return scenario.lives[0].workers > 1
+
+
+def _rescaled(scenario: RecoveryScenario) -> bool:
+    return scenario.is_rescaled
+
+
+def _swept(scenario: RecoveryScenario) -> bool:
+    return scenario.least_swept < 4
+
+
+_SAVED = frozenset({"restored", "outputs", "liveness"})
+
+FAULTS: tuple[Fault[RecoveryScenario], ...] = (
+    Fault("a late envelope missed", _late_envelope_missed, _SAVED),
+    Fault("a message recorded twice", _message_recorded_twice, _SAVED, _several),
+    Fault("a message applied and recorded", _applied_and_recorded, _SAVED),
+    Fault("late envelopes recorded too short", _recorded_until_any_marker, _SAVED, _several),
+    Fault("a part taken after the first envelope", _taken_after_the_first_envelope, _SAVED, _several),
+    Fault("a marker not sent", _marker_not_sent, frozenset({"snapshot"}), _several),
+    Fault("a token lost", _token_lost, _SAVED),
+    Fault("a token saved twice", _token_twice, _SAVED),
+    Fault("tokens of old values stay", _old_tokens_stay, _SAVED, _swept),
+    Fault("a changed key not noted", _change_not_noted, _SAVED, _swept),
+    Fault("a gone key that comes back", _gone_key_comes_back, _SAVED, _swept),
+    Fault("a sweep that ends too early", _sweep_ends_early, _SAVED, _swept),
+    Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
+    Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED, _swept),
+    Fault("positions before the marker", _positions_before_the_marker, _SAVED),
+    Fault("a command lost", _command_lost, _SAVED),
+    Fault("a handle at an old time", _handle_at_old_time, _SAVED),
+    Fault("a broadcast repeated", _broadcast_repeated, _SAVED, _rescaled),
+    Fault("a key to the wrong worker", _key_to_wrong_worker, _SAVED, _rescaled),
+    Fault("messages that stay where they were", _messages_stay_where_they_were, _SAVED, _rescaled),
+)

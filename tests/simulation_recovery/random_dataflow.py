@@ -1,0 +1,208 @@
+"""Random dataflows whose outputs by epoch follow from their inputs, whatever the schedule and however many workers."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from random import Random
+from typing import Any, TypeAlias
+
+import tidewheel as tw
+from tests.kit.operators.all_cases import all_cases
+from tests.kit.operators.operator_case import OperatorCase
+from tests.laws.domains import small_summaries
+from tests.simulation_recovery import operators
+from tests.simulation_recovery.operators import FOR_EVER, group_of, operator
+from tests.simulation_recovery.world import NUMBERS, Record, World, made_of, number_of
+from tidewheel.operators.stream_base import make_pact
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.scope import Scope
+
+Stream: TypeAlias = tw.Stream[Any]
+
+_DEEPEST = 2
+_KINDS = (*("own",) * 6, "two", "two", "library", "library", "chain", *("loop",) * 4, "iterate", "iterate", "source")
+_ELSEWHERE = {"capture_to", "publish", "write_files", "map_async", "broadcast", "probe"}
+"""Operators that need files, threads or a publisher, or that say which worker they are on."""
+
+
+@cache
+def library_cases() -> list[OperatorCase]:
+    """Return uses of operators of the library that run here, without those of substreams."""
+    return [case for case in all_cases() if case.operator not in _ELSEWHERE and not _declares_substreams(case)]
+
+
+def _declares_substreams(case: OperatorCase) -> bool:
+    flow = tw.Dataflow("case")
+    case.describe(flow.input("numbers"))
+    return bool(description_of(flow).plan().declarations)
+
+
+class RandomDataflow:
+    """Describes a dataflow.
+
+    Attributes:
+        plan: what workers run.
+        cases: by name of a capture, the use of an operator of the library there, and the number of the input.
+    """
+
+    def __init__(self, random: Random, world: World) -> None:
+        self.cases: dict[str, tuple[OperatorCase, int]] = {}
+        self._random = random
+        self._world = world
+        self._flow = flow = tw.Dataflow("random")
+        self._names = 0
+        self._has_library = random.random() < 0.6
+        inputs: list[Stream] = [flow.input(f"input {number}") for number in range(random.randint(1, 2))]
+        if self._has_library and random.random() < 0.4:
+            self._add_case(inputs)
+        self._grow(description_of(flow).root, inputs, random.randint(1, 6))
+        for stream in inputs[-2:]:
+            stream.probe(self._name("probe")).capture(self._name("capture"))
+        self.plan: Plan = description_of(flow).plan()
+
+    def _add_case(self, inputs: list[Stream]) -> None:
+        number, case = self._random.randrange(len(inputs)), self._random.choice(library_cases())
+        name, kind = self._name("case"), self._random.choice(case.kinds)
+        numbers: Stream = inputs[number].map_batches(lambda batch: kind.make([number for number, _ in batch]))
+        case.describe(numbers).capture(name)
+        self.cases[name] = case, number
+
+    def _grow(self, scope: Scope, streams: list[Stream], size: int) -> None:
+        """Add about ``size`` operators in ``scope`` and below, and their outputs to ``streams``."""
+        feedbacks = self._random.choice((1, 1, 1, 2) if scope.parent is not None else (0, 0, 0, 1))
+        close = [self._add_feedback(scope, streams) for _ in range(feedbacks)]
+        for _ in range(size):
+            streams += self._add_one(scope, streams)
+        for connect in close:
+            connect(self._any(streams))
+        if scope.parent is not None and self._random.random() < 0.2:
+            self._any(streams).capture(self._name("capture"))
+
+    def _add_one(self, scope: Scope, streams: list[Stream]) -> list[Stream]:
+        stream, kind = self._any(streams), self._random.choice(_KINDS)
+        if kind == "loop" and scope.nesting.depth < _DEEPEST:
+            return [self._loop(scope, streams)]
+        if kind == "iterate" and scope.nesting.depth < _DEEPEST:
+            step = self._random.choice((self._own, self._library))
+            return [stream.iterate(lambda inner: (step(inner).flat_map(_hop), inner))]
+        if kind == "source" and scope.parent is None:
+            return self._add("source", [], partial(operators.source, self._partitions()), [])
+        if kind == "two":
+            return [self._of_two(stream, self._any(streams))]
+        if kind == "library":
+            return [self._library(stream)]
+        if kind == "chain":
+            return [self._random.choice(_CHAIN)(stream)]
+        if self._random.random() < 0.2:
+            return self._add("hold", [stream], partial(operators.hold, *self._moves_and_chance(scope)), [None], 2)
+        return [self._own(stream)]
+
+    # ------------------------------------------------------------------ operators that keep something
+
+    def _add(self, kind: str, inputs: list[Stream], make: Any, pacts: list[Any], outputs: int = 1) -> list[Stream]:
+        description, build = description_of(self._flow), operator(self._world, make)
+        scope = inputs[0]._outlet.scope if inputs else description.root
+        outlets = [stream._outlet for stream in inputs]
+        made = description.add_operator(self._name(kind), outlets, [scope] * outputs, build, pacts=pacts)
+        return [tw.Stream(self._flow, outlet) for outlet in made]
+
+    def _own(self, stream: Stream) -> Stream:
+        moves_and_chance = self._moves_and_chance(stream._outlet.scope)
+        by_number, by_group = make_pact("own", number_of), make_pact("own", group_of)
+        kind, make, pacts = self._random.choice(
+            (
+                ("hold", partial(operators.hold, *moves_and_chance), (None, by_number)),
+                ("in set", partial(operators.hold_in_set, *moves_and_chance), (None, by_number)),
+                ("by key", partial(operators.hold_by_key, *moves_and_chance), (by_number,)),
+                ("later", partial(operators.notified_later, moves_and_chance[0]), (by_group,)),
+                ("table", operators.table, (by_number,)),
+                ("table", operators.table, (by_number,)),
+            )
+        )
+        return self._add(kind, [stream], make, [self._random.choice(pacts)])[0]
+
+    def _of_two(self, stream: Stream, other: Stream) -> Stream:
+        if not self._has_library or self._random.random() < 0.5:
+            pacts = [make_pact("look up", group_of), BroadcastPact()]
+            return self._add("look up", [stream, other], operators.look_up, pacts)[0]
+        is_outside = stream._outlet.scope.parent is None
+        joined = stream.join_across_epochs if is_outside and self._random.random() < 0.5 else stream.join
+        pairs = joined(other.distinct(), number_of)
+        return pairs.map(lambda pair: made_of(pair, min(pair[0][1], pair[1][1]))).distinct()
+
+    def _partitions(self) -> list[list[tuple[int, Record]]]:
+        random = self._random
+        times = [sorted(random.choices(range(5), k=random.randint(0, 4))) for _ in range(random.randint(1, 5))]
+        return [[(time, (random.randrange(NUMBERS), random.randint(0, 2))) for time in each] for each in times]
+
+    def _moves_and_chance(self, scope: Scope) -> tuple[Any, float]:
+        return small_summaries(scope.nesting.domain), self._random.choice((0.3, 0.7, 0.95, FOR_EVER))
+
+    def _library(self, stream: Stream) -> Stream:
+        return self._random.choice(_LIBRARY if self._has_library else _CHAIN)(stream)
+
+    # ------------------------------------------------------------------ loops
+
+    def _loop(self, scope: Scope, streams: list[Stream]) -> Stream:
+        loop = tw.Loop(self._flow, scope.inside(self._name("loop"), None))
+        inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
+        self._grow(loop._scope, inner, self._random.randint(1, 3))
+        return self._any(inner).leave()
+
+    def _add_feedback(self, scope: Scope, streams: list[Stream]) -> Callable[[Stream], None]:
+        feedback: tw.Feedback[Any] = tw.Loop(self._flow, scope).feedback(self._random.choice((1, 1, 2)))
+        streams.append(feedback.flat_map(_hop))
+        return feedback.connect
+
+    def _any(self, streams: list[Stream]) -> Stream:
+        """Choose a stream, a recent one more often than an old one."""
+        return streams[-1 - int(len(streams) * self._random.random() ** 2)]
+
+    def _name(self, kind: str) -> str:
+        self._names += 1
+        return f"{kind} {self._names}"
+
+
+def _hop(record: Record) -> list[Record]:
+    """Return the record after another round of a loop; nothing after the last."""
+    return [(record[0], record[1] - 1)] if record[1] > 0 else []
+
+
+def _group(record: Record) -> Record:
+    return group_of(record), record[1]
+
+
+def _add(total: int, record: Record) -> int:
+    return total + record[0]
+
+
+def _of_pair(pair: Any) -> Record:
+    return made_of(pair, pair[0][1])
+
+
+def _step(state: int | None, record: Record) -> tuple[int | None, Record]:
+    total = (state or 0) + record[0]
+    return None if total % 5 == 0 else total, made_of((total, record), record[1])
+
+
+_CHAIN: tuple[Callable[[Stream], Stream], ...] = (
+    lambda stream: stream.map(lambda record: made_of(record, record[1])),
+    lambda stream: stream.filter(lambda record: record[0] % 3 > 0).exchange(number_of),
+    lambda stream: stream.rebalance().map_batches(lambda batch: batch[::-1]),
+    lambda stream: stream.concat(stream.map(number_of).map(lambda number: (number // 2, 0))),
+    lambda stream: stream.flat_map(lambda record: [record, (record[0] // 2, record[1])][: 1 + record[0] % 2]),
+)
+"""Operators that keep nothing."""
+
+_LIBRARY: tuple[Callable[[Stream], Stream], ...] = (
+    lambda stream: stream.count(_group).map(_of_pair),
+    lambda stream: stream.accumulate(_group, int, _add).map(_of_pair),
+    lambda stream: stream.stateful_map(_group, int, _step, order=lambda record: record),
+    lambda stream: stream.distinct(),
+    lambda stream: stream.deduplicate(),
+    lambda stream: stream.reduce(_group, max).map(lambda pair: pair[1]),
+    lambda stream: stream.top_k(2, key=_group),
+    lambda stream: stream.sort(),
+)
+"""Operators of the library that also run in loops."""
