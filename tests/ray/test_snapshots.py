@@ -89,13 +89,14 @@ def test_a_snapshot_waits_for_a_worker_that_is_busy(tmp_path: Path) -> None:
         assert eventually((tmp_path / "busy 0").exists, DEADLINE_S)
         with pytest.raises(TimeoutError, match="snapshot 1 was not complete"):
             job.snapshot(timeout=0.5)
-        with pytest.raises(TimeoutError, match="snapshot 1 is under way"):
+        with pytest.raises(TimeoutError, match="snapshot 2 was not complete"):
             job.snapshot(timeout=0.2)
         (tmp_path / "go on").touch()
-        assert job.snapshot(timeout=DEADLINE_S) == 2
+        last = job.snapshot(timeout=DEADLINE_S)
+        assert last in (2, 3)
         job.input("numbers").close()
         job.wait(DEADLINE_S)
-        assert job.snapshot(timeout=DEADLINE_S) == 3
+        assert job.snapshot(timeout=DEADLINE_S) > last
 
 
 def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> None:

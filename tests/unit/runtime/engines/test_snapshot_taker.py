@@ -1,0 +1,134 @@
+"""The thread that takes the snapshots of a job on Ray: each that is asked for is taken, and its outcome is told."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.waiting import eventually
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
+from tidewheel.runtime.snapshots.errors import FencedError
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.transport.pickling import dumps
+
+DEADLINE_S = 10.0
+
+
+class Bench:
+    """A taker whose workers answer when they are told to, from other threads."""
+
+    def __init__(self, folder: Path, every_s: float) -> None:
+        flow = tw.Dataflow("numbers")
+        flow.input("numbers").capture("numbers")
+        plan = description_of(flow).plan()
+        self.snapshots = JobSnapshots(tw.Snapshots(folder, every_s=every_s), "job", plan, 2)
+        self.begun: list[int] = []
+        self.failures: list[Exception] = []
+        self.answers = True
+        job: Any = SimpleNamespace(name="job", _started=True, _fail=self._fail, _check_alive=lambda: None)
+        self.taker = SnapshotTaker(job, SimpleNamespace(begin_snapshot=self._begin), self.snapshots)  # type: ignore[arg-type]
+
+    def _begin(self, number: int) -> None:
+        self.begun.append(number)
+        for worker in range(2) if self.answers else ():
+            part = WrittenPart(number, worker, (), dumps({}))
+            threading.Thread(target=self.taker.add, args=[part]).start()
+
+    def _fail(self, error: Exception) -> None:
+        self.failures.append(error)
+        self.taker.close()
+
+    def close(self) -> None:
+        self.taker.close()
+        self.snapshots.release()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "s", 1000.0)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("every_s", [1000.0, 0.001])
+def test_each_that_asks_gets_one_that_begins_later(every_s: float, tmp_path: Path) -> None:
+    """Also those that ask while others become due all the time."""
+    numbers: list[int] = []
+    with closing(Bench(tmp_path / "s", every_s)) as bench:
+
+        def ask() -> None:
+            numbers.extend(bench.taker.take(DEADLINE_S) for _ in range(5))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        assert len(numbers) == 20
+        assert set(numbers) <= set(bench.begun)
+        assert bench.begun == sorted(set(bench.begun))
+
+
+def test_one_that_takes_too_long_is_a_timeout(bench: Bench) -> None:
+    """Be it this one, or the one before."""
+    bench.answers = False
+    with pytest.raises(TimeoutError, match="snapshot 1 was not complete within"):
+        bench.taker.take(0.2)
+    with pytest.raises(TimeoutError, match="snapshot 2 was not complete within"):
+        bench.taker.take(0.1)
+
+
+def test_a_failure_of_a_worker_is_told(bench: Bench) -> None:
+    """To whoever waits; the next snapshot is taken."""
+    bench.answers = False
+    waiting = threading.Thread(target=fail_part, args=[bench])
+    waiting.start()
+    with pytest.raises(tw.SnapshotError, match=r"snapshot 1 in .* could not be taken: worker 1: the disk is full"):
+        bench.taker.take(DEADLINE_S)
+    bench.answers = True
+    assert bench.taker.take(DEADLINE_S) == 2
+    assert bench.failures == []
+
+
+def fail_part(bench: Bench) -> None:
+    assert eventually(lambda: bench.begun == [1])
+    bench.taker.add(WrittenPart(1, 1, failure="the disk is full"))
+    bench.taker.add(WrittenPart(1, 0))
+
+
+@pytest.mark.parametrize("error", [FencedError("another job has claimed the folder"), ZeroDivisionError("bug")])
+def test_a_folder_that_is_lost_and_a_bug_fail_the_job(
+    error: Exception, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left that waits for a thread that has ended."""
+
+    def lost(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(bench.snapshots._ownership, "commit", lost)
+    with pytest.raises(tw.SnapshotError):
+        bench.taker.take(DEADLINE_S)
+    assert eventually(lambda: bool(bench.failures))
+    assert str(error) in str(bench.failures[0])
+
+
+def test_whoever_waits_is_told_of_the_end(bench: Bench) -> None:
+    """A job that is stopped takes no more."""
+    bench.answers = False
+
+    def end() -> None:
+        assert eventually(lambda: bench.begun == [1])
+        bench.taker.close()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    with pytest.raises(tw.SnapshotError, match="snapshot 1 was not taken: job 'job' has ended"):
+        bench.taker.take(DEADLINE_S)
+    ending.join(DEADLINE_S)
