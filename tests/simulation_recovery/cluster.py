@@ -86,7 +86,7 @@ class Cluster:
         self._slow = {
             link for link in product((DRIVER, *workers), workers) if random.random() < random.choice((0, 0.2, 0.6))
         }
-        self._haste = random.choice((0.2, 0.4, 0.6))
+        self._haste = random.choice((0.3, 0.55))
         number = snapshot.number if snapshot is not None else 0
         if snapshot is not None:
             check_fits(plan, snapshot.workers)

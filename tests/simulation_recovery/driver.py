@@ -36,7 +36,7 @@ class Script:
     def of(cls, random: Random) -> "Script":
         """Return a random script."""
         script = cls()
-        script._add(random, FIRST_HANDLE, 0, random.randint(4, 24))
+        script._add(random, FIRST_HANDLE, 0, random.randint(3, 16))
         return script
 
     def _add(self, random: Random, handle: int, time: int, size: int) -> None:

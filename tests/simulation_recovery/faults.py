@@ -134,6 +134,7 @@ def _old_value_wins() -> Injection:
 
 
 def _given_up_changes_lost() -> Injection:
+    """What writes parts may notice it: a sweep ends that it has not seen begin."""
     return replaced(WorkerMemory, "write_all_next", lambda _: lambda _: None)
 
 
@@ -224,7 +225,7 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("a gone key that comes back", _gone_key_comes_back, _SAVED, _swept),
     Fault("a sweep that ends too early", _sweep_ends_early, _SAVED, _swept),
     Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
-    Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED, _swept),
+    Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
     Fault("positions before the marker", _positions_before_the_marker, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
     Fault("a handle at an old time", _handle_at_old_time, _SAVED),

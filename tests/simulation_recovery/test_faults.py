@@ -7,8 +7,8 @@ from tests.simulation_recovery.campaign import simulate
 from tests.simulation_recovery.faults import FAULTS
 from tests.simulation_recovery.scenario import RecoveryScenario
 
-SEEDS = range(1000)
-MOST = 250
+SEEDS = range(2000)
+MOST = 500
 """Within so many simulations in which it can show a fault is caught."""
 
 
