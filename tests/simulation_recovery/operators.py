@@ -134,7 +134,7 @@ def table(world: World, context: OperatorContext) -> Schedule:
     owners = owners_of(list(_FILLERS), context.workers)
     fillers = [key for key, owner in zip(_FILLERS, owners, strict=True) if owner == context.worker]
     if not values:
-        values.update({key: [key] for key in fillers})
+        values.update({key: key for key in fillers})
     notificator = context.notificator()
 
     def schedule(input: InputPort, output: OutputPort) -> None:
@@ -148,7 +148,7 @@ def table(world: World, context: OperatorContext) -> Schedule:
                     output.send(token, [made_of((key, dict.get(values, key)), hops)])
         for key in fillers:  # of these nothing is sent
             if world.waits(0.02) and values.pop(key, None) is None:
-                values[key] = key
+                values[key] = -key
 
     return schedule
 

@@ -21,7 +21,7 @@ from tidewheel.runtime.description.scope import Scope
 Stream: TypeAlias = tw.Stream[Any]
 
 _DEEPEST = 2
-_KINDS = (*("own",) * 8, "two", "two", "library", "library", "chain", "loop", "loop", "iterate", "source")
+_KINDS = (*("own",) * 8, "two", "two", "library", "library", "chain", *("loop",) * 4, "iterate", "source")
 _ELSEWHERE = {"capture_to", "publish", "write_files", "map_async", "broadcast", "probe"}
 """Operators that need files, threads or a publisher, or that say which worker they are on."""
 
@@ -56,7 +56,7 @@ class RandomDataflow:
         inputs: list[Stream] = [flow.input(f"input {number}") for number in range(random.randint(1, 2))]
         if self._has_library and random.random() < 0.4:
             self._add_case(inputs)
-        self._grow(description_of(flow).root, inputs, random.randint(1, 6))
+        self._grow(description_of(flow).root, inputs, random.randint(2, 6))
         for stream in inputs[-2:]:
             stream.probe(self._name("probe")).capture(self._name("capture"))
         self.plan: Plan = description_of(flow).plan()
