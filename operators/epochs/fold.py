@@ -87,7 +87,7 @@ def build_partial(fold: Fold) -> Build:
     def build(context: OperatorContext) -> Schedule:
         states: dict[Time, Any] = fold.division(context).state(context, "partial", dict)
         waiting = context.notificator()
-        waiting.drop_others({(time, None) for time in states})
+        waiting._drop_others({(time, None) for time in states})
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             def finish(time: Time) -> None:

@@ -267,7 +267,7 @@ class _MapAsync:
         self._ordered = ordered
         self._tokens = context.notificator()
         self._pending: dict[int, tuple[_Place, Any]] = _DIVISION.state(context, "pending", dict)
-        self._tokens.drop_others({place for place, _ in self._pending.values()})
+        self._tokens._drop_others({place for place, _ in self._pending.values()})
         self._left = Counter(place for place, _ in self._pending.values())
         self._arrived: dict[int, Any] = {}
         self._next = max(self._pending, default=-1) + 1

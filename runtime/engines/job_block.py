@@ -117,6 +117,13 @@ class JobBlock(ABC):
                         self.name,
                         error if self._started else PAUSED,
                     )
+        elif not self._has_ended and self._feed.left_open:
+            _LOGGER.warning(
+                "job %r is cut short: its with block has ended, and inputs are open. close() %s after the last batch, "
+                "or call job.stop() if you want to stop early",
+                self.name,
+                ", ".join(map(repr, self._feed.left_open)),
+            )
         for added in list(self._added.values()):
             added._finish(since)
 

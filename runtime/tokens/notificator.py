@@ -90,7 +90,7 @@ class Notificator:
         """
         return self._pending.pop((time, label))
 
-    def drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
+    def _drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
         """Discard the tokens of all times and substreams, as (time, label), but these.
 
         After a change of the number of workers it has the tokens of all of them, and the operator only its share.

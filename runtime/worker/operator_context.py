@@ -158,7 +158,7 @@ class OperatorContext:
         """
         return self._instance.kept.state(name, make, split, merge)
 
-    def keyed_state(self, name: str, *, owners: Owners = owners_of) -> dict[Any, Any]:
+    def keyed_state(self, name: str, *, owners: Owners | None = None) -> dict[Any, Any]:
         """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
 
         A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
@@ -190,7 +190,7 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        return self._instance.kept.keyed(name, owners)
+        return self._instance.kept.keyed(name, owners or owners_of)
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""

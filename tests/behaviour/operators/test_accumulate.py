@@ -75,7 +75,7 @@ def test_epochs_that_come_in_any_order_are_added_in_order_of_time() -> None:
 
 
 def test_state_is_where_the_runtime_finds_it() -> None:
-    """What is kept is in `context.state`, by key; epochs that are over are not."""
+    """What is kept is in `context.keyed_state`; epochs that are over are not."""
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(time, [time]) for time in range(20)]]))
     numbers.accumulate(lambda n: n % 2, int, int.__add__).capture("results")
@@ -87,7 +87,8 @@ def test_state_is_where_the_runtime_finds_it() -> None:
             if instance.name == "accumulate"
         )
         job.wait()
-        assert instance.kept.states == {"kept": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}, "epochs": {}}
+        assert instance.kept.by_key == {"kept": {0: sum(range(0, 20, 2)), 1: sum(range(1, 20, 2))}}
+        assert instance.kept.states == {"epochs": {}}
 
 
 def test_in_a_loop_an_epochs_rounds_come_before_the_next_epoch() -> None:

@@ -51,7 +51,8 @@ def test_a_key_that_is_done_is_forgotten() -> None:
         )
         job.wait()
         assert [result.batch for result in job.captured("results")] == [[(1, 1, 1, 1)]] * 3
-        assert instance.kept.states == {"kept": {}, "epochs": {}}
+        assert instance.kept.by_key == {"kept": {}}
+        assert instance.kept.states == {"epochs": {}}
 
 
 def test_outputs_may_be_any_iterable() -> None:

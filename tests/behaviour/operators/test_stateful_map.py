@@ -104,7 +104,8 @@ def test_a_state_of_none_is_forgotten() -> None:
         )
         job.wait()
         assert [result.batch for result in job.captured("results")] == [[0], [1], [2]] * 3
-        assert instance.kept.states == {"kept": {}, "epochs": {}}
+        assert instance.kept.by_key == {"kept": {}}
+        assert instance.kept.states == {"epochs": {}}
 
 
 def test_rows_are_ordered_by_columns() -> None:

@@ -11,6 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, settle
 from tests.kit.operators.window_oracle import Kind
+from tidewheel.runtime.state.operator_state import CAPTURED
 
 
 def _key(number: int) -> int:
@@ -190,13 +191,18 @@ def test_nothing_is_kept_of_a_window_that_is_closed(kind: Kind, combine: Any) ->
 def recorded_states(given: dict[Any, Any] | None = None) -> Iterator[dict[Any, Any]]:
     """Note everything that operators keep, by operator, worker and name; have them begin with what is given."""
     found: dict[Any, Any] = {} if given is None else given
-    plain = tw.OperatorContext.state
+    plain, by_key = tw.OperatorContext.state, tw.OperatorContext.keyed_state
 
-    def state(self: tw.OperatorContext, name: str, make: Callable[[], Any]) -> Any:
-        return found.setdefault((self.name, self.worker, name), plain(self, name, make))
+    def state(self: tw.OperatorContext, name: str, make: Callable[[], Any], **divided: Any) -> Any:
+        return found.setdefault((self.name, self.worker, name), plain(self, name, make, **divided))
+
+    def keyed_state(self: tw.OperatorContext, name: str, **owned: Any) -> Any:
+        kept = by_key(self, name, **owned)
+        return kept if name == CAPTURED else found.setdefault((self.name, self.worker, name), kept)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tw.OperatorContext, "state", state)
+        patch.setattr(tw.OperatorContext, "keyed_state", keyed_state)
         yield found
 
 

@@ -31,7 +31,8 @@ def test_a_block_without_open_inputs_finishes_the_work(ends: str, caplog: pytest
         if ends == "stop":
             job.stop()
     assert seen == ([1] if ends in {"wait", "closed"} else [])
-    assert caplog.text == ""
+    assert ("inputs are open. close() 'numbers'" in caplog.text) == (ends == "open")
+    assert len(caplog.messages) == (ends == "open")
 
 
 def test_an_exception_in_the_job_blocks_the_job_at_once() -> None:
@@ -58,7 +59,7 @@ def test_the_work_of_an_added_dataflow_is_finished(caplog: pytest.LogCaptureFixt
         added.input("numbers").send([1])
         added.input("numbers").close()
     assert seen == [1]
-    assert caplog.text == ""
+    assert "is cut short" not in caplog.text.replace(f"job {job.name!r} is cut short", "")
 
 
 def test_a_job_that_does_not_end_is_cut_short_with_a_warning(
@@ -72,6 +73,15 @@ def test_a_job_that_does_not_end_is_cut_short_with_a_warning(
         pass
     assert "its with block has ended, and the rest of its work is lost" in caplog.text
     assert "(waited 0.1 s for job 'endless-" in caplog.text
+
+
+def test_a_forgotten_close_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A block that ends with an open input cuts the job short: the warning names the input and the call."""
+    flow = tw.Dataflow("forgotten")
+    flow.input("lines").capture("lines")
+    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local") as job:
+        job.input("lines").send(["to be"])
+    assert "inputs are open. close() 'lines' after the last batch" in caplog.text
 
 
 def test_a_job_that_was_never_started_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
