@@ -48,6 +48,7 @@ def test_a_program_that_was_killed_goes_on(ray_cluster: str, tmp_path: Path) -> 
     assert lines[-1] == f"counted {expected()}"
 
 
+@pytest.mark.long
 def test_a_program_that_was_killed_at_any_moment_goes_on(ray_cluster: str, tmp_path: Path) -> None:
     """Snapshots are taken as time passes, while records flow; the driver dies once there is one."""
     folder = SnapshotFolder(tmp_path / "s")
