@@ -10,7 +10,7 @@ from tidewheel.runtime.description.plan import Schedule
 TIMES_A_TURN = 1_000_000
 """The number of epochs of the topic that belong to a turn; not all of them are used."""
 HELD_S = 0.001
-"""When to look again whether subscribers still hold the dataflow back."""
+"""The pause before another look whether subscribers still hold the dataflow back."""
 
 
 def orders_for(topic: str) -> str:

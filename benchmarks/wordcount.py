@@ -39,7 +39,7 @@ BYTEWAX, PATHWAY, SPARK = "Bytewax", "Pathway", "Spark SQL"
 LIMITS = [(PLAIN, BYTEWAX, 2), (COLUMNAR, BYTEWAX, 5), (COLUMNAR, SPARK, 1)]
 """Two contestants each, and how many times as fast as the second the first has to be."""
 MANY, FEW, QUICK = 5, 3, 1
-"""How often fast contestants take turns, how often slow ones do, and how often all of them do with ``--quick``."""
+"""The turns of fast contestants, of slow ones, and of all of them with ``--quick``."""
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ Visit: TypeAlias = tuple[str, type[Plane | Airport], Flight]
 """The name of a plane or an airport, which of both it is, and a flight that it has part in."""
 
 Word: TypeAlias = tuple[str, str, int]
-"""Who is told, by whom, and how many minutes."""
+"""The plane or airport that is told, the one that tells it, and the minutes."""
 
 EXPECTED = pa.schema(
     {name: pa.string() if kind is str else pa.int64() for name, kind in Flight.__annotations__.items()}

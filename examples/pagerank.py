@@ -14,7 +14,7 @@ import tidewheel as tw
 from program import by_epoch, options
 
 FOLLOW = 0.85
-"""How likely it is that a visitor follows a link."""
+"""The probability that a visitor follows a link."""
 
 
 def ranks(links: tw.Stream[Any], tolerance: float) -> tw.Stream[Any]:

@@ -21,7 +21,7 @@ from tidewheel.runtime.state.shards import owners_of
 from tidewheel.transport.batches import Batch
 
 Kept: TypeAlias = dict[Any, Any]
-"""What is kept for each key."""
+"""The state of each key."""
 
 _DONE_OR_NOT = (True, False)
 """NumPy's are equal to these."""
@@ -100,8 +100,10 @@ class StatefulMap(KeyedSteps):
         """Return the result of each record. A state that is None is forgotten."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
-            state = kept[key] if key in kept else self.start()
+            state = kept.get(key)  # None is never kept
             for record in rows:
+                if state is None:
+                    state = self.start()
                 returned = self.step(state, record)
                 if not isinstance(returned, tuple) or len(returned) != 2:
                     raise TypeError(f"step must return a pair (state, result), not {short(returned)}{_at(key, record)}")

@@ -10,7 +10,7 @@ from tidewheel.runtime import Build
 from tidewheel.transport.batches import Batch, is_numpy, records
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
-"""Which records without a partner are kept, with None in its place: none, this stream's, the other's, or both."""
+"""The records without a partner that are kept, with None in its place: none, this stream's, the other's, or both."""
 
 Pair: TypeAlias = tuple[Any, Any]
 

@@ -31,7 +31,7 @@ _EQUAL_TO_THEMSELVES: frozenset[type] = frozenset({int, str, bytes, bool, type(N
 
 
 _ROW, _LIST = "\0row", "\0list"
-"""What comes first in a key that stands for a row or a list, so that it is equal to no tuple."""
+"""The first part of a key that stands for a row or a list, so that the key is equal to no tuple."""
 
 
 class _Row(tuple[Any, ...]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
-"""Which exceptions make a record a failed one."""
+"""The exceptions that make a record a failed one."""
 
 
 class Tried(NamedTuple, Generic[Result, Record]):

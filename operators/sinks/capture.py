@@ -232,6 +232,7 @@ def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
         folder.mkdir(parents=True, exist_ok=True)
         header = LogHeader(_VERSION, run, context.worker, context.workers)
         log = LogWriter(log_path(folder, context.worker), header, written["length"], overwrite=overwrite)
+        written["length"] = log.length
         context.on_close(log.close)
 
         def may_follow(frontier: Antichain) -> bool:

@@ -97,7 +97,8 @@ class Recovery:
             if self._closed.wait(pause_s):
                 return
             cause = self._outcome()
-        _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
+        if cause is None:
+            _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
 
     def _outcome(self) -> TidewheelError | None:
         """Go back once; return what has gone wrong, None if the job goes on."""

@@ -23,6 +23,8 @@ from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
+_MOST_FAILURES = 16
+"""So many failures are remembered, for threads that wait for one of them."""
 
 
 class JobSnapshots:
@@ -194,7 +196,7 @@ class JobSnapshots:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error)
 
     def _fail(self, reason: str) -> None:
-        self._failed = {self._number: reason}
+        self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}
         self._begun_at = None
         _LOGGER.warning("snapshot %d in %s could not be taken: %s", self._number, self.url, reason)
 

@@ -99,7 +99,8 @@ class SnapshotFolder:
             return data
         raise SnapshotDamaged(
             f"{self.url}/{blob.name} is damaged: {problem}. "
-            "The job goes back to the snapshot before those that need it, if the folder has one"
+            f"'tidewheel snapshots {self.url}' lists the snapshots: delete those that need it, --delete NUMBER, to go "
+            "on from an older one"
         )
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:

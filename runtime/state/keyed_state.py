@@ -228,7 +228,7 @@ class KeyedState(dict[Key, Value]):
 
     def _written(self, begins: bool, ends: bool, keys: Iterable[Any], gone: list[Any]) -> KeyedCut:
         pairs = list(super().items()) if keys is self else [(key, _item(self, key)) for key in keys]
-        if _UNCHANGING.issuperset(map(type, (value for _, value in pairs))):
+        if not self._stamps and _UNCHANGING.issuperset(map(type, (value for _, value in pairs))):
             return KeyedCut(begins, ends, pairs, None, gone)
         unchanging = [pair for pair in pairs if _is_unchanging(pair[1])]
         pickled, others = None, []

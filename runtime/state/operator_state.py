@@ -204,8 +204,7 @@ class OperatorState:
         tokens: list[TimestampToken] = []
         values = [self._unpickled(name, data, tokens) for data in saved]
         if split is None or merge is None:
-            empty = make()
-            if all(value == empty for value in values):
+            if not tokens and all(value == (empty := make()) for value in values):
                 return empty
             raise self._error(
                 f"keeps {name!r} in one piece, so it cannot go on with {workers} workers instead of {len(saved)}. Give "

@@ -16,7 +16,7 @@ from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import KeyedChanges
-from tidewheel.runtime.state.operator_state import SavedOperator
+from tidewheel.runtime.state.operator_state import CAPTURED, SavedOperator
 from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, Unread, outcome_of
 
 
@@ -124,14 +124,28 @@ class _Share:
     def kept(self) -> SavedOperator:
         """Return what the operator keeps."""
         ones = [one for _, one in self.had]
+        self._check_keys_arrive(ones)
         return SavedOperator(
             self.worker,
             self.workers,
             self.is_rescaled,
             {name: [one.states[name] for one in ones if name in one.states] for name in _names(o.states for o in ones)},
             {name: [one.keyed[name] for one in ones if name in one.keyed] for name in _names(o.keyed for o in ones)},
-            [list(each) for each in _transposed([one.times for one in ones])],
+            list(_transposed([one.times for one in ones])),
         )
+
+    def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
+        """Raise SnapshotError if records wait here for keys that another worker owns now.
+
+        Records at an input without an exchange stay on a worker, whoever owns their keys.
+        """
+        by_key = {name for one in ones for name in one.keyed if name != CAPTURED}
+        waits = any(left and self.operator.pacts[port] is None for one in ones for port, left in one.unread.items())
+        if self.is_rescaled and by_key and waits:
+            raise SnapshotError(
+                f"operator {self.operator.name!r} keeps {min(by_key)!r} by key, and records wait at its input without "
+                "exchange=. So it cannot go on with another number of workers: give it exchange="
+            )
 
     def unread(self) -> dict[int, list[Unread]]:
         """Return the messages for each input."""
@@ -174,5 +188,6 @@ def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(mappings)))
 
 
-def _transposed(rows: Sequence[Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
-    return zip(*rows, strict=True) if rows and any(rows) else ()
+def _transposed(rows: Sequence[Sequence[Any]]) -> Iterable[list[Any]]:
+    """Return what stands at each place, from the rows that are long enough."""
+    return ([row[place] for row in rows if place < len(row)] for place in range(max(map(len, rows), default=0)))

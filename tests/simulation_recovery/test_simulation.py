@@ -40,6 +40,7 @@ def test_the_same_seed_does_the_same(seed: int) -> None:
     assert again.outputs == first.outputs
 
 
+@pytest.mark.long
 def test_much_happens() -> None:
     """Jobs go on from several files, on other numbers of workers, mid-loop, with tokens, messages and open handles."""
     simulations = [Simulation(RecoveryScenario.of(seed)).run() for seed in range(200)]

@@ -86,14 +86,18 @@ def test_records_that_are_equal_in_order_do_not_depend_on_how_they_came() -> Non
     assert set(order[:2]) == {"c", "e"}
 
 
+COUNTS = (1, 1, 1, 4, 5)
+
+
 def test_a_state_of_none_is_forgotten() -> None:
-    """The key's next record begins anew, and nothing is kept for it."""
+    """The key's next record begins anew, in the same epoch too, and nothing is kept for it."""
 
     def until_three(state: int | None, number: int) -> tuple[int | None, int]:
-        return (None if state == 2 else (state or 0) + 1), state or 0
+        assert state is not None, "each beginning is made"
+        return (None if state == 2 else state + 1), state
 
     flow = tw.Dataflow("test")
-    numbers = flow.source("numbers", tw.IterableSource([[(time, [7]) for time in range(9)]]))
+    numbers = flow.source("numbers", tw.IterableSource([[(time, [7] * count) for time, count in enumerate(COUNTS)]]))
     numbers.stateful_map(lambda n: n, zero, until_three).capture("results")
     with tw.run(flow, engine="local") as job:
         (instance,) = (
@@ -103,7 +107,8 @@ def test_a_state_of_none_is_forgotten() -> None:
             if instance.name == "stateful_map"
         )
         job.wait()
-        assert [result.batch for result in job.captured("results")] == [[0], [1], [2]] * 3
+        results = [result for found in job.captured("results") for result in found.batch]
+        assert results == [0, 1, 2] * 4
         assert instance.kept.by_key == {"kept": {}}
         assert instance.kept.states == {"epochs": {}}
 

@@ -126,6 +126,17 @@ def test_the_stamps_of_all_tokens_are_in_a_cut(bench: TokenBench) -> None:
     assert kept.cut().stamps == [(10, 1), (11, 3)]
 
 
+def test_tokens_are_found_beside_a_cut_of_numbers(bench: TokenBench) -> None:
+    """A cut that writes nothing but numbers has the stamps of tokens that earlier cuts have written."""
+    kept = fresh(bench)
+    kept.keyed("by key").update([*((key, key) for key in range(20_000)), ("held", [bench.token(2)])])
+    assert kept.cut().stamps == [(10, 2)]
+    kept.by_key["by key"][0] = 1
+    cut = kept.cut()
+    assert cut.keyed["by key"].pickled is None
+    assert cut.stamps == [(10, 2)]
+
+
 def test_a_cut_is_what_was_there_then(bench: TokenBench) -> None:
     """The operator changes its states right after."""
     kept = fresh(bench)
@@ -159,6 +170,14 @@ def split_list(values: list[Any], workers: int) -> list[list[Any]]:
 
 def merged(one: list[Any], other: list[Any]) -> list[Any]:
     return one + other
+
+
+def test_a_token_in_one_piece_needs_a_division(bench: TokenBench) -> None:
+    """The error says so; ``make``, which would take the initial token, is not called."""
+    kept = fresh(bench)
+    kept.state("token", lambda: bench.token(2))
+    with pytest.raises(tw.SnapshotError, match="keeps 'token' in one piece, so it cannot go on with 2 workers"):
+        again(bench, kept.cut(), worker=1, workers=2).state("token", not_called)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (3, 2), (2, 5)])
