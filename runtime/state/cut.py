@@ -20,6 +20,10 @@ class Cut:
     Args:
         number: the snapshot in which all members begin.
 
+    Attributes:
+        number: the snapshot that this worker is in.
+        settled: the same if all members are in it, so that their envelopes need no look; -1 while some may not be.
+
     >>> cut = Cut()
     >>> cut.begins(1), cut.begin(1, [1, 2]), cut.is_open
     (True, None, True)
@@ -30,7 +34,7 @@ class Cut:
     """
 
     def __init__(self, number: int = 0) -> None:
-        self.number = number
+        self.number = self.settled = number
         self._awaited: set[int] = set()
 
     @property
@@ -46,6 +50,7 @@ class Cut:
         """Begin a snapshot, and wait for all members; one that was under way is given up."""
         self.number = number
         self._awaited = set(members)
+        self.settled = -1 if self._awaited else number
 
     def is_late(self, number: int) -> bool:
         """Tell whether an envelope was on its way when the cut was made, so that it belongs to the part."""
@@ -56,6 +61,8 @@ class Cut:
         if number < self.number or member not in self._awaited:
             return False
         self._awaited.discard(member)
+        if not self._awaited:
+            self.settled = self.number
         return not self._awaited
 
     def gone(self, member: int) -> bool:

@@ -163,7 +163,7 @@ class WorkerCore(OperatorHost):
     def _take_in(self, envelope: Envelope) -> None:
         if self._substreams.holds_back(envelope):
             return
-        if envelope.snapshot != self.memory.cut.number or self.memory.cut.is_open:
+        if envelope.snapshot != self.memory.cut.settled:
             self.memory.arrives(envelope)
         self._apply(envelope)
         if envelope.substreams is not None:
