@@ -95,7 +95,7 @@ class OperatorState:
     @property
     def captured(self) -> list[Any]:
         """What it has captured, in order of arrival."""
-        return list(dict.values(self.by_key.get(CAPTURED, {})))
+        return list(self.by_key.get(CAPTURED, {}).values())
 
     @property
     def is_restored(self) -> bool:

@@ -6,7 +6,6 @@ that may change are pickled already; messages and batches never change, so they 
 
 import pickle
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -18,7 +17,6 @@ from tidewheel.runtime.state.state_pickling import pickle_state
 from tidewheel.runtime.state.worker_part import OperatorPart, Unread, WorkerPart
 from tidewheel.transport.pickling import pack, unpack
 
-_PAIRS = 1000
 _LENGTH = 8
 
 _Kind: TypeAlias = Literal["state", "times", "all", "pairs", "gone", "unread", "mailbox"]
@@ -82,9 +80,8 @@ def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
 def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
     if cut.begins and cut.ends:
         yield "all", b""
-    pairs = iter(cut.unchanging)
-    while some := list(islice(pairs, _PAIRS)):
-        yield "pairs", pickle_state(some).data
+    for pairs in cut.unchanging:
+        yield "pairs", pickle_state(pairs).data
     if cut.pickled is not None:
         yield "pairs", cut.pickled.data
     if cut.gone:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewheel.runtime.state import keyed_state
+from tidewheel.runtime.state import keyed_state, layered_dict
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedChanges, KeyedCut, KeyedState, entries_of
 
 MILLION = 1_000_000
@@ -28,7 +28,7 @@ class Written:
 
     def add(self, cut: KeyedCut) -> None:
         """Write a cut."""
-        self.cuts.append(cut)
+        self.cuts.append(cut._replace(unchanging=list(cut.unchanging)))
         if cut.begins:
             self._sweep = len(self.cuts) - 1
         if cut.ends:
@@ -38,7 +38,7 @@ class Written:
         """Return what is found in the cuts from the begin of the last sweep that has ended."""
         changes: KeyedChanges = []
         for cut in self.cuts[self._needed :]:
-            changes.append(pickle.dumps(cut.unchanging))
+            changes += map(pickle.dumps, cut.unchanging)
             if cut.pickled is not None:
                 changes.append(cut.pickled.data)
             changes.append(GoneKeys(list(cut.gone)))
@@ -53,6 +53,11 @@ def small_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def use_small_sweeps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(keyed_state, "_LEAST_SWEPT", 3)
+    patch.setattr(layered_dict, "_FEW", 3)
+
+
+def pairs_in(cut: KeyedCut) -> list[tuple[Any, Any]]:
+    return [pair for keys, values in cut.unchanging for pair in zip(keys, values, strict=True)]
 
 
 def deep(value: Any) -> Any:
@@ -180,13 +185,13 @@ def test_each_way_to_change_a_state_is_noticed(name: str) -> None:
 def test_a_cut_writes_what_has_changed_and_a_little_more() -> None:
     """Of a hundred keys, the one that has changed, the one that is gone, and as many others as a sweep takes."""
     state = KeyedState({key: key for key in range(100)})
-    assert len(state.cut().unchanging) == 100
+    assert len(pairs_in(state.cut())) == 100
     state[7] = 70
     del state[8]
     state[9]  # a number that is read has not changed
     cut = state.cut()
     assert (cut.begins, cut.ends, cut.gone, cut.pickled) == (True, False, [8], None)
-    assert sorted(cut.unchanging) == [(0, 0), (1, 1), (2, 2), (7, 70)]
+    assert sorted(pairs_in(cut)) == [(0, 0), (1, 1), (2, 2), (7, 70)]
 
 
 @pytest.mark.usefixtures("small_sweeps")
@@ -229,7 +234,11 @@ def test_a_value_that_changes_after_the_cut_is_as_it_was() -> None:
     state["tuple"][0].append(2)
     state["number"] += 1
     assert cut.pickled is not None
-    assert dict([*cut.unchanging, *pickle.loads(cut.pickled.data)]) == {"list": [1], "tuple": ([1],), "number": 1}
+    assert entries_of([*map(pickle.dumps, cut.unchanging), cut.pickled.data], pickle.loads) == {
+        "list": [1],
+        "tuple": ([1],),
+        "number": 1,
+    }
 
 
 def test_a_value_that_cannot_be_pickled_is_an_error_of_the_cut() -> None:
@@ -268,20 +277,20 @@ def test_a_copy_is_a_plain_dict() -> None:
 
 
 def test_a_state_takes_little_more_memory_than_a_dict() -> None:
-    """A million keys with small values: before the first cut, after it, and with a tenth of the keys changed since."""
+    """A million keys with small values: before cuts, after them, when a tenth has changed since, and when all have."""
     plain_size, plain = traced(lambda: dict(enumerate(range(MILLION))))
     del plain
-    first, state = traced(lambda: KeyedState(enumerate(range(MILLION))))
-    assert first <= MOST_MEMORY * plain_size
     tracemalloc.start()
     try:
-        for _ in range(2):
-            cut = state.cut()
-            del cut
-            assert first + tracemalloc.get_traced_memory()[0] <= MOST_MEMORY * plain_size
-            for key in range(0, MILLION, 10):
-                state[key] = -key
-            assert first + tracemalloc.get_traced_memory()[0] <= MOST_MEMORY * plain_size
+        state = KeyedState(enumerate(range(MILLION)))
+        for step in (10, 1):
+            assert tracemalloc.get_traced_memory()[0] <= MOST_MEMORY * plain_size
+            for _ in state.cut().unchanging:
+                pass
+            assert tracemalloc.get_traced_memory()[0] <= MOST_MEMORY * plain_size
+            for key in range(0, MILLION, step):
+                state[key] = state[key] + MILLION
+            assert tracemalloc.get_traced_memory()[0] <= MOST_MEMORY * plain_size
     finally:
         tracemalloc.stop()
 
