@@ -39,6 +39,9 @@ _STARTS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "RAY_
 Ray's workers are not nicer than the tests that wait for them: on two cores they would hardly start.
 """
 
+_OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")}
+"""What a Spark session sets in its process for as long as it lasts, as this process has found it."""
+
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
 
@@ -108,10 +111,16 @@ def _turn(path: Path) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Have only tests on Ray find a cluster: one of other tests may be about to go, and Ray waits long for it."""
+    """Have only tests on Ray find a cluster, and only those of `spark` what their Spark session has set.
+
+    A cluster of other tests may be about to go, and Ray waits long for it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if not _is_on_ray(item):
             patch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+        if not item.path.is_relative_to(_TESTS / "spark"):
+            for name, value in _OF_SPARK.items():
+                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
         return (yield)
 
 
