@@ -25,13 +25,18 @@ _TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps
 _TESTS = Path(__file__).parent
 _LONGEST = (
     "spark",
-    "docs",
-    "examples/test_dependencies.py",
-    "ray/test_lost_cluster.py",
-    "ray/test_job.py",
     "ray/topics",
+    "docs/test_tutorial.py",
+    "ray/test_job.py",
+    "ray/test_lost_cluster.py",
+    "docs/test_readme.py",
+    "ray/test_kills.py",
+    "examples/test_dependencies.py",
 )
-"""What takes longest of the tests on a cluster, in this order; those of `spark` are one lot, of minutes."""
+"""What takes longest of the tests on a cluster, in this order. `spark` is one lot, of minutes.
+
+Other tests are between those that start Spark: two Sparks that start at once on two cores take long.
+"""
 
 _STARTS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "RAY_worker_niceness": "0"}
 """How processes start: Java, which runs for seconds here, compiles fast rather than well, with one collector thread.
