@@ -23,7 +23,29 @@ _SHELLS = ("bash", "env", "sh")
 _TOOLS = ("basename", "cat", "cut", "dirname", "expr", "grep", "ls", "nice", "ps", "readlink", "setsid", "tty", "uname")
 
 _TESTS = Path(__file__).parent
-_LAST = ("spark", "benchmarks")
+_LONGEST = (
+    "spark",
+    "ray/topics",
+    "docs/test_tutorial.py",
+    "ray/test_job.py",
+    "ray/test_lost_cluster.py",
+    "docs/test_readme.py",
+    "ray/test_kills.py",
+    "examples/test_dependencies.py",
+)
+"""What takes longest of the tests on a cluster, in this order. `spark` is one lot, of minutes.
+
+Other tests are between those that start Spark: two Sparks that start at once on two cores take long.
+"""
+
+_STARTS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "RAY_worker_niceness": "0"}
+"""How processes start: Java, which runs for seconds here, compiles fast rather than well, with one collector thread.
+
+Ray's workers are not nicer than the tests that wait for them: on two cores they would hardly start.
+"""
+
+_OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")}
+"""What a Spark session sets in its process for as long as it lasts, as this process has found it."""
 
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
@@ -34,11 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-        _have_a_temporary_folder(config)
+        _have_an_environment(config)
 
 
-def _have_a_temporary_folder(config: pytest.Config) -> None:
-    """Give this process, and all that it starts, a folder of its own for temporary files until its end.
+def _have_an_environment(config: pytest.Config) -> None:
+    """Give this process, and all that it starts, a folder of its own for temporary files until its end, and `_STARTS`.
 
     So nothing that another process of tests has is found in it: neither the address of its Ray cluster nor the sockets
     of its jobs. Its path is short, as those of sockets have to be. What `tmp_path` gives is elsewhere, and stays.
@@ -46,6 +68,8 @@ def _have_a_temporary_folder(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setenv("PYTEST_DEBUG_TEMPROOT", os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir())
+    for name, value in _STARTS.items():
+        patch.setenv(name, os.environ.get(name, value))
     folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     patch.setenv("TMPDIR", folder)
@@ -70,8 +94,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let PySpark leave a local socket open whenever it fetches a result; nobody else may. Put the items in order.
 
-    What needs no cluster runs in a process that has not had one yet. Of the rest, what takes long comes before what is
-    short, so that processes that share the tests end together.
+    What needs no cluster runs in a process that has not had one yet. Of the rest, what takes longest comes first, so
+    that processes that share the tests end together.
     """
     items.sort(key=lambda item: _turn(item.path))
     for item in items:
@@ -82,18 +106,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @cache
 def _turn(path: Path) -> int:
     """Return when the tests of a file have their turn: 0 for those without a cluster, benchmarks last."""
-    folder = path.relative_to(_TESTS).parts[0] if path.is_relative_to(_TESTS) else ""
-    if folder in _LAST:
-        return 2 + _LAST.index(folder)
-    return int(re.search(r"pytest\.mark\.(ray|spark)\b", path.read_text(encoding="utf-8")) is not None)
+    if path.is_relative_to(_TESTS / "benchmarks"):
+        return len(_LONGEST) + 2
+    if re.search(r"pytest\.mark\.(ray|spark)\b", path.read_text(encoding="utf-8")) is None:
+        return 0
+    turns = (turn for turn, longest in enumerate(_LONGEST, start=1) if path.is_relative_to(_TESTS / longest))
+    return next(turns, len(_LONGEST) + 1)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Have only tests on Ray find a cluster: one of other tests may be about to go, and Ray waits long for it."""
+    """Have only tests on Ray find a cluster, and only those of `spark` what their Spark session has set.
+
+    A cluster of other tests may be about to go, and Ray waits long for it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if not _is_on_ray(item):
             patch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+        if not item.path.is_relative_to(_TESTS / "spark"):
+            for name, value in _OF_SPARK.items():
+                patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
         return (yield)
 
 

@@ -23,12 +23,12 @@ def local_pages() -> list[str]:
     return [name for name in names if name not in ON_RAY + ON_SPARK]
 
 
-def run_page(name: str, folder: Path, kind: str) -> None:
+def run_page(name: str, folder: Path, kind: str, cluster: str | None = None) -> None:
     """Run the Python blocks of a page as one program, and compare what it prints with what the page shows."""
     page = folder / Path(name).name
     page.write_text("\n".join(_kept((DOCS / name).read_text(encoding="utf-8"))), encoding="utf-8")
     (folder / "work").mkdir()
-    run(page, folder / "work", ROOT, limit_s=WITHIN_S[kind])
+    run(page, folder / "work", ROOT, limit_s=WITHIN_S[kind], cluster=cluster)
 
 
 def _kept(text: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def test_an_operator_that_does_not_return_is_named(tmp_path: Path) -> None:
             assert sorted(n for entry in job.captured("results") for n in entry.batch) == [0, 1]
 
 
-@pytest.mark.parametrize("progress", ["broadcast", "accumulated"])
+@pytest.mark.parametrize("progress", ["broadcast", pytest.param("accumulated", marks=pytest.mark.long)])
 def test_statistics_add_up(progress: SpreadName) -> None:
     """Records, edges and messages, summed over three processes."""
     flow = tw.Dataflow("counting")

@@ -288,7 +288,7 @@ def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
         assert results(job) == Counter([(0, 1)])
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_a_handle_is_no_record_of_its_own_dataflow(link: LinkName) -> None:
     """The batch is refused, and nothing of what is sent before and after is lost."""
     with tw.run(numbers_flow(), workers=1, link=link) as job:

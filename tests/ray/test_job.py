@@ -161,7 +161,7 @@ def test_a_function_that_cannot_be_pickled_is_refused() -> None:
         tw.run(flow, workers=2)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_worker_process_fails_the_job(victim: int) -> None:
     """SIGKILL of one worker: the job raises within 10 s, names the worker, and leaves no actor behind."""
     job = started(collatz(), 2)
@@ -191,7 +191,7 @@ def test_stopping_a_job_that_still_runs_leaves_nothing() -> None:
         job.wait()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))])
 def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
     """A subscriber that joins at a random moment, two partitions, sees an epoch whole or not at all, without holes."""
     chance = random.Random(seed)

@@ -35,6 +35,7 @@ class Machine:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
+        self._cluster: Program | None = None
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._port = server.getsockname()[1]
         self.address = f"{get_node_ip_address()}:{self._port}"
@@ -53,8 +54,14 @@ class Machine:
         self._started.append(process)
         return Program(process, self.folder / name)
 
-    def start_cluster(self) -> "Program":
-        """Start a cluster at the port; return its first process."""
+    def have_cluster(self) -> "Program":
+        """Start a cluster at the port, unless the test before has left one; return its first process."""
+        if self._cluster is None or self._cluster.process.poll() is not None:
+            self._cluster = self._start_cluster()
+            assert self._cluster.says("Ray runtime started", _STARTS_WITHIN_S), self._cluster.errors
+        return self._cluster
+
+    def _start_cluster(self) -> "Program":
         sizes = ("--num-cpus=3", f"--object-store-memory={100 * 2**20}", "--include-dashboard=false")
         options = (f"--port={self._port}", f"--temp-dir={self.folder}/ray", "--disable-usage-stats", "--block", *sizes)
         return self.start("cluster", str(Path(sys.executable).with_name("ray")), "start", "--head", *options)
@@ -121,9 +128,9 @@ def own_machine(environment: dict[str, str]) -> Iterator[Machine]:
         shutil.rmtree(machine.folder, ignore_errors=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """A machine of this test alone."""
+    """A machine of these tests alone."""
     with own_machine(dict(os.environ)) as machine:
         yield machine
 
@@ -137,6 +144,16 @@ def status(url: str, within_s: float = _ANSWERS_WITHIN_S) -> int:
         return error.code
 
 
+def test_what_belongs_to_a_cluster_that_was_left_ends_quietly_in_the_next(machine: Machine) -> None:
+    """The job fails when the program calls `ray.shutdown`; ending it and its readers disturbs no other job."""
+    machine.have_cluster()
+    program = machine.start("leave", sys.executable, "-m", "tests.ray.lost_cluster_program", "leave")
+    assert program.process.wait(_STARTS_WITHIN_S) == 0, program.errors
+    assert "failed" in program.output
+    assert f"this process has left the Ray cluster at {machine.address}" in program.errors
+    assert "Traceback" not in program.errors
+
+
 def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
     """Within five seconds of Ray's own notice, and with exit code 1; ``serve`` answers 503 until it is back.
 
@@ -144,8 +161,7 @@ def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
     """
     program = (sys.executable, "-m", "tests.ray.lost_cluster_program")
     command = (sys.executable, "-m", "tidewheel")
-    cluster = machine.start_cluster()
-    assert cluster.says("Ray runtime started", _STARTS_WITHIN_S), cluster.errors
+    cluster = machine.have_cluster()
     driver = machine.start("drive", *program, "drive")
     readers = {
         "feed": machine.start("feed", *program, "feed"),
@@ -177,8 +193,7 @@ def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
     assert status(url) == 503
     assert {process.pid for process in machine.processes()} == {serve.process.pid, stays.process.pid}
 
-    again = machine.start_cluster()
-    assert again.says("Ray runtime started", _STARTS_WITHIN_S), again.errors
+    machine.have_cluster()
     assert eventually(lambda: status(url, _STARTS_WITHIN_S) == 200, _STARTS_WITHIN_S), serve.errors
     driver = machine.start("drive", *program, "drive")
     assert stays.says("running", _STARTS_WITHIN_S, times=2), stays.errors
@@ -192,21 +207,9 @@ def test_everybody_says_that_the_cluster_is_gone(machine: Machine) -> None:
 
 def test_a_job_hears_of_the_loss_where_another_thread_hears_of_it_first(machine: Machine) -> None:
     """That thread makes this process leave the cluster; the watch of the job does not join another by a call of Ray."""
-    cluster = machine.start_cluster()
-    assert cluster.says("Ray runtime started", _STARTS_WITHIN_S), cluster.errors
+    machine.have_cluster()
     program = machine.start("poll", sys.executable, "-m", "tests.ray.lost_cluster_program", "poll")
     assert program.says("running", _STARTS_WITHIN_S), program.errors
     machine.kill_all_but(program)
     assert program.process.wait(_ENDS_WITHIN_S) == 1, program.errors
     assert machine.address in program.errors.splitlines()[-1]
-
-
-def test_what_belongs_to_a_cluster_that_was_left_ends_quietly_in_the_next(machine: Machine) -> None:
-    """The job fails when the program calls `ray.shutdown`; ending it and its readers disturbs no other job."""
-    cluster = machine.start_cluster()
-    assert cluster.says("Ray runtime started", _STARTS_WITHIN_S), cluster.errors
-    program = machine.start("leave", sys.executable, "-m", "tests.ray.lost_cluster_program", "leave")
-    assert program.process.wait(_STARTS_WITHIN_S) == 0, program.errors
-    assert "failed" in program.output
-    assert f"this process has left the Ray cluster at {machine.address}" in program.errors
-    assert "Traceback" not in program.errors

@@ -10,6 +10,6 @@ pytestmark = pytest.mark.ray
 
 
 @pytest.mark.parametrize("page", ON_RAY)
-def test_the_page_runs(page: str, tmp_path: Path) -> None:
-    """On a cluster of the program's own."""
-    run_page(page, tmp_path, "ray")
+def test_the_page_runs(page: str, tmp_path: Path, ray_cluster: str) -> None:
+    """On the cluster of the tests; the README and the tutorial have one of their own."""
+    run_page(page, tmp_path, "ray", ray_cluster)

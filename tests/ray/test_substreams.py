@@ -17,12 +17,18 @@ EPOCHS = 20
 KEYS = 30
 
 
+def on_workers(*cases: tuple[int, int], often: int) -> pytest.MarkDecorator:
+    """Run a test on each number of workers with its seed: in every run on ``often`` workers, else in long ones."""
+    marked = [pytest.param(*case, marks=[] if case[0] == often else pytest.mark.long) for case in cases]
+    return pytest.mark.parametrize(("workers", "seed"), marked)
+
+
 def halve(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2))
     return moved.filter(lambda walk: walk[1] > 0), moved
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_answers_come_when_all_of_a_request_has_ended(link: Any) -> None:
     """Keys of each epoch are used again in the next; the answers are those of a batch computation."""
     flow = tw.Dataflow("walks")
@@ -67,7 +73,7 @@ def in_pieces(context: Any) -> Any:
     return schedule
 
 
-@pytest.mark.parametrize(("workers", "seed"), [(1, 21), (2, 22), (3, 23), (4, 24)])
+@on_workers((1, 21), (2, 22), (3, 23), (4, 24), often=3)
 def test_both_bounds_answer_as_a_batch_computation(workers: int, seed: int) -> None:
     """With keys that are used again in each epoch, and records of each that come from all workers."""
     generator = random.Random(seed)
@@ -96,10 +102,7 @@ def test_both_bounds_answer_as_a_batch_computation(workers: int, seed: int) -> N
     assert sorted((key, numbers) for key, numbers, _ in firm) == expected, f"with seed {seed}"
 
 
-@pytest.mark.parametrize(
-    ("workers", "seed"),
-    [(1, 31), (2, 32), (3, 33), (4, 34)],
-)
+@on_workers((1, 31), (2, 32), (3, 33), (4, 34), often=2)
 def test_predicates_answer_as_a_batch_computation(workers: int, seed: int) -> None:
     """Of which records may be in several substreams; one ends before the others."""
     generator = random.Random(seed)
@@ -137,7 +140,7 @@ def test_the_last_record_of_a_key_ends_it() -> None:
     assert found == [(key, 5) for key in range(200)]
 
 
-@pytest.mark.parametrize(("workers", "seed"), [(1, 11), (2, 12), (3, 13)])
+@on_workers((1, 11), (2, 12), (3, 13), often=3)
 def test_substreams_time_out(workers: int, seed: int) -> None:
     """All workers find the same watermark at the same epoch; what comes out is what plain Python finds."""
     generator = random.Random(seed)

@@ -118,11 +118,11 @@ def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
     flow.input("numbers").exchange(lambda n: n).unary("patient", lambda context: build_patient(file, context)).probe(
         "done"
     )
-    with started(flow, hang_timeout_s=4) as job:
+    with started(flow, hang_timeout_s=2) as job:
         job.input("numbers").send([0, 1, 2, 3])
         job.input("numbers").close()
         with pytest.raises(TimeoutError):  # while both workers are inside of the operator
-            job.wait(timeout=7.5)
+            job.wait(timeout=5.5)
         file.touch()
         job.wait(timeout=DEADLINE_S)
 

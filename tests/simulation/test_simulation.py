@@ -1,6 +1,6 @@
 """Whole clusters under random schedules: safety after every step, liveness at the end.
 
-``TIDEWHEEL_SIMULATIONS`` says how many (1,000 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
+``TIDEWHEEL_SIMULATIONS`` says how many (400 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
 ``python -m tests.simulation --runs 100000`` runs more of them, on all cores.
 """
 
@@ -18,7 +18,8 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("SIMULATION", 1000, chunks=10, seed=0)
+RUNS = SimulatedRuns.asked("SIMULATION", 400, chunks=4, seed=0)
+MANY = SimulatedRuns.asked("LONG_SIMULATION", 2000, chunks=10)
 
 
 @pytest.mark.parametrize("chunk", range(RUNS.chunks))
@@ -28,8 +29,19 @@ def test_random_dataflows_under_random_schedules(chunk: int, caplog: pytest.LogC
     Both ways to spread progress, with and without hold-back; loops, nested scopes and epochs side by side.
     Next to none is given up because it grows without measure.
     """
-    RUNS.check(chunk, report_on)
-    assert sum("is given up" in record.message for record in caplog.records) <= RUNS.runs // RUNS.chunks // 50
+    check(RUNS, chunk, caplog)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(MANY.chunks))
+def test_many_random_dataflows_under_random_schedules(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The same holds for 2,000 others in every run."""
+    check(MANY, chunk, caplog)
+
+
+def check(runs: SimulatedRuns, chunk: int, caplog: pytest.LogCaptureFixture) -> None:
+    runs.check(chunk, report_on)
+    assert sum("is given up" in record.message for record in caplog.records) <= runs.runs // runs.chunks // 50
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ block right after a Python block, or the lines under a command. In it ``...`` st
 comment ``<!-- numbers differ -->`` any number for any other.
 
 A reader's machine has one Ray cluster. Here others may run, of which commands could find any. So the shell names that
-of the page, once the interpreter has joined it.
+of the page, once the interpreter has joined it. A page starts it, or is given one.
 """
 
 import doctest
@@ -111,8 +111,15 @@ def unfenced(text: str) -> Iterator[tuple[int, str]]:
     yield from ((number, line) for number, line in enumerate(text.splitlines(), start=1) if number not in fenced)
 
 
-def run(page: Path, folder: Path, checkout: Path, *, limit_s: float) -> None:
+def run(page: Path, folder: Path, checkout: Path, *, limit_s: float, cluster: str | None = None) -> None:
     """Run the steps of a page in ``folder``, which gets links to all that is in ``checkout``.
+
+    Args:
+        page: the file.
+        folder: where its session runs.
+        checkout: the repository.
+        limit_s: for how long, in seconds.
+        cluster: the address of a Ray cluster that is there, None for none.
 
     Raises:
         AssertionError: a step fails, prints something else than the page shows, or the page takes longer than
@@ -124,7 +131,7 @@ def run(page: Path, folder: Path, checkout: Path, *, limit_s: float) -> None:
     (folder / ".venv").symlink_to(sys.prefix)
     deadline = time.monotonic() + limit_s
     pasted = steps(page.read_text("utf-8"))
-    with _environment() as environment, ExitStack() as stack:
+    with _environment(cluster) as environment, ExitStack() as stack:
         sessions = {
             kind: stack.enter_context(_Session(command, folder, environment))
             for kind, command in (("python", _PYTHON), ("console", _SHELL))
@@ -149,15 +156,17 @@ def agree(step: Step, printed: str) -> bool:
 
 
 @contextmanager
-def _environment() -> Iterator[dict[str, str]]:
+def _environment(cluster: str | None) -> Iterator[dict[str, str]]:
     """Yield the variables of a reader who has activated the virtual environment, with a folder for temporary files.
 
-    So what runs here finds no Ray cluster of others, and others do not find its own.
+    So what runs here finds no Ray cluster of others but the one that is named, and others do not find its own.
     """
     own = ("PYTEST", "TIDEWHEEL_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     if kept.get("RAY_ADDRESS") != "127.0.0.1:1":  # what tests without Ray have, so that none starts it
         kept.pop("RAY_ADDRESS", None)
+    if cluster is not None:
+        kept["RAY_ADDRESS"] = cluster
     temporary = tempfile.mkdtemp(prefix="tw-", dir="/tmp")  # short, because sockets are in it
     try:
         yield {**kept, "PATH": f"{sys.prefix}/bin:{kept['PATH']}", "TMPDIR": temporary}

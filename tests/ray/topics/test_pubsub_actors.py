@@ -202,7 +202,7 @@ def test_subscribing_waits_for_the_topic(topic: str) -> None:
     running.finish(None, DEADLINE_S)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_publisher_is_an_error_within_ten_seconds(
     running: RunningPublication, topic: str, victim: int
 ) -> None:
