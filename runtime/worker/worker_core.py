@@ -13,7 +13,8 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from threading import get_ident
+from typing import Any, NoReturn
 
 from tidewheel.progress import (
     Accumulated,
@@ -33,7 +34,7 @@ from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
-from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
+from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, Refusal, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
@@ -191,10 +192,11 @@ class WorkerCore(OperatorHost):
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
 
         Raises:
-            JobError: an operator raised, or has dropped a token; it names the operator, this worker and the time. The
-                core must not be used again.
+            JobError: an operator raised, has dropped a token, or has sent outside its schedule function; it names the
+                operator, this worker and the time. The core must not be used again.
         """
         self._steps += 1
+        self.ledger.stepping = get_ident()
         self.agenda.begin()
         while (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
@@ -210,7 +212,10 @@ class WorkerCore(OperatorHost):
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
+        self.ledger.stepping = None
         self.count_tokens()
+        if self.ledger.refusals:
+            self._fail_by(self.ledger.refusals.popleft())
         while self.ledger.leaks:
             self._leaked(self.ledger.leaks.popleft())
         self.received = None
@@ -220,6 +225,10 @@ class WorkerCore(OperatorHost):
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
         return self.outbox.envelopes(committed.batches, credit, news, self.books.heard, *self.memory.mark())
+
+    def _fail_by(self, refusal: Refusal) -> NoReturn:
+        error, what = refusal.error, "failed in a thread or coroutine"
+        raise operator_failure(refusal.operator, self.worker, refusal.time, error, what) from error
 
     def _leaked(self, leak: Leak) -> None:
         self.leaks.append(leak)
