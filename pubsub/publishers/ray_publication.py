@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -24,7 +24,7 @@ from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import Membership, actor_class, left, membership, process_id
+from tidewheel.transport.ray_cluster import Membership, actor_class, cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class RayPublication(RunningPublication):
             self._lonely.discard(partition)
             return
         if partition == min(self._lonely):  # one line for all of them
-            log_awaited(self._topic, self._awaited)
+            log_awaited(self._topic, self._awaited, f" on the Ray cluster at {cluster()}")
         self._await(partition, AWAITED_AGAIN_S)
 
     def _ended(self, partition: int, call: Any) -> None:
@@ -344,8 +344,9 @@ def _only_on(node: str) -> Any:
 
 
 def _named(domain: TimeDomain) -> str:
-    """Return what tells a domain from others in every process, so without addresses."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(domain))
+    """Return what tells a domain from others in every process, so without addresses; it is in logs, so it stays."""
+    named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", named)
 
 
 def _retire(log: str, publishers: Sequence[Any]) -> None:

@@ -28,6 +28,8 @@ from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
+_WARNS_AFTER_S = 1.0
+"""How long `Job.wait` waits before it warns of open inputs: a job that fails in it, or has failed, only says so."""
 
 
 class Job(RememberingJob):
@@ -214,13 +216,21 @@ class Job(RememberingJob):
                 stopped.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
-        if self._feed.left_open:
-            names = ", ".join(map(repr, self._feed.left_open))
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        warning = threading.Timer(_WARNS_AFTER_S, self._warn_of_open_inputs)
+        if self._feed.left_open:
+            warning.start()
+        try:
+            self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        finally:
+            warning.cancel()
         for job in list(self._added.values()):
             job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _warn_of_open_inputs(self) -> None:
+        if self._feed.left_open and not self._has_ended:
+            names = ", ".join(map(repr, self._feed.left_open))
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.

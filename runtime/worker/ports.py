@@ -123,8 +123,8 @@ class RunningInput:
         outputs = self.owner.outputs
         if len(outputs) != 1:
             raise TokenError(
-                f"operator {self.owner.name!r} has {len(outputs)} outputs: say for which one, retain(output), "
-                "the token is to be kept"
+                f"operator {self.owner.name!r} has {len(outputs)} outputs: say for which one the token is to be kept, "
+                "with retain(output), delayed(time, output) or notify_at(token, output)"
             )
         return outputs[0]
 

@@ -124,7 +124,7 @@ def test_no_cluster_is_started_to_subscribe(
     """Not even where ``RAY_ADDRESS`` says "local": it looks for one that runs."""
     if value is not None:
         monkeypatch.setenv("RAY_ADDRESS", value)
-    with pytest.raises(TidewheelError, match="no Ray clusters run on this machine"):
+    with pytest.raises(TidewheelError, match=r"no Ray cluster runs on this machine: start the program that publ"):
         connect_to_running(TidewheelError)
     assert played.joined == []
 
