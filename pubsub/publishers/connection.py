@@ -210,10 +210,10 @@ class LocalPublisher:
         for wake in waiting:
             wake()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
         with self.changed:
-            self.publisher.fail(reason)
+            self.publisher.fail(reason, on_purpose=on_purpose)
             self.changed.notify_all()
 
 

@@ -225,7 +225,7 @@ class RayPublication(RunningPublication):
         """Return what each partition has done; nothing of one that does not answer in time."""
         return [answer or {} for answer in self._ask("statistics", within_s=0.0, give_up=False)]
 
-    def finish(self, error: str | None, timeout: float) -> None:
+    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         import ray
 
@@ -239,7 +239,7 @@ class RayPublication(RunningPublication):
         deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)
-            self._end(error, deadline_s)
+            self._end(error, deadline_s, on_purpose=on_purpose)
             are_read = self._ask("drained", 0.0, within_s=0.0)
         except BaseException:
             self._kill()
@@ -253,7 +253,7 @@ class RayPublication(RunningPublication):
         if late:
             _retire(self._log, [self._publishers[partition] for partition in late])
 
-    def _end(self, error: str | None, deadline_s: float) -> None:
+    def _end(self, error: str | None, deadline_s: float, *, on_purpose: bool) -> None:
         reason = error
         if reason is None:
             # The last call of a worker may still be on its way when the job is seen to be complete.
@@ -266,7 +266,7 @@ class RayPublication(RunningPublication):
         remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
-            self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
+            self._ask("fail", reason, on_purpose, within_s=_REPLY_MARGIN_S)
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 

@@ -94,7 +94,7 @@ class Notificator:
         if pending._stamp[0] != location:
             raise TokenError(
                 f"operator {pending._owner.name!r} asked one notificator to keep tokens of two outputs for time "
-                f"{pending.time!r}, and it keeps one: make a notificator for each output, with context.notificator()"
+                f"{pending.time!r}, and it keeps one. Make one for each output, with context.notificator()"
             )
 
     def take(self, time: Time, label: Label | None = None) -> TimestampToken:

@@ -95,6 +95,10 @@ class TokenLedger:
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
 
+    def begin_step(self) -> None:
+        """Note that this thread is in a step of the worker, which fails by itself with what is raised there."""
+        self.stepping = threading.get_ident()
+
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
         """Raise TokenError, and have the worker's step fail with it unless it is raised within that.
 

@@ -13,8 +13,7 @@ Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Time
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from threading import get_ident
-from typing import Any, NoReturn
+from typing import Any
 
 from tidewheel.progress import (
     Accumulated,
@@ -34,10 +33,10 @@ from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
-from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, Refusal, TokenLedger
+from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
-from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
+from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
@@ -196,7 +195,7 @@ class WorkerCore(OperatorHost):
                 operator, this worker and the time. The core must not be used again.
         """
         self._steps += 1
-        self.ledger.stepping = get_ident()
+        self.ledger.begin_step()
         self.agenda.begin()
         while (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
@@ -215,7 +214,7 @@ class WorkerCore(OperatorHost):
         self.ledger.stepping = None
         self.count_tokens()
         if self.ledger.refusals:
-            self._fail_by(self.ledger.refusals.popleft())
+            raise_refusal(self.worker, self.ledger.refusals.popleft())
         while self.ledger.leaks:
             self._leaked(self.ledger.leaks.popleft())
         self.received = None
@@ -225,10 +224,6 @@ class WorkerCore(OperatorHost):
         self._let_sources_go_on()
         credit = self.flow.drain() if self.flow.is_due else {}
         return self.outbox.envelopes(committed.batches, credit, news, self.books.heard, *self.memory.mark())
-
-    def _fail_by(self, refusal: Refusal) -> NoReturn:
-        error, what = refusal.error, "failed in a thread or coroutine"
-        raise operator_failure(refusal.operator, self.worker, refusal.time, error, what) from error
 
     def _leaked(self, leak: Leak) -> None:
         self.leaks.append(leak)

@@ -141,6 +141,17 @@ def test_a_job_never_runs_on_the_cluster_of_another_program(
     assert played.joined == [("local", "tidewheel"), (places[1], "tidewheel")]
 
 
+def test_a_job_runs_on_the_cluster_that_its_process_has_joined_to_subscribe(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str]
+) -> None:
+    """A process is part of one cluster only, and its topics are there."""
+    clusters_are(monkeypatch, None, places[:1])
+    connect_to_running(TidewheelError)
+    played.is_initialized = True
+    connect(TidewheelError)
+    assert played.joined == [(places[0], "tidewheel")]
+
+
 @pytest.mark.parametrize("join", [connect, connect_to_running])
 def test_of_several_clusters_none_is_picked(
     monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str], join: Any

@@ -298,7 +298,7 @@ def test_a_second_output_for_one_time_is_an_error(lends: bool) -> None:
     flow = tw.Dataflow("test")
     flow.operator("subject", [flow.input("numbers")], 2, build)
     error = str(fail_flow(flow, [1]))
-    assert "'subject' asked one notificator to keep tokens of two outputs for time 0, and it keeps one: make" in error
+    assert "'subject' asked one notificator to keep tokens of two outputs for time 0, and it keeps one. Make" in error
 
 
 def test_each_output_has_a_notificator_of_its_own() -> None:
