@@ -114,6 +114,9 @@ class IntegerDomain(TimeDomain):
 
     maximum: int = 2**63 - 1
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.maximum == 2**63 - 1 else f'maximum={self.maximum}'})"
+
     def minimum(self) -> Time:
         """Return 0."""
         return 0

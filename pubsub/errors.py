@@ -34,6 +34,10 @@ class PublisherLost(DeliveryError):  # noqa: N818  it names what happened
     """A publisher died, or its job failed, before its topic ended."""
 
 
+class TopicStopped(PublisherLost):
+    """A job was stopped, by ``job.stop()``, before its topic had ended."""
+
+
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
     """Records are not of the schema that was declared for them, or that a subscriber expects."""
 

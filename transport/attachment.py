@@ -52,8 +52,11 @@ class RunningAttachment(Protocol):
         """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
 
     @abstractmethod
-    def finish(self, error: str | None, timeout: float) -> None:
-        """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns."""
+    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
+        """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns.
+
+        ``on_purpose`` says that the error is none: the user has stopped the job.
+        """
 
 
 class Attachment(Protocol):

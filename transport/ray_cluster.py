@@ -99,6 +99,12 @@ def cluster() -> str:
     return f"{ray.get_runtime_context().gcs_address}, namespace {namespace()!r}"
 
 
+def other_clusters() -> list[str]:
+    """Return the addresses of the clusters that run on this machine, but for the one of this process."""
+    joined = ray_internals.joined_at()
+    return [address for address in ray_internals.clusters_here()[1] if joined is None or address != joined[0]]
+
+
 def lost() -> str:
     """Return a clause that says that the cluster of this process is gone; empty if it is there, or there is none.
 
@@ -201,9 +207,15 @@ def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
 def _only_cluster_here(failure: type[TidewheelError]) -> str:
     """Return the address of the cluster that ``ray start`` has started here, else of the only one that runs here."""
     started, running = ray_internals.clusters_here()
-    if started is None and len(running) != 1:
-        found = f"{len(running) or 'no'} Ray clusters run on this machine ({', '.join(running) or 'none'})"
-        raise failure(f"{found}: name the address of one, with RAY_ADDRESS, --address or ray.init")
+    named = "with RAY_ADDRESS, --address or ray.init"
+    if not running:
+        raise failure(
+            "no Ray cluster runs on this machine: start the program that publishes first, or name the address of a "
+            f"cluster elsewhere, {named}"
+        )
+    if started is None and len(running) > 1:
+        found = f"{len(running)} Ray clusters run on this machine ({', '.join(running)})"
+        raise failure(f"{found}: name the address of one, {named}")
     return started or running[0]
 
 

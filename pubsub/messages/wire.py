@@ -58,9 +58,10 @@ class PartitionEnded(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The topic failed, for all subscribers."""
+    """The topic failed for all subscribers, or has stopped where ``on_purpose``; no more comes of the partition."""
 
     reason: str
+    on_purpose: bool = False
 
 
 class Disconnected(msgspec.Struct, frozen=True):

@@ -139,11 +139,11 @@ class Publisher:
             if not self._epochs.lower:
                 self._final = self._broadcast(PartitionEnded())
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
         if self._final is None:
             self.awaited = 0
-            self._final = self._broadcast(Failed(reason))
+            self._final = self._broadcast(Failed(reason, on_purpose))
 
     # Events from subscribers
 

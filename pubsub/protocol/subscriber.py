@@ -8,7 +8,8 @@ Invariants:
 - Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
   then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
-- The topic ends when all partitions have ended; a failure of one is an error at once.
+- The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
+  purpose, all others are received to their last message first, so no epoch that was published whole is missing.
 
 Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
 The ends of partitions are added.
@@ -20,7 +21,7 @@ from enum import Enum
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
 from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubscriberStatistics, SubstreamsEnded
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -171,13 +172,15 @@ class Subscriber:
         self._holds_epochs = may_drop and atomic
         self._held = WaitingEpochs[Batch | SubstreamsEnded](domain)
         self._dropped: set[Time] = set()
+        self._stopped = ""
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Receive the next message of a partition; return the events for the consumer, in order.
 
         Raises:
             ProtocolError: a message is missing, or has no place there.
-            PublisherLost: the publisher says that the topic failed.
+            PublisherLost: the publisher says that the topic failed, or this was the last message of a topic that was
+                stopped on purpose, which is a `TopicStopped`.
             DeliveryError: the publisher has cut this subscriber off.
         """
         message = self._streams[partition].accept(numbered)
@@ -185,6 +188,9 @@ class Subscriber:
             self._counts.duplicates += 1
             return []
         self._counts.received += 1
+        if isinstance(message, Failed) and message.on_purpose:
+            self._stopped = message.reason
+            return self._ended()
         if isinstance(message, Failed | Disconnected):
             raise self._error(partition, message)
         if isinstance(message, InitialFrontierSnapshot):
@@ -240,7 +246,13 @@ class Subscriber:
             case LowerFrontierUpdate(updates=updates):
                 return self._frontier_changed() if self._lower.update(updates) else []
             case _:
-                return [End()] if self.is_ended else []
+                return self._ended()
+
+    def _ended(self) -> list[Event]:
+        """Return the end of the topic if all partitions have ended; raise TopicStopped if one has not to its end."""
+        if self._stopped and self.is_ended:
+            raise TopicStopped(f"topic {self._topic!r} has not come to its end: {self._stopped}", topic=self._topic)
+        return [End()] if self.is_ended else []
 
     def _data(self, partition: int, message: DataMessage, number: int) -> list[Event]:
         if message.time in self._dropped or not self._passes(message.time):

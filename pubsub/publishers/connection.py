@@ -29,12 +29,13 @@ _MOST_GATHERED = 1024 * 1024
 _PART_GATHERED = 4
 
 
-def log_awaited(topic: str, awaited: int) -> None:
-    """Log that a topic publishes nothing before its first subscribers have come."""
+def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
+    """Log that a topic publishes nothing before its first subscribers have come, and where they find it."""
     _LOG.warning(
-        "topic %r publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or end "
-        "the job",
+        "topic %r%s publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or "
+        "end the job",
         topic,
+        where_it_is,
         awaited,
         "its first subscriber" if awaited == 1 else "so many subscribers",
         topic,
@@ -209,10 +210,10 @@ class LocalPublisher:
         for wake in waiting:
             wake()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
         with self.changed:
-            self.publisher.fail(reason)
+            self.publisher.fail(reason, on_purpose=on_purpose)
             self.changed.notify_all()
 
 

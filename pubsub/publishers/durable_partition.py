@@ -178,8 +178,11 @@ class DurablePartition(Partition):
 
     # ------------------------------------------------------------------ the end
 
-    def fail(self, reason: str) -> None:
-        """End the partition before its time, with ``reason`` for its readers; acknowledgements are received."""
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
+        """End the partition before its time, with ``reason`` for its readers; acknowledgements are received.
+
+        Readers are not told that it is ``on_purpose``, as their subscriptions go on with the next job of this log.
+        """
         if self.refusal:
             return
         self.refusal, self.problem = reason, self.problem or reason

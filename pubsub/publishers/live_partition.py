@@ -285,9 +285,9 @@ class LivePartition(Partition):
                     self.leave(subscriber)
             taken = {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
-        self._publisher.fail(reason)
+        self._publisher.fail(reason, on_purpose=on_purpose)
         self.go_on()
 
     def statistics(self) -> dict[str, int]:

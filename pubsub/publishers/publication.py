@@ -181,10 +181,10 @@ class LocalPublication(RunningPublication):
         with self._changed:
             return [asdict(publisher.publisher.statistics()) for publisher in self._publishers]
 
-    def finish(self, error: str | None, timeout: float) -> None:
+    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
         """End the topic and retract it. Does not wait: what subscribers have not read yet stays with them."""
         for publisher in self._publishers:
-            publisher.fail(error or STOPPED_EARLY)
+            publisher.fail(error or STOPPED_EARLY, on_purpose=on_purpose)
         LOCAL_CATALOG.retract(self._info.name, self._info.registration, error or ENDED)
 
     def _connected(self) -> list[int]:

@@ -143,9 +143,9 @@ class PublisherActor:
             _LOG.error("%r: the log could not be closed: %s", self, error)
         ray.actor.exit_actor()
 
-    async def fail(self, reason: str) -> None:
+    async def fail(self, reason: str, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for its subscribers; acknowledgements are received."""
-        self.partition.fail(reason)
+        self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
         """Make durable what was sent and acknowledged, and let go of everything for good. Raises LogError."""

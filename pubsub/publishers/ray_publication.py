@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -24,7 +24,7 @@ from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import Membership, actor_class, left, membership, process_id
+from tidewheel.transport.ray_cluster import Membership, actor_class, cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class RayPublication(RunningPublication):
             self._lonely.discard(partition)
             return
         if partition == min(self._lonely):  # one line for all of them
-            log_awaited(self._topic, self._awaited)
+            log_awaited(self._topic, self._awaited, f" on the Ray cluster at {cluster()}")
         self._await(partition, AWAITED_AGAIN_S)
 
     def _ended(self, partition: int, call: Any) -> None:
@@ -225,7 +225,7 @@ class RayPublication(RunningPublication):
         """Return what each partition has done; nothing of one that does not answer in time."""
         return [answer or {} for answer in self._ask("statistics", within_s=0.0, give_up=False)]
 
-    def finish(self, error: str | None, timeout: float) -> None:
+    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         import ray
 
@@ -239,7 +239,7 @@ class RayPublication(RunningPublication):
         deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)
-            self._end(error, deadline_s)
+            self._end(error, deadline_s, on_purpose=on_purpose)
             are_read = self._ask("drained", 0.0, within_s=0.0)
         except BaseException:
             self._kill()
@@ -253,7 +253,7 @@ class RayPublication(RunningPublication):
         if late:
             _retire(self._log, [self._publishers[partition] for partition in late])
 
-    def _end(self, error: str | None, deadline_s: float) -> None:
+    def _end(self, error: str | None, deadline_s: float, *, on_purpose: bool) -> None:
         reason = error
         if reason is None:
             # The last call of a worker may still be on its way when the job is seen to be complete.
@@ -266,7 +266,7 @@ class RayPublication(RunningPublication):
         remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
-            self._ask("fail", reason, within_s=_REPLY_MARGIN_S)
+            self._ask("fail", reason, on_purpose, within_s=_REPLY_MARGIN_S)
         if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
 
@@ -344,8 +344,9 @@ def _only_on(node: str) -> Any:
 
 
 def _named(domain: TimeDomain) -> str:
-    """Return what tells a domain from others in every process, so without addresses."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(domain))
+    """Return what tells a domain from others in every process, so without addresses; it is in logs, so it stays."""
+    named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", named)
 
 
 def _retire(log: str, publishers: Sequence[Any]) -> None:

@@ -1,5 +1,6 @@
 """Connecting to a topic, from any process of the cluster."""
 
+import logging
 import math
 import time
 import uuid
@@ -25,9 +26,10 @@ from tidewheel.pubsub.subscribers.subscription_options import (
 )
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.ray_cluster import cluster, connect_to_running, node_id, process_id
+from tidewheel.transport.ray_cluster import cluster, connect_to_running, node_id, other_clusters, process_id
 from tidewheel.transport.stream_link import ParentLink
 
+_LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _PING_TIMEOUT_S = 10.0
@@ -217,6 +219,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     deadline_s = None if timeout is None else time.monotonic() + timeout
+    warned_of: list[str] = []
     while True:
         remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
@@ -234,4 +237,17 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             names = ", ".join(map(repr, known)) or "none"
             where = f"here and on the Ray cluster at {cluster()}"
             text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {where}: {names}"
-            raise UnknownTopic(text, topic=topic, waited_s=waited_s, topics=known)
+            raise UnknownTopic(text + _others(), topic=topic, waited_s=waited_s, topics=known)
+        others = other_clusters()
+        if others != warned_of and (warned_of := others):
+            _LOG.warning(
+                "topic %r is not on the Ray cluster at %s, which this process uses%s", topic, cluster(), _others()
+            )
+
+
+def _others() -> str:
+    """Return a clause about the clusters that a topic may be on, where this process does not look for it."""
+    others = other_clusters()
+    if not others:
+        return ""
+    return f"; other Ray clusters run on this machine: {', '.join(others)}. Name the publisher's with RAY_ADDRESS"

@@ -12,7 +12,7 @@ from typing import Any, Self
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError, TopicStopped
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
@@ -29,8 +29,9 @@ class Subscription:
     These are `Batch`, `Frontier`, `Dropped`, `End`, and `SubstreamsEnded` where ends of substreams are published.
 
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
-    raises, after all that came before. One thread reads; `close` may be called from another. Several tasks of one event
-    loop may read: each event, or epoch, goes to one of them.
+    raises, after all that came before. After ``job.stop()`` iteration ends without an `End`, and without epochs that
+    were not published whole; `frontier` is where they begin. One thread reads; `close` may be called from another.
+    Several tasks of one event loop may read: each event, or epoch, goes to one of them.
 
     Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without
     a log gives up a subscriber that has not read for a minute.
@@ -103,7 +104,7 @@ class Subscription:
     def __next__(self) -> Event:
         """Return the next event; waits for it."""
         self._settle()
-        while self._expects_event():
+        while self._expects_event(iterates=True):
             self._reader.read(WAIT_S)
         if not self._reader.events:
             raise StopIteration
@@ -120,7 +121,7 @@ class Subscription:
         A job of this process is run meanwhile, on another thread. While it is idle this waits for what others send.
         """
         self._settle()
-        while self._expects_event():
+        while self._expects_event(iterates=True):
             await self._reader.read_async()
         if not self._reader.events:
             raise StopAsyncIteration
@@ -131,7 +132,8 @@ class Subscription:
     def take(self, timeout: float = 0.0) -> list[Event]:
         """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
 
-        Raises what iterating raises, after the events that came before. `is_over` tells whether none will come.
+        After those that came before it raises what iterating raises, and PublisherLost if the job was stopped.
+        `is_over` tells whether none will come.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout
@@ -215,7 +217,7 @@ class Subscription:
     def _expects_epoch(self) -> bool:
         """Tell whether to read for the next epoch; raise what ended this once there is none left."""
         self._assemble()
-        return not self._complete and self._expects_event()
+        return not self._complete and self._expects_event(iterates=True)
 
     def _assemble(self) -> None:
         while self._reader.events:
@@ -294,9 +296,9 @@ class Subscription:
             left_s = max(0.0, deadline_s - time.monotonic())
             yield left_s
 
-    def _expects_event(self) -> bool:
-        """Tell whether to read for the next event; raise what ended this once there is none left."""
-        if self._reader.events or self._reader.is_closed:
+    def _expects_event(self, *, iterates: bool = False) -> bool:
+        """Tell whether to read for the next event; raise what ended this, but not a stop where the caller iterates."""
+        if self._reader.events or self._reader.is_closed or (iterates and isinstance(self._reader.error, TopicStopped)):
             return False
         if self._reader.error is not None:
             raise self._reader.error

@@ -28,6 +28,8 @@ from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
+_WARNS_AFTER_S = 1.0
+"""How long `Job.wait` waits before it warns of open inputs: a job that fails in it, or has failed, only says so."""
 
 
 class Job(RememberingJob):
@@ -133,7 +135,7 @@ class Job(RememberingJob):
         finally:
             self._being_added.discard(name)
         if self._has_ended:  # meanwhile, and perhaps without this dataflow
-            job.stop()
+            job._end(on_purpose=False)
             self._check_alive()
         return job
 
@@ -214,16 +216,26 @@ class Job(RememberingJob):
                 stopped.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
-        if self._feed.left_open:
-            names = ", ".join(map(repr, self._feed.left_open))
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        warning = threading.Timer(_WARNS_AFTER_S, self._warn_of_open_inputs)
+        if self._feed.left_open:
+            warning.start()
+        try:
+            self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        finally:
+            warning.cancel()
         for job in list(self._added.values()):
             job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
+    def _warn_of_open_inputs(self) -> None:
+        if self._feed.left_open and not self._has_ended:
+            names = ", ".join(map(repr, self._feed.left_open))
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
+
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
+
+        A subscriber of a topic without a log receives the epochs that are published whole, and its iteration ends.
 
         Args:
             snapshot: whether to take a snapshot first, from which a later job goes on. If that fails, the job runs on.
@@ -231,23 +243,27 @@ class Job(RememberingJob):
         Raises:
             JobError, SnapshotError, TimeoutError: as `snapshot`, if one is asked for.
         """
+        if snapshot and not self._released:
+            self.snapshot()
+        self._end(on_purpose=True)
+
+    def _end(self, *, on_purpose: bool) -> None:
         if self._released:
             return
-        if snapshot:
-            self.snapshot()
         self._stopped = True
         reason: str | None = f"job {self.name!r} was stopped"
         if self._error is not None:
             reason = str(self._error.args[0])
         elif self.is_complete:
             reason = None
+        is_cut_short = on_purpose and self._state == "stopped"
         sent = sum(fed.records for fed in self._feed.inputs.values())
         _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, self._state, sent)
         self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):
-                job.stop()
-            self._attachments.finish(reason)
+                job._end(on_purpose=on_purpose)
+            self._attachments.finish(reason, on_purpose=is_cut_short)
         finally:
             self._release()
             self._released = True

@@ -43,8 +43,8 @@ class JobBlock(ABC):
         """Whether every frontier is empty: nothing can ever happen again."""
 
     @abstractmethod
-    def stop(self, *, snapshot: bool = False) -> None:
-        """End the job now."""
+    def _end(self, *, on_purpose: bool) -> None:
+        """End the job now, as the user asks for it, or because its ``with`` block has ended. Idempotent."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -71,7 +71,7 @@ class JobBlock(ABC):
             if kind is None:
                 self._finish(time.monotonic())
         finally:
-            self.stop()
+            self._end(on_purpose=False)
         if kind is None:
             self._raise_failure()
 

@@ -166,13 +166,10 @@ class RayJob(Job):
             self._check_alive()
             raise
 
-    def stop(self, *, snapshot: bool = False) -> None:
-        """End the job, and all that were added to it."""
-        if snapshot and not self._released:
-            self.snapshot()
+    def _end(self, *, on_purpose: bool) -> None:
         if self._is_host:
             self._workers.is_ending = True
-        super().stop()
+        super()._end(on_purpose=on_purpose)
 
     def _finish_after_failure(self, reason: str) -> None:
         # Other dataflows need this thread, which watches the workers.

@@ -33,15 +33,15 @@ class RunningAttachments:
         for name, attachment in attachments.items():
             self.by_name[name] = attachment.start(host)
 
-    def finish(self, reason: str | None) -> None:
-        """End all: as complete if ``reason`` is None, otherwise as failed for that reason.
+    def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
+        """End all: as complete if ``reason`` is None, otherwise as failed for that reason, or stopped ``on_purpose``.
 
         If another thread does that already, wait until it is done. Idempotent.
         """
         with self._finishing:
             for name, running in self.by_name.items():
                 try:
-                    running.finish(reason, _FINISH_TIMEOUT_S)
+                    running.finish(reason, _FINISH_TIMEOUT_S, on_purpose=on_purpose)
                 except Exception:
                     _LOGGER.exception("job %r could not end %r in good order", self._job, name)
 

@@ -68,7 +68,7 @@ class SubstreamOutput(RunningOutput):
             self._refuse_token(token)
         time, label = token._time_on(self), token.label
         if self.owner.call < 0:
-            self._refuse()
+            self._refuse_now(time)
         if type(label) is tuple and type(batch) is list:
             self._gather(time, batch, label)
             return
@@ -81,7 +81,7 @@ class SubstreamOutput(RunningOutput):
         """Send as `send` does, as records of other substreams than the token's, or of none."""
         time = token._time_on(self)
         if self.owner.call < 0:
-            self._refuse()
+            self._refuse_now(time)
         self.flush()
         self._push_labelled(time, batch, label)
 
@@ -95,7 +95,7 @@ class SubstreamOutput(RunningOutput):
         if channels:
             time = token._time_on(self)
             if self.owner.call < 0:
-                self._refuse()
+                self._refuse_now(time)
             self.flush()
             for channel in channels:
                 channel.push(time, marks, len(marks))

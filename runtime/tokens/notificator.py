@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Container, Iterator
 
 from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
@@ -72,16 +73,29 @@ class Notificator:
             output: for which output a lent token is retained; by default the only one.
 
         Raises:
-            TokenError: the token has been discarded or was lent for a call that is over.
+            TokenError: the token has been discarded or was lent for a call that is over, or the time is waited for with
+                a token of another output: an operator has a notificator for each output.
         """
         place = token.time, token.label
         pending = self._pending.get(place)
         if pending is not None:
-            if isinstance(token, TimestampToken) and token is not pending:
-                token.discard()
+            if isinstance(token, TimestampToken):
+                self._check_output(pending, token._stamp[0])
+                if token is not pending:
+                    token.discard()
+            elif output is not None:
+                self._check_output(pending, output._running.location)
             return
         self._pending[place] = token.retain(output) if isinstance(token, LentToken) else token
         self._added = True
+
+    @staticmethod
+    def _check_output(pending: TimestampToken, location: int) -> None:
+        if pending._stamp[0] != location:
+            raise TokenError(
+                f"operator {pending._owner.name!r} asked one notificator to keep tokens of two outputs for time "
+                f"{pending.time!r}, and it keeps one. Make one for each output, with context.notificator()"
+            )
 
     def take(self, time: Time, label: Label | None = None) -> TimestampToken:
         """Return the token of a time that is waited for, be it complete or not; it is the caller's from now on.

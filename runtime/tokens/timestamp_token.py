@@ -108,10 +108,14 @@ class TimestampToken:
 
     def _check_live(self) -> None:
         if not self._live:
-            raise TokenError(
-                f"operator {self._owner.name!r} used a token for time {self.time!r} after it was discarded: "
-                "clone() or retain() a token to keep one"
-            )
+            raise TokenError(self._discarded)
+
+    @property
+    def _discarded(self) -> str:
+        return (
+            f"operator {self._owner.name!r} used a token for time {self.time!r} after it was discarded: "
+            "clone() or retain() a token to keep one"
+        )
 
     def _checked(self, time: Time, action: str) -> Time:
         self._check_live()
@@ -129,12 +133,14 @@ class TimestampToken:
 
     def _time_on(self, output: "RunningOutput") -> Time:
         """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
-        self._check_live()
+        if not self._live:
+            output.refuse(self.time, self._discarded)
         location, time = self._stamp
         if output.location != location or output.ledger is not self._ledger:
-            raise TokenError(
+            output.refuse(
+                time,
                 f"operator {output.owner.name!r} used a token of another output for output {output.port}: "
-                "a token lets its holder send on one output only; retain one for each"
+                "a token lets its holder send on one output only; retain one for each",
             )
         if self._sent is False:
             self._sent = True
@@ -225,9 +231,12 @@ class LentToken:
 
     def _check_lent(self) -> None:
         if self._call != self._input.owner.call:
-            raise TokenError(
-                f"operator {self._input.owner.name!r} used the token lent by a message at time {self.time!r} after it "
-                "returned: retain() it while the message is at hand"
+            name = self._input.owner.name
+            self._input.host.ledger.refuse(
+                name,
+                self.time,
+                f"operator {name!r} used the token lent by a message at time {self.time!r} after it returned: "
+                "retain() it while the message is at hand",
             )
 
     def _time_on(self, output: "RunningOutput") -> Time:

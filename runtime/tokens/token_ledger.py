@@ -9,9 +9,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from tidewheel.progress import Change, ChangeBatch, Time
+from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label
 
 LeakPolicy: TypeAlias = Literal["fail", "warn"]
@@ -22,6 +23,8 @@ _Stamp: TypeAlias = tuple[int, Time]
 
 _Drop: TypeAlias = tuple[_Stamp, str, bool]
 """The stamp of a token, the name of its operator, and whether it has done what it was made for."""
+
+_REMEDY = "Send only in schedule: retain() the token, keep the answer with it, and call context.activate()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,15 @@ class Leak:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A use of a token or an output that raised while the worker was not in a step, in a thread or a coroutine."""
+
+    operator: str
+    time: Time | None
+    error: TokenError
+
+
 class TokenLedger:
     """Collects groups of changes until the worker's step takes them.
 
@@ -49,6 +61,8 @@ class TokenLedger:
     Attributes:
         held: how many tokens are held, by (location number, time), as far as groups were drained.
         leaks: the tokens that were dropped, as far as groups were drained; the worker's step takes them.
+        refusals: the uses that were refused where perhaps no code looks at the error; the worker's step takes them.
+        stepping: the thread that is in a step of the worker, by its ident; None between two steps.
         labelled: the groups that were drained of tokens of substreams, with their labels; who drains takes them, too.
     """
 
@@ -56,6 +70,8 @@ class TokenLedger:
         self.lock = threading.Lock()
         self.wake = wake
         self.leaks: deque[Leak] = deque()
+        self.refusals: deque[Refusal] = deque()
+        self.stepping: int | None = None
         self.held: ChangeBatch[tuple[int, Time]] = ChangeBatch()
         self.labelled: list[tuple[Label, tuple[Change, ...]]] = []
         self._groups: deque[tuple[tuple[Change, ...], Label | None]] = deque()
@@ -78,6 +94,22 @@ class TokenLedger:
         """
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
+
+    def begin_step(self) -> None:
+        """Note that this thread is in a step of the worker, which fails by itself with what is raised there."""
+        self.stepping = threading.get_ident()
+
+    def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
+        """Raise TokenError, and have the worker's step fail with it unless it is raised within that.
+
+        In a thread or a coroutine only a future may learn of the error, and the records would be lost in silence.
+        """
+        if threading.get_ident() == self.stepping:
+            raise TokenError(why)
+        error = TokenError(f"{why}. {_REMEDY}")
+        self.refusals.append(Refusal(operator, time, error))  # before its thread discards the token
+        self.wake()
+        raise error
 
     def drain(self) -> list[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""
@@ -128,5 +160,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded since the last drain."""
-        return not self._groups
+        """Whether nothing was recorded since the last drain, and no refusal waits for the step."""
+        return not (self._groups or self.refusals)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidewheel.progress import Location, Time
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.tokens.token_ledger import Refusal
 from tidewheel.transport.pickling import unpicklable
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def raise_step_failure(operator: str, worker: int, time: Time | None, error: Bas
         operator, own_time, what = error.args
         cause, time = error.__cause__, time if own_time is None else own_time
     raise operator_failure(operator, worker, time, cause, what) from cause
+
+
+def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
+    """Raise what `operator_failure` returns for a use of tokens that was refused outside of the worker's step."""
+    error, what = refusal.error, "failed in a thread or coroutine"
+    raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
 
 def unsendable(

@@ -123,8 +123,8 @@ class RunningInput:
         outputs = self.owner.outputs
         if len(outputs) != 1:
             raise TokenError(
-                f"operator {self.owner.name!r} has {len(outputs)} outputs: say for which one, retain(output), "
-                "the token is to be kept"
+                f"operator {self.owner.name!r} has {len(outputs)} outputs: say for which one the token is to be kept, "
+                "with retain(output), delayed(time, output) or notify_at(token, output)"
             )
         return outputs[0]
 
@@ -215,7 +215,7 @@ class RunningOutput:
             self._refuse_token(token)
         time = token._time_on(self)
         if self.owner.call < 0:
-            self._refuse()
+            self._refuse_now(time)
         if type(batch) is not list:
             check_batch(batch)
         self._push(time, batch)
@@ -225,15 +225,19 @@ class RunningOutput:
         assert label is None, "nothing in this dataflow declares substreams"
         self.send(token, batch)
 
-    def _refuse_token(self, token: object) -> NoReturn:
-        raise TokenError(
-            f"operator {self.owner.name!r} sends with a token, as received with a message or retained, not {token!r}"
-        )
+    def refuse(self, time: Time | None, why: str) -> NoReturn:
+        """Raise TokenError for a use of this output; the worker fails with it if that was outside of a step."""
+        self.ledger.refuse(self.owner.name, time, why)
 
-    def _refuse(self) -> NoReturn:
-        raise TokenError(
+    def _refuse_token(self, token: object) -> NoReturn:
+        why = f"operator {self.owner.name!r} sends with a token, as received with a message or retained, not {token!r}"
+        self.refuse(None, why)
+
+    def _refuse_now(self, time: Time) -> NoReturn:
+        self.refuse(
+            time,
             f"operator {self.owner.name!r} sent on output {self.port} outside its schedule function: keep the "
-            "records and the token, and send when the operator is scheduled next"
+            "records and the token, and send when the operator is scheduled next",
         )
 
     def _push(self, time: Time, batch: Batch) -> None:

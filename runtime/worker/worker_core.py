@@ -36,7 +36,7 @@ from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
-from tidewheel.runtime.worker.failure import operator_failure, raise_step_failure
+from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
@@ -191,10 +191,11 @@ class WorkerCore(OperatorHost):
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
 
         Raises:
-            JobError: an operator raised, or has dropped a token; it names the operator, this worker and the time. The
-                core must not be used again.
+            JobError: an operator raised, has dropped a token, or has sent outside its schedule function; it names the
+                operator, this worker and the time. The core must not be used again.
         """
         self._steps += 1
+        self.ledger.begin_step()
         self.agenda.begin()
         while (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
@@ -210,7 +211,10 @@ class WorkerCore(OperatorHost):
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error)
+        self.ledger.stepping = None
         self.count_tokens()
+        if self.ledger.refusals:
+            raise_refusal(self.worker, self.ledger.refusals.popleft())
         while self.ledger.leaks:
             self._leaked(self.ledger.leaks.popleft())
         self.received = None

@@ -256,7 +256,7 @@ def test_stopping_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPat
     second = job.add(doubling("second"))
     interrupts = iter([KeyboardInterrupt()])
 
-    def interrupted(reason: str | None) -> None:
+    def interrupted(reason: str | None, *, on_purpose: bool) -> None:
         for interrupt in interrupts:
             raise interrupt
 

@@ -1,6 +1,7 @@
 """Waiting on the local engine: it runs the job, and where nothing is left to do the error says why."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.engines import job as job_module
 from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import WorkerReport
@@ -107,7 +109,7 @@ def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
 
 
 def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    """It would be for ever: the error names the inputs that are open and where they are, and a warning says so."""
+    """It would be for ever: the error names the inputs that are open and where they are, and no warning repeats it."""
     with tw.run(named_flow(), engine="local") as job:
         job.input("a").advance_to(3)
         with (
@@ -118,12 +120,46 @@ def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptur
             ),
         ):
             job.wait()
-        assert "waits for its end, but inputs are open: close() 'a', 'e'" in caplog.text
+        assert not caplog.records
         job.input("a").close()
         with pytest.raises(tw.JobError, match=r"\(open inputs: 'e' at time 0\)"):
             job.wait()
         job.input("e").close()
         job.wait()
+
+
+def test_a_failure_is_all_that_a_wait_says(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether the job has failed before, or fails in the wait: no word of open inputs, which no longer matter."""
+    flow = tw.Dataflow("failing")
+    flow.input("numbers").map(lambda number: 1 // number).capture("results")
+    job = tw.run(flow, engine="local")
+    job.input("numbers").send([0])
+    for _ in range(2):
+        with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+            job.wait()
+    job.stop()
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["ERROR"]
+
+
+def test_a_wait_that_goes_on_says_which_inputs_are_open(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where something else is still under way, the program would wait without a word."""
+    monkeypatch.setattr(job_module, "_WARNS_AFTER_S", 0.05)
+
+    def build(context: tw.OperatorContext) -> Any:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            context.expect_activation()
+
+        return schedule
+
+    flow = tw.Dataflow("waiting")
+    flow.input("numbers").unary("wait", build).capture("results")
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(TimeoutError):
+            job.wait(timeout=0.5)
+        assert caplog.messages == [f"job {job.name!r} waits for its end, but inputs are open: close() 'numbers'"]
+        job.stop()
 
 
 def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> None:

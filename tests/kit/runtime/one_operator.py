@@ -63,12 +63,13 @@ def fail_flow(flow: tw.Dataflow, *epochs: list[int], workers: int = 1) -> tw.Job
     raise AssertionError("the job should have failed")
 
 
-def feed(job: tw.Job, *epochs: list[int]) -> None:
-    """Send each batch to the input ``numbers`` at the next epoch, and close it."""
+def feed(job: tw.Job, *epochs: list[int], close: bool = True) -> None:
+    """Send each batch to the input ``numbers`` at the next epoch, and close it unless told not to."""
     for time, batch in enumerate(epochs):
         job.input("numbers").advance_to(time)
         job.input("numbers").send(batch)
-    job.input("numbers").close()
+    if close:
+        job.input("numbers").close()
 
 
 def captured(job: tw.Job, name: str = "results") -> Results:

@@ -78,7 +78,8 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
     """One line for both partitions, again and again; the job can be stopped, and leaves nothing."""
     monkeypatch.setattr(ray_publication, "AWAITED_S", 0.1)
     monkeypatch.setattr(ray_publication, "AWAITED_AGAIN_S", 0.1)
-    line = f"topic {topic!r} publishes nothing yet: publish(..., wait_for=2) waits for so many subscribers"
+    where = f"the Ray cluster at {ray_cluster}, namespace 'tidewheel'"
+    line = f"topic {topic!r} on {where} publishes nothing yet: publish(..., wait_for=2) waits for so many subscribers"
 
     def said() -> int:
         return sum(record.getMessage().startswith(line) for record in caplog.records)

@@ -101,6 +101,13 @@ def test_integers_are_sorted() -> None:
     assert IntegerDomain().in_order(many) == many[::-1]
 
 
+def test_an_integer_domain_is_shown_as_it_is_written() -> None:
+    """The greatest number of all is left out, so that a list of topics says no more than its reader has asked for."""
+    assert repr(IntegerDomain()) == "IntegerDomain()"
+    assert repr(IntegerDomain(maximum=3)) == "IntegerDomain(maximum=3)"
+    assert repr(ProductDomain(IntegerDomain(), IntegerDomain(3))).count("IntegerDomain()") == 1
+
+
 LOOP = ProductDomain(IntegerDomain(), IntegerDomain(maximum=3))
 
 

@@ -124,7 +124,7 @@ def test_no_cluster_is_started_to_subscribe(
     """Not even where ``RAY_ADDRESS`` says "local": it looks for one that runs."""
     if value is not None:
         monkeypatch.setenv("RAY_ADDRESS", value)
-    with pytest.raises(TidewheelError, match="no Ray clusters run on this machine"):
+    with pytest.raises(TidewheelError, match=r"no Ray cluster runs on this machine: start the program that publ"):
         connect_to_running(TidewheelError)
     assert played.joined == []
 
@@ -139,6 +139,17 @@ def test_a_job_never_runs_on_the_cluster_of_another_program(
     monkeypatch.setenv("RAY_NAMESPACE", "")  # chooses none
     connect(TidewheelError)
     assert played.joined == [("local", "tidewheel"), (places[1], "tidewheel")]
+
+
+def test_a_job_runs_on_the_cluster_that_its_process_has_joined_to_subscribe(
+    monkeypatch: pytest.MonkeyPatch, played: PlayedRay, places: list[str]
+) -> None:
+    """A process is part of one cluster only, and its topics are there."""
+    clusters_are(monkeypatch, None, places[:1])
+    connect_to_running(TidewheelError)
+    played.is_initialized = True
+    connect(TidewheelError)
+    assert played.joined == [(places[0], "tidewheel")]
 
 
 @pytest.mark.parametrize("join", [connect, connect_to_running])

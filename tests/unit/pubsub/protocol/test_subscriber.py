@@ -6,6 +6,7 @@ import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
+from tidewheel.pubsub.errors import TopicStopped
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -135,6 +136,32 @@ def test_a_failure_of_one_partition_is_an_error_that_names_it(is_ready: bool) ->
     with pytest.raises(PublisherLost, match=r"topic 'ranks', partition 1: .*it broke") as caught:
         talk.say(1, Failed("it broke"))
     assert (caught.value.topic, caught.value.partition) == ("ranks", 1)
+
+
+def test_a_partition_that_is_stopped_does_not_cut_off_the_others() -> None:
+    """What they have published is received first, so no whole epoch is missing; then an error says it, not an End."""
+    talk = Conversation(3)
+    for partition in range(3):
+        talk.snapshot(partition, [0], [])
+    assert talk.say(0, LowerFrontierUpdate([(0, -1), (2, 1)])) == []
+    assert talk.say(0, Failed("job 'j' was stopped", on_purpose=True)) == []
+    talk.say(1, LowerFrontierUpdate([(0, -1)]))
+    assert talk.say(1, PartitionEnded()) == []
+    assert times(talk.data(2, 0)) == [0]
+    assert talk.say(2, LowerFrontierUpdate([(0, -1), (1, 1)])) == [frontier(1)]
+    with pytest.raises(TopicStopped, match="topic 'ranks' has not come to its end: job 'j' was stopped"):
+        talk.say(2, Failed("job 'j' was stopped", on_purpose=True))
+    assert list(talk.subscriber.frontier) == [1]
+
+
+def test_a_stop_before_the_last_end_is_told_with_that() -> None:
+    """Whichever partition has the last word."""
+    talk = Conversation(2)
+    talk.snapshot(0, [0], [])
+    talk.snapshot(1, [], [])
+    talk.say(0, Failed("job 'j' was stopped", on_purpose=True))
+    with pytest.raises(TopicStopped):
+        talk.say(1, PartitionEnded())
 
 
 def test_being_cut_off_is_an_error_but_no_loss_of_the_publisher() -> None:

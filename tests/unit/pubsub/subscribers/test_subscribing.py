@@ -1,11 +1,15 @@
 """Finding a topic; the test plays the control store of a cluster."""
 
+import logging
 import socket
+from typing import Any
 
 import pytest
 import ray
 
-from tidewheel.pubsub.errors import NoCluster
+from tidewheel.pubsub.catalog import catalog_actor
+from tidewheel.pubsub.errors import NoCluster, UnknownTopic
+from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 from tidewheel.transport import ray_internals
 
@@ -26,3 +30,27 @@ def test_a_wrong_token_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(NoCluster, match=r"the token is wrong.*the same RAY_AUTH_MODE and token"):
             find_topic("numbers", 60.0)
     assert len(asked) == 1
+
+
+def test_a_subscriber_that_waits_elsewhere_is_told_of_other_clusters(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The publisher's cluster may start while it waits on that of another program: a line at once, and the error."""
+    running = [["10.0.0.1:1"], ["10.0.0.1:1", "10.0.0.1:2"]]
+
+    def ask(method: str, *arguments: Any) -> Any:
+        return [] if method == "topics" else None
+
+    monkeypatch.setattr(catalog_actor, "ask_catalog", ask)
+    monkeypatch.setattr(subscribing, "_LOOKUP_S", 0.02)
+    monkeypatch.setattr(subscribing, "cluster", lambda: "10.0.0.1:1")
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: ("10.0.0.1:1", "raylet"))
+    monkeypatch.setattr(
+        ray_internals, "clusters_here", lambda: (None, running.pop(0) if len(running) > 1 else running[0])
+    )
+    others = "other Ray clusters run on this machine: 10.0.0.1:2. Name the publisher's with RAY_ADDRESS"
+    with caplog.at_level(logging.WARNING), pytest.raises(UnknownTopic, match=rf"10\.0\.0\.1:1: none; {others}$"):
+        find_topic("numbers", 0.2)
+    assert caplog.messages == [
+        f"topic 'numbers' is not on the Ray cluster at 10.0.0.1:1, which this process uses; {others}"
+    ]

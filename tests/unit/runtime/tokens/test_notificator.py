@@ -274,7 +274,31 @@ def test_tokens_that_are_none_of_ones_own_are_refused() -> None:
 
     flow = tw.Dataflow("test")
     flow.operator("subject", [flow.input("numbers")], 2, build_two)
-    assert "say for which one, retain(output)" in str(fail_flow(flow, [1]))
+    assert "say for which one the token is to be kept, with retain(output), delayed(time, output) or notify_at(" in str(
+        fail_flow(flow, [1])
+    )
+
+
+@pytest.mark.parametrize("lends", [True, False])
+def test_a_second_output_for_one_time_is_an_error(lends: bool) -> None:
+    """A notificator keeps one token for a time. It does not leave out the output that is asked for later."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        notificator = context.notificator()
+
+        def schedule(input: tw.InputPort, *outputs: tw.OutputPort) -> None:
+            for lent, _ in input:
+                notificator.notify_at(lent, outputs[0])
+                notificator.notify_at(lent, outputs[0])
+                for output in outputs:
+                    notificator.notify_at(*((lent, output) if lends else (lent.retain(output),)))
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    flow.operator("subject", [flow.input("numbers")], 2, build)
+    error = str(fail_flow(flow, [1]))
+    assert "'subject' asked one notificator to keep tokens of two outputs for time 0, and it keeps one. Make" in error
 
 
 def test_each_output_has_a_notificator_of_its_own() -> None:

@@ -2,8 +2,11 @@
 
 import threading
 
+import pytest
+
 from tidewheel.progress import Change
-from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.tokens.token_ledger import Leak, Refusal, TokenLedger
 
 
 def test_groups_come_out_in_order_and_once() -> None:
@@ -55,3 +58,20 @@ def test_leaks_are_drained_apart() -> None:
     ledger.record_drop((1, 7), None, "holder", has_sent=False)
     assert list(ledger.drain()) == [((1, 7), -1)]
     assert list(ledger.leaks) == [Leak("holder", 7)]
+
+
+def test_a_refusal_is_kept_for_the_step_unless_the_step_hears_of_it() -> None:
+    """Outside of a step, and on another thread, it wakes the worker, and the ledger is not empty; within, it raises."""
+    woken: list[bool] = []
+    ledger = TokenLedger(lambda: woken.append(True))
+    ledger.begin_step()
+    with pytest.raises(TokenError, match=r"^no$"):
+        ledger.refuse("ask", 3, "no")
+    empty = [ledger.is_empty]
+    ledger.stepping = None
+    with pytest.raises(TokenError, match=r"^no\. Send only in schedule: ") as caught:
+        ledger.refuse("ask", 3, "no")
+    empty.append(ledger.is_empty)
+    assert empty == [True, False]
+    assert woken == [True]
+    assert list(ledger.refusals) == [Refusal("ask", 3, caught.value)]

@@ -1,0 +1,125 @@
+"""Subscribers of a job that was stopped on purpose: they see whole epochs, and then the topic is over."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.one_operator import settle
+from tidewheel.pubsub import Subscription
+
+DEADLINE_S = 30.0
+WORKERS = 2
+OPEN = 3
+"""The epoch that is open when the job is stopped; those before are whole."""
+ROWS = 20
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name)
+
+
+def flow_of(topic: str) -> tw.Dataflow:
+    flow = tw.Dataflow("publishing")
+    flow.input("numbers").exchange(lambda row: row["n"]).publish(topic)
+    return flow
+
+
+def feed_without_end(job: tw.Job) -> None:
+    """Send whole epochs, each to both workers, and then some of one that stays open."""
+    numbers = job.input("numbers")
+    for epoch in range(OPEN + 1):
+        numbers.advance_to(epoch)
+        numbers.send([{"n": number} for number in range(ROWS)])
+    settle(job)
+
+
+def stopped(topic: str, **options: Any) -> Subscription:
+    """Subscribe to a job that is stopped with an open epoch, before anything is read."""
+    with tw.run(flow_of(topic), workers=WORKERS, engine="local") as job:
+        subscription = tw.subscribe(topic, **options)
+        feed_without_end(job)
+        job.stop()
+    return subscription
+
+
+@pytest.mark.parametrize("slow", ["disconnect", "drop_epochs", "block"])
+def test_epochs_end_after_the_last_whole_one(topic: str, slow: Any) -> None:
+    """No epoch that was published whole is missing, none that was open is shown, and the frontier tells where."""
+    with stopped(topic, slow=slow) as subscription:
+        epochs = list(subscription.epochs(DEADLINE_S))
+        assert [(epoch.time, len(epoch.records), len(epoch.batches)) for epoch in epochs] == [
+            (epoch, ROWS, WORKERS) for epoch in range(OPEN)
+        ]
+        assert list(subscription.epochs(DEADLINE_S)) == []
+        assert list(subscription.frontier) == [OPEN]
+
+
+def test_events_end_without_the_end_of_the_topic(topic: str) -> None:
+    """Who reads events can tell a topic that came to its end from one that was stopped."""
+    with stopped(topic) as subscription:
+        events = list(subscription)
+    assert not any(isinstance(event, tw.End) for event in events)
+    assert sum(isinstance(event, tw.Batch) for event in events) == WORKERS * (OPEN + 1)
+
+
+def test_a_task_sees_the_same(topic: str) -> None:
+    """With ``async for``, too."""
+
+    async def read() -> list[int]:
+        with stopped(topic) as subscription:
+            return [epoch.time async for epoch in subscription.epochs(DEADLINE_S)]
+
+    assert asyncio.run(read()) == list(range(OPEN))
+
+
+def test_what_waits_for_an_epoch_that_will_not_come_is_told(topic: str) -> None:
+    """A table until an epoch would be a promise, and what `take` returns says nothing of an end: these raise."""
+    with stopped(topic) as subscription:
+        assert subscription.to_arrow(until=OPEN - 1, timeout=DEADLINE_S).num_rows == ROWS * OPEN
+        with pytest.raises(tw.PublisherLost, match=r"has not come to its end: job 'publishing-\w+' was stopped"):
+            subscription.to_arrow(until=OPEN, timeout=DEADLINE_S)
+        with pytest.raises(tw.PublisherLost, match="was stopped"):
+            subscription.take()
+
+
+def test_a_dataflow_that_reads_the_topic_fails(topic: str) -> None:
+    """Its operators may have records of the open epoch; they must not take that for complete."""
+    reading = tw.Dataflow("reading")
+    reading.from_topic(topic).capture("numbers")
+    with pytest.raises(tw.JobError, match=r"has not come to its end: job .* was stopped"):
+        read_stopped(reading, topic)
+
+
+def read_stopped(reading: tw.Dataflow, topic: str) -> None:
+    with tw.run(flow_of(topic), workers=WORKERS, engine="local") as job, tw.run(reading, engine="local") as reader:
+        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        feed_without_end(job)
+        job.stop()
+        reader.wait(DEADLINE_S)
+
+
+def test_a_block_that_is_left_too_early_is_no_stop(topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever forgets to close an input has not asked for an end: the subscriber hears of it, as of a failure."""
+    with tw.run(flow_of(topic), workers=WORKERS, engine="local") as job:
+        subscription = tw.subscribe(topic)
+        feed_without_end(job)
+    assert "is cut short" in caplog.text
+    with subscription, pytest.raises(tw.PublisherLost, match=r"the publisher failed: job .* was stopped"):
+        list(subscription.epochs(DEADLINE_S))
+
+
+def test_a_dataflow_that_was_added_is_stopped_with_its_job(topic: str) -> None:
+    """Whose subscribers see the same."""
+    flow = tw.Dataflow("first")
+    flow.input("unused").capture("unused")
+    with tw.run(flow, workers=WORKERS, engine="local") as job:
+        added = job.add(flow_of(topic))
+        subscription = tw.subscribe(topic)
+        feed_without_end(added)
+        job.stop()
+    with subscription:
+        assert [epoch.time for epoch in subscription.epochs(DEADLINE_S)] == list(range(OPEN))

@@ -1,0 +1,50 @@
+"""Readers of jobs without an end, which are stopped on a real Ray cluster."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.leftovers import nothing_left
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.ray]
+
+DEADLINE_S = 60.0
+RECORDS = 20
+
+
+def ticking(topic: str, **options: Any) -> tw.Dataflow:
+    """Return a dataflow that publishes records of both workers in each epoch, without an end."""
+    flow = tw.Dataflow(f"publishes {topic}")
+    ticks = flow.source("clock", tw.TickSource(every_s=0.02)).flat_map(lambda _: range(RECORDS))
+    ticks.exchange(lambda number: number).publish(topic, wait_for=1, **options)
+    return flow
+
+
+@pytest.mark.parametrize("delivery", ["best_effort", "exactly_once"])
+def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_path: Path) -> None:
+    """Its loop ends after whole epochs, none of them missing. One with a log is told, as the next job goes on there."""
+    topic = f"ticks, {delivery}"
+    options = {"log": tmp_path} if delivery == "exactly_once" else {}
+    seen: list[tuple[int, int]] = []
+
+    def read(live: tw.Subscription) -> None:
+        seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout=DEADLINE_S))
+
+    with nothing_left(), ThreadPoolExecutor(1) as pool:
+        job = tw.run(ticking(topic, delivery=delivery, **options), workers=2)
+        with tw.subscribe(topic) as live:
+            reader = pool.submit(read, live)
+            assert eventually(lambda: len(seen) >= 3, DEADLINE_S)
+            job.stop()
+            failure = reader.exception(DEADLINE_S)
+        assert seen == [(seen[0][0] + index, RECORDS) for index in range(len(seen))]
+        if delivery == "best_effort":
+            assert failure is None
+            assert list(live.frontier) == [seen[-1][0] + 1]
+        else:
+            assert isinstance(failure, tw.PublisherLost)
+            assert "was stopped" in str(failure)
