@@ -43,7 +43,7 @@ def page() -> str:
         *(section for theme in themes() for section in _theme(theme)),
         _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
         _section("Operators of your own", [*_own(tw.Stream), *_pick(tw.Dataflow, "operator")]),
-        _section("What an operator of your own works with", _within_operators()),
+        _section("Parts of an operator of your own", _within_operators()),
         _section("Sources of your own", _interfaces()),
         _section("To look at", _pick(tw.Dataflow, "explain", "to_mermaid")),
         _section("To run", [*_functions(tw.run), *_pick(tw.Job, *_JOB)], _RUNNING),

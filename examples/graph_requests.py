@@ -59,10 +59,10 @@ def main() -> None:
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
         with job.input("requests") as requests:
             for epoch in range(EPOCHS):
-                requests.advance_to(epoch)
                 numbers = range(epoch * REQUESTS, (epoch + 1) * REQUESTS)
                 requests.send([(number, chance.choice(nodes)) for number in numbers])
                 requests.end_substream(*numbers)
+                requests.advance_to(epoch + 1)
         job.wait()
         found = [answer for entry in job.captured("answers") for answer in entry.batch]
     most = max(count for _, count in found)

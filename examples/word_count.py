@@ -25,9 +25,9 @@ def main() -> None:
     totals(flow.input("lines")).capture("totals").top_k(3, order=lambda total: total[1]).capture("frequent")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
         with job.input("lines") as lines:
-            for epoch, text in enumerate(topics.values()):
-                lines.advance_to(epoch)
+            for epoch, text in enumerate(topics.values(), start=1):
                 lines.send(text.splitlines())
+                lines.advance_to(epoch)
         job.wait(timeout=120)
         latest: dict[str, int] = {}
         for batches in by_epoch(job, "totals").values():

@@ -9,7 +9,7 @@ from tests.packaging.repository import ROOT
 DOCS = ROOT / "docs"
 FOLDERS = ("coming-from", "concepts", "how-to")
 ON_RAY = ("how-to/exactly-once-database.md", "how-to/feeding.md", "how-to/nodes.md", "how-to/service.md")
-ON_SPARK = ("how-to/spark.md",)
+ON_SPARK = ("how-to/spark.md", "how-to/windows.md")
 WITHIN_S = {"local": 60, "ray": 180, "spark": 240}
 
 _SHOWN_ONLY = {"messages", "py", "sh", "shell-session", ""}

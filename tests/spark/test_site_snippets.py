@@ -1,4 +1,4 @@
-"""The program of the how-to page on Spark runs as it is pasted, and prints what the page shows."""
+"""The programs of how-to pages that need Spark run as they are pasted, and print what the pages show."""
 
 from pathlib import Path
 
