@@ -19,6 +19,7 @@ from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.worker_actor import ask_workers
@@ -81,6 +82,8 @@ class RayJob(Job):
     def _deploy_workers(self, nodes: Sequence[str]) -> None:
         """Build the workers' shares of the operators, and connect the workers with each other and the driver."""
         self.pids = self._workers.pids
+        if self._snapshots is not None:
+            self._snapshots.read(self._have_read)
         by = time.monotonic() + self.config.deploy_timeout_s
         sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
@@ -100,6 +103,12 @@ class RayJob(Job):
         self._workers.host(self)
         if self._snapshots is not None:
             self._taker = SnapshotTaker(self, self._link, self._snapshots)
+
+    def _have_read(self, saved: WorkerSnapshots) -> None:
+        """Have the workers read what they begin with; raise SnapshotDamaged if one finds a damaged file."""
+        for damaged in self._workers.call(self.name, "read", [(self.name, self._packed, saved)] * self.workers):
+            if damaged is not None:
+                raise damaged
 
     def _fail(self, error: TidewheelError) -> None:
         if self._recovery is None or self._has_ended or self._added or not self._recovery.takes_on(error):

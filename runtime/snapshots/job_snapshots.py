@@ -5,15 +5,15 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
-from tidewheel.runtime.snapshots.errors import FencedError, SnapshotFolderGone
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotFolderGone
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
@@ -25,6 +25,8 @@ _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _MOST_FAILURES = 16
 """So many failures are remembered, for threads that wait for one of them."""
+
+Read = TypeVar("Read")
 
 
 class JobSnapshots:
@@ -91,6 +93,22 @@ class JobSnapshots:
             self._committed = 0 if self.manifest is None else self.manifest.number
             self.for_workers = self._for_workers(self._folder)
             self.positions = _driver_positions(self.manifest)
+
+    def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
+        """Have the workers read what they begin with; where a file is damaged, all read the snapshot before.
+
+        Args:
+            by: reads for all workers.
+
+        Raises:
+            SnapshotError: no snapshot is intact, or one does not fit the dataflow or cannot be read.
+        """
+        while True:
+            try:
+                return by(self.for_workers)
+            except SnapshotDamaged as damaged:
+                self._ownership.found_damaged(damaged)
+                self.go_back()
 
     def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
         incarnation, manifest = self._ownership.incarnation, self.manifest
