@@ -221,7 +221,7 @@ class OperatorState:
         if had > len(migrate):
             raise self._error(
                 f"keeps {name!r} in format {had} in the snapshot, and its build function has {len(migrate)} functions "
-                "in migrate=: run the program that has taken the snapshot, or a newer one"
+                "in migrate=. Run the program that has taken the snapshot, or a newer one"
             )
         for number, function in enumerate(migrate[had:], had):
             try:

@@ -149,7 +149,7 @@ def totals(form: int) -> tw.Dataflow:
 
     def build(context: tw.OperatorContext) -> Any:
         kept = context.keyed_state("totals", migrate=as_list)
-        batches = context.state("batches", dict, split=lambda state, n: [state] * n, merge=max, migrate=counted)
+        batches: Any = context.state("batches", dict, split=lambda state, n: [state] * n, merge=max, migrate=counted)
 
         def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
             for token, words in input:
@@ -174,6 +174,7 @@ def test_a_state_of_an_older_form_is_converted(forms: list[int], total: Any, wor
         job.input("words").send(["a", "b"])
         settle(job)
         job.stop(snapshot=True)
+    found: dict[str, Any] = {}
     for time, form in enumerate(forms, 1):
         with begin(tmp_path / "s", totals(form), workers=workers) as job:
             job.input("words").advance_to(time)
