@@ -139,6 +139,10 @@ class Dataflow(Described):
         started first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of
         substreams that are published with the topic do not come with it: `substreams` divides the stream again.
 
+        A job that goes on from a snapshot subscribes again, and misses what was published in between: a warning says
+        from which time until which. To miss nothing, subscribe to a topic with a log by name in your own program, with
+        ``ack="manual"``. Send the epochs to an input, and acknowledge those that a complete `Job.snapshot` has.
+
         Args:
             topic: its name.
             timeout: how long to wait for the topic to exist, in seconds; None waits forever.
