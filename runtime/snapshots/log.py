@@ -67,6 +67,11 @@ class Log:
         known = (entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner))
         return max(known, default=0) + len(self.unreadable)
 
+    def entries_of(self, owner: Owner) -> list[int]:
+        """Return the numbers of the entries that an owner has put."""
+        entries = self.entries.items()
+        return [n for n, one in entries if not isinstance(one, Unreadable) and one.identity == owner.identity]
+
     @property
     def unreadable(self) -> dict[int, Unreadable]:
         """The damaged entries by their numbers."""

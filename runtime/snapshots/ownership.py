@@ -12,7 +12,7 @@ from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest,
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, blob_name
+from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder, run
 
 _logger = logging.getLogger(__name__)
@@ -35,11 +35,17 @@ class Ownership:
         """What readers have found wrong with blobs, by name."""
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat(objects, owner)
+        self._is_abandoned = False
 
     @property
     def incarnation(self) -> int:
         """The number of claims of the folder until now, this one included."""
         return self._owner.incarnation
+
+    @property
+    def identity(self) -> str:
+        """Some digits that no other owner has, whatever its incarnation."""
+        return self._owner.identity[:8]
 
     @property
     def next_snapshot(self) -> int:
@@ -164,12 +170,30 @@ class Ownership:
         self._append(deletion)
         self.prune()
 
+    def abandon(self) -> None:
+        """End the ownership of a folder that was removed, and remove what this owner has put there since.
+
+        So the folder is empty for the next job, and what that has put there stays.
+        """
+        self._is_abandoned = True
+        self._heartbeat.stop()
+        try:
+            log = run(protocol.read_log(), self._objects)
+            own = [entry_name(number) for number in log.entries_of(self._owner)]
+            own += [name for name in self._objects.sizes(PARTS) if name.endswith(self.identity)]
+            self._objects.remove(own)
+        except SnapshotError as error:
+            _logger.warning("%s: what was written since it was removed stays: %s", self._url, error)
+        self._heartbeat.remove()
+
     def release(self) -> None:
         """End the ownership, so that the next job need not wait. Does nothing if another job has claimed the folder.
 
         Raises:
             SnapshotError: the folder cannot be written; then the next job waits for the heartbeat, which has ended.
         """
+        if self._is_abandoned:
+            return
         self._heartbeat.stop()
         try:
             self._append(lambda log: None if log.is_released else Release(self._owner.identity))

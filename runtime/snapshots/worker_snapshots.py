@@ -18,7 +18,7 @@ class WorkerSnapshots:
 
     Attributes:
         folder: where they write their parts.
-        incarnation: of the owner of the folder.
+        incarnation: of the owner of the folder, and ``identity``, which is in the names of all that they write.
         number: the snapshot that they begin with, 0 for none.
         files: of each worker that took part in that, its files, oldest first.
         classes: those of the main program, pickled.
@@ -26,13 +26,14 @@ class WorkerSnapshots:
 
     folder: SnapshotFolder
     incarnation: int
+    identity: str
     number: int = 0
     files: Sequence[Sequence[Blob]] = ()
     classes: bytes = b""
 
     def writer(self) -> PartWriter:
         """Return what writes the parts of one worker."""
-        return PartWriter(self.folder, self.incarnation)
+        return PartWriter(self.folder, self.incarnation, self.identity)
 
     @property
     def size(self) -> int:

@@ -198,7 +198,7 @@ def test_a_job_goes_back_to_the_snapshot_before_a_damaged_one(tmp_path: Path, ca
 
 def flip(folder: Path, snapshot: int) -> str:
     """Flip a bit in the part of worker 1; return its name."""
-    (part,) = (folder / "parts").glob(f"*-{snapshot:010}-worker-1")
+    (part,) = (folder / "parts").glob(f"*-{snapshot:010}-worker-1-*")
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)

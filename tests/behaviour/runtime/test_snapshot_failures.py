@@ -180,6 +180,7 @@ def test_a_folder_that_was_removed_costs_snapshots_and_nothing_else(tmp_path: Pa
         for _ in range(2):
             with pytest.raises(tw.SnapshotError, match="the folder was removed"):
                 job.snapshot()
+            assert not [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
         send_on(job.input("words"))
         job.input("words").close()
         job.wait()

@@ -119,3 +119,49 @@ def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: ObjectFolde
     objects.write("log/0000000003.json", [memoryview(data.replace(b'"version":1', b'"version":2'))])
     with pytest.raises(tw.SnapshotError, match="has format 2, and this tidewheel reads formats up to 1"):
         begin(url)
+
+
+def everything(objects: ObjectFolder) -> set[str]:
+    return {name for prefix in ("log/", "parts/", "heartbeats/") for name in objects.sizes(prefix)}
+
+
+def test_a_folder_that_was_removed_stays_empty(url: str, objects: ObjectFolder, expected: Counter[Any]) -> None:
+    """The job goes on without writing there; another one begins anew in its place, and neither harms the other."""
+    with tw.run(flow(), workers=2, engine="local", snapshots=tw.Snapshots(url, every_s=0.001)) as first:
+        objects.remove(list(everything(objects)))
+        with pytest.raises(tw.SnapshotError, match=r"the folder was removed\. Snapshots of this run are lost"):
+            first.snapshot()
+        for until in (3, 4):
+            send_on(first, until)
+            first.probe("done").wait_until(until - 1)
+            assert everything(objects) == set()
+        with begin(url) as second:
+            send_on(second, 2)
+            second.snapshot()
+            with pytest.raises(tw.SnapshotError, match="the folder was removed"):
+                first.snapshot()
+            assert finished(first) == expected
+            first.stop()
+            second.stop()
+    with begin(url) as second:
+        assert second.input("numbers").position.batches == 2
+        assert finished(second) == expected
+
+
+def test_what_is_written_after_another_job_has_begun_in_the_place_harms_nothing(
+    url: str, expected: Counter[Any]
+) -> None:
+    """Both have the same incarnation, and write other files; the first one takes no snapshot any more."""
+    objects = SnapshotFolder(url)._objects
+    with begin(url) as first:
+        objects.remove(list(everything(objects)))
+        with begin(url) as second:
+            send_on(second, 2)
+            second.snapshot()
+            second.stop()
+        with pytest.raises(tw.SnapshotError, match="the folder was removed"):
+            first.snapshot()
+        first.stop()
+    with begin(url) as second:
+        assert second.input("numbers").position.batches == 2
+        assert finished(second) == expected
