@@ -27,7 +27,7 @@ class PartWriter:
             removed meanwhile.
     """
 
-    def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str = "") -> None:
+    def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
         self._folder = folder
         self._incarnation = incarnation
         self._identity = identity
