@@ -125,8 +125,9 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     job has ended, `put` raises until another job reads, so that no queue fills up that no job empties. Only a queue of
     the source's own knows this.
 
-    What it has read is not in the queue any more. So after a failure, a job that goes on from a snapshot misses the
-    records that were read since.
+    A queue gives each record once. So a job that goes on from a snapshot misses the records that were read since, and
+    receives those that are still in the queue. A queue of the source's own is lost with its process. Where no record
+    may be missed, send them by `Dataflow.input`, whose position says which the snapshot has.
 
     Args:
         queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None

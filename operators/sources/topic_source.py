@@ -1,20 +1,23 @@
 """A source that reads a topic of this or another job: the tokens here follow the frontier there."""
 
+import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
+from tidewheel.runtime.worker.operator_context import instance_of
 
+_LOGGER = logging.getLogger(__name__)
 _TAKE_S = 1.0
 _IDLE_S = 0.01
 _LOOK_S = 0.5
@@ -45,9 +48,14 @@ class TopicSource(OperatorSource[Any]):
             return lambda output: None
         intake = _Intake(self._connect, context.activate)
         context.on_close(intake.close)
+        missing_since = tokens.times if instance_of(context).kept.is_restored else ()
 
         def schedule(output: OutputPort) -> None:
+            nonlocal missing_since
             for event in intake.take(_MOST_AT_ONCE):
+                if missing_since and isinstance(event, Frontier):
+                    _warn_of_gap(context.name, self.topic, missing_since, tuple(event.frontier))
+                    missing_since = ()
                 _act(event, tokens, output)
             if intake.events:
                 context.activate()
@@ -80,6 +88,18 @@ class TopicSource(OperatorSource[Any]):
                 topic=self.topic,
             )
         return subscription
+
+
+def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterable[Time]) -> None:
+    """Warn of what a job that goes on from a snapshot does not receive of a topic."""
+    _LOGGER.warning(
+        "operator %r goes on from a snapshot, and a topic is not read again. Of topic %r it misses what came since the "
+        "snapshot, at time %s, and before it had subscribed again, at %s. An epoch that was open may be there in part",
+        operator,
+        topic,
+        ", ".join(map(repr, since)),
+        ", ".join(map(repr, until)) or "its end",
+    )
 
 
 def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:

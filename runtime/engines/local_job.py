@@ -17,6 +17,8 @@ from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.part_writer import PartWriter
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -113,8 +115,9 @@ class LocalJob(Job):
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
-        saved = None if self._snapshots is None else self._snapshots.for_workers
-        for worker in range(self.workers):
+        snapshots = self._snapshots
+        beginnings = [None] * self.workers if snapshots is None else snapshots.read(self._beginnings)
+        for worker, beginning in enumerate(beginnings):
             core = WorkerCore(
                 self.plan,
                 worker,
@@ -125,13 +128,16 @@ class LocalJob(Job):
                 bytes_in_flight=self.config.bytes_in_flight,
                 clock=time.perf_counter,
                 on_leak=self.config.on_leak,
-                beginning=None if saved is None else saved.beginning(self.plan, worker, self.workers),
-                is_tracked=saved is not None,
+                beginning=beginning,
+                is_tracked=snapshots is not None,
             )
             self._cores.append(core)
-            self._writers.append(None if saved is None else saved.writer())
+            self._writers.append(None if snapshots is None else snapshots.for_workers.writer())
         self._feed = _LocalFeed(self)
         self._rounds.join(self)
+
+    def _beginnings(self, saved: WorkerSnapshots) -> list[WorkerBeginning | None]:
+        return [saved.beginning(self.plan, worker, self.workers) for worker in range(self.workers)]
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""

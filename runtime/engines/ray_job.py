@@ -19,6 +19,8 @@ from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.snapshots.listing import size_text
+from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.worker_actor import ask_workers
@@ -30,6 +32,8 @@ from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _LOGGER = logging.getLogger(__name__)
 _TOLD_WITHIN_S = 10.0
+_LEAST_READ_PER_S = 4 << 20
+"""So many bytes of a snapshot the workers of a job read, and build operators with, per second at least."""
 
 
 class RayJob(Job):
@@ -81,7 +85,10 @@ class RayJob(Job):
     def _deploy_workers(self, nodes: Sequence[str]) -> None:
         """Build the workers' shares of the operators, and connect the workers with each other and the driver."""
         self.pids = self._workers.pids
-        by = time.monotonic() + self.config.deploy_timeout_s
+        if self._snapshots is not None:
+            self._snapshots.read(self._have_read)
+        reads, limit_s = self._reading()
+        by = time.monotonic() + limit_s
         sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
         address = FeedAddress(self.name, self._workers.actors, sockets, inputs, self.outermost_probes, self.config)
@@ -93,13 +100,28 @@ class RayJob(Job):
         arguments = [
             (self.name, self._packed, handle, peers, incarnation, self.config, nodes, saved) for handle in handles
         ]
-        self._workers.call(self.name, "deploy", arguments, by)
+        self._workers.call(self.name, "deploy", arguments, by, reads=reads)
         _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
         self._link.join(by)
         _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
         self._workers.host(self)
         if self._snapshots is not None:
             self._taker = SnapshotTaker(self, self._link, self._snapshots)
+
+    def _reading(self) -> tuple[str, float]:
+        """Return in words what the workers have to read, and for how many seconds they may do so."""
+        saved = None if self._snapshots is None else self._snapshots.for_workers
+        if saved is None or not saved.size:
+            return "", self.config.deploy_timeout_s
+        return f"a snapshot of {size_text(saved.size)}", self.config.deploy_timeout_s + saved.size / _LEAST_READ_PER_S
+
+    def _have_read(self, saved: WorkerSnapshots) -> None:
+        """Have the workers read what they begin with; raise SnapshotDamaged if one finds a damaged file."""
+        reads, limit_s = self._reading()
+        arguments = [(self.name, self._packed, saved)] * self.workers
+        for damaged in self._workers.call(self.name, "read", arguments, time.monotonic() + limit_s, reads=reads):
+            if damaged is not None:
+                raise damaged
 
     def _fail(self, error: TidewheelError) -> None:
         if self._recovery is None or self._has_ended or self._added or not self._recovery.takes_on(error):

@@ -123,7 +123,9 @@ class RayWorkers:
             else:
                 return
 
-    def call(self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None) -> list[Any]:
+    def call(
+        self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None, *, reads: str = ""
+    ) -> list[Any]:
         """Call a method of every worker; return what they return, or raise the first failure at once.
 
         Args:
@@ -131,23 +133,31 @@ class RayWorkers:
             method: its name.
             arguments: those for each worker.
             by: until when to wait, by the monotonic clock; if None, as long as the configuration says.
+            reads: what the workers have to read meanwhile, in words, for errors.
 
         Raises:
             JobError, GraphError: a worker has raised it, did not answer in time, or has died.
         """
         import ray
 
-        deadline = time.monotonic() + self._config.deploy_timeout_s if by is None else by
+        began = time.monotonic()
+        deadline = began + self._config.deploy_timeout_s if by is None else by
         calls = [getattr(actor, method).remote(*each) for actor, each in zip(self.actors, arguments, strict=True)]
         waiting = calls
         while waiting:
             done, waiting = ray.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
             if not done:
                 late = [f"{worker} on node {self._nodes[worker].name}" for worker in map(calls.index, waiting)]
+                said = f"job {job!r}: {len(late)} of its {len(calls)} workers"
+                within = f"within {deadline - began:.0f} s: {', '.join(late)}"
+                if reads:
+                    raise JobError(
+                        f"{said} have not read {reads} {within}. See whether the storage is slow from there; "
+                        "if not, raise RuntimeConfig.deploy_timeout_s"
+                    )
                 raise JobError(
-                    f"job {job!r}: {len(late)} of its {len(calls)} workers did not come up within "
-                    f"{self._config.deploy_timeout_s:g} s: {', '.join(late)}. Nodes that are busy take long to start "
-                    "processes: raise RuntimeConfig.deploy_timeout_s. Other jobs may have taken the resources meanwhile"
+                    f"{said} did not come up {within}. Nodes that are busy take long to start processes: raise "
+                    "RuntimeConfig.deploy_timeout_s. Other jobs may have taken the resources meanwhile"
                 )
             failure = _failure_of(done[0])
             if failure is not None:

@@ -67,7 +67,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         check_records: whether an operator fails that changes a record that it has received, which other operators may
             read, too. It is for debugging: each batch is pickled twice for each operator. False.
         deploy_timeout_s: for how many seconds a job may wait for room on the cluster, and then for its workers to come
-            up, before it fails. 60.
+            up, before it fails. To read a snapshot they have a second more for every 4 MiB. 60.
 
     Raises:
         ConfigError: a setting is of the wrong kind or out of its range; it names the setting and where it came from.

@@ -96,7 +96,9 @@ class SnapshotTaker:
         """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
             snapshots = self._snapshots
-            if snapshots.is_under_way or not self._job._started or not (self._is_asked or snapshots.is_due):
+            if snapshots.is_under_way or snapshots.has_ended or not self._job._started:
+                return None
+            if not self._is_asked and not snapshots.is_due:
                 return None
             self._is_asked = False
             return snapshots.begin()

@@ -1,11 +1,14 @@
 """The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
 
-Each entry is one small object, `log/0000000043.json`, which is put once and never changes.
+Each entry is one small object, `log/0000000043.json`, which is put once and never changes. Its last member is the
+CRC-32C of the bytes before it.
 """
 
+import re
 from typing import Any, TypeAlias
 
 import msgspec
+from crc32c import crc32c
 
 from tidewheel.runtime.snapshots.errors import SnapshotError
 
@@ -115,7 +118,18 @@ class Release(msgspec.Struct, frozen=True, tag="released"):
     version: int = FORMAT_VERSION
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """An object of the log that is damaged. What it was is not known: a snapshot, a claim or another entry.
+
+    Args:
+        problem: its name, and what is wrong with it.
+    """
+
+    problem: str
+
+
 Entry: TypeAlias = Owner | Manifest | Deletion | Release
+FoundEntry: TypeAlias = Entry | Unreadable
 
 
 class _Header(msgspec.Struct):
@@ -124,21 +138,23 @@ class _Header(msgspec.Struct):
 
 _ENTRY: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _HEADER = msgspec.json.Decoder(_Header)
+_SEALED = re.compile(rb'(.*),"checksum":"([0-9a-f]{8})"}', re.DOTALL)
 
 
 def encode(entry: Entry) -> bytes:
     """Return the JSON of an entry."""
-    return msgspec.json.encode(entry)
+    text = msgspec.json.encode(entry)[:-1]
+    return b'%b,"checksum":"%08x"}' % (text, crc32c(text))
 
 
-def decode(name: str, data: bytes) -> Entry:
-    """Return the entry in an object of this name.
+def decode(name: str, data: bytes) -> FoundEntry:
+    """Return the entry in an object of this name; `Unreadable` if it has other bytes than `encode` has returned.
 
     >>> decode("log/0000000001.json", encode(Release("7f")))
     Release(identity='7f', version=1)
 
     Raises:
-        SnapshotError: a newer tidewheel has written it, or it is no entry.
+        SnapshotError: a newer tidewheel has written it.
     """
     try:
         version = _HEADER.decode(data).version
@@ -148,9 +164,10 @@ def decode(name: str, data: bytes) -> Entry:
                 "a newer tidewheel has written to the folder. Nothing was changed. "
                 "Run the job with that release or a later one, or use another folder"
             )
-        return _ENTRY.decode(data)
-    except msgspec.DecodeError as error:
-        raise SnapshotError(
-            f"{name} is no entry of a log of snapshots ({error}). Nothing was changed. "
-            "Restore the object from a copy, or use another folder"
-        ) from error
+        entry = _ENTRY.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unreadable(f"{name} is damaged: {error}")
+    sealed = _SEALED.fullmatch(data)
+    if sealed is None or int(sealed[2], 16) != crc32c(sealed[1]):
+        return Unreadable(f"{name} is damaged: its checksum is another one")
+    return entry

@@ -18,4 +18,18 @@ class SnapshotFolderGone(FencedError):  # noqa: N818  it names what happened
 
 
 class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
-    """A blob of a snapshot is missing, or its bytes differ from the written ones."""
+    """A blob of a snapshot is missing, or its bytes differ from the written ones; or no snapshot can be read.
+
+    Attributes:
+        blob: the name of the blob, empty if no snapshot can be read.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, message: str, blob: str = "", problem: str = "") -> None:
+        super().__init__(message, blob, problem)
+        self.blob = blob
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])

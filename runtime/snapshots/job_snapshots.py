@@ -5,15 +5,15 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
-from tidewheel.runtime.snapshots.errors import FencedError, SnapshotFolderGone
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotFolderGone
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
@@ -25,6 +25,8 @@ _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _MOST_FAILURES = 16
 """So many failures are remembered, for threads that wait for one of them."""
+
+Read = TypeVar("Read")
 
 
 class JobSnapshots:
@@ -57,6 +59,7 @@ class JobSnapshots:
         self._begun_at: float | None = None
         self._due_at = time.monotonic() + settings.every_s
         self._failed: dict[int, str] = {}
+        self._ended = ""
         try:
             self._number = self._ownership.next_snapshot - 1
             self.go_back()
@@ -92,15 +95,31 @@ class JobSnapshots:
             self.for_workers = self._for_workers(self._folder)
             self.positions = _driver_positions(self.manifest)
 
+    def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
+        """Have the workers read what they begin with; where a file is damaged, all read the snapshot before.
+
+        Args:
+            by: reads for all workers.
+
+        Raises:
+            SnapshotError: no snapshot is intact, or one does not fit the dataflow or cannot be read.
+        """
+        while True:
+            try:
+                return by(self.for_workers)
+            except SnapshotDamaged as damaged:
+                self._ownership.found_damaged(damaged)
+                self.go_back()
+
     def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
-        incarnation, manifest = self._ownership.incarnation, self.manifest
+        owner, manifest = (self._ownership.incarnation, self._ownership.identity), self.manifest
         if manifest is None:
-            return WorkerSnapshots(folder, incarnation, self._number)
+            return WorkerSnapshots(folder, *owner, self._number)
         body = manifest.body
         self._check_fits(body)
         blobs = {blob.name: blob for blob in manifest.blobs}
         files = [[blobs[name] for name in names] for names in body["files"]]
-        return WorkerSnapshots(folder, incarnation, self._number, files, classes_of_main())
+        return WorkerSnapshots(folder, *owner, self._number, files, classes_of_main())
 
     def _check_fits(self, body: Mapping[str, Any]) -> None:
         where = f"snapshot {self._committed} in {self.url}"
@@ -131,7 +150,12 @@ class JobSnapshots:
     @property
     def is_due(self) -> bool:
         """Whether it is time to begin one, and none is under way."""
-        return self._begun_at is None and time.monotonic() >= self._due_at
+        return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none can be taken any more, as the folder was removed."""
+        return bool(self._ended)
 
     @property
     def is_under_way(self) -> bool:
@@ -139,8 +163,14 @@ class JobSnapshots:
         return self._begun_at is not None
 
     def begin(self) -> int:
-        """Begin one; return its number, which the feed tells the workers."""
+        """Begin one; return its number, which the feed tells the workers.
+
+        Raises:
+            SnapshotError: the folder was removed.
+        """
         with self._lock:
+            if self._ended:
+                raise SnapshotError(self._ended)
             self._number += 1
             self._parts = {}
             self._begun_at = time.monotonic()
@@ -185,7 +215,10 @@ class JobSnapshots:
             self._ownership.commit(self._number, blobs.values(), body)
         except SnapshotError as error:
             self._fail(str(error))
-            if isinstance(error, FencedError) and not isinstance(error, SnapshotFolderGone):
+            if isinstance(error, SnapshotFolderGone):
+                self._ended = str(error)
+                self._ownership.abandon()
+            elif isinstance(error, FencedError):
                 raise
             return
         self._committed = self._number
@@ -208,6 +241,8 @@ class JobSnapshots:
         """
         if number in self._failed:
             raise SnapshotError(f"snapshot {number} in {self.url} could not be taken: {self._failed[number]}")
+        if self._ended and self._committed < number:
+            raise SnapshotError(self._ended)
         return self._committed >= number
 
     def release(self) -> None:

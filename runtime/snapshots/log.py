@@ -6,13 +6,15 @@
   and an owner that was stopped in the middle of a removal harms nothing that a later owner builds on.
 - Entries go only when all living snapshots are behind them, and the last owner's entry stays. So a number that is put
   again, by a former owner or late by a store, hides no snapshot and brings none back. `protocol.append` notices it.
+- A damaged entry keeps its number and nothing else. It may have been a claim, so it counts as an incarnation: no later
+  owner writes blobs under the names of that one. A snapshot that only such an entry would have ended lives, damaged.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Release
+from tidewheel.runtime.snapshots.entries import Blob, Deletion, FoundEntry, Manifest, Owner, Release, Unreadable
 from tidewheel.runtime.snapshots.names import Writing, blob_writing, heartbeat_incarnation
 
 
@@ -24,7 +26,7 @@ class Log:
     1
     """
 
-    entries: Mapping[int, Entry] = field(default_factory=dict)
+    entries: Mapping[int, FoundEntry] = field(default_factory=dict)
 
     @property
     def next_number(self) -> int:
@@ -61,8 +63,19 @@ class Log:
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation of an owner; 0 if there has been none."""
-        return max((entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner)), default=0)
+        """The highest incarnation that an owner may have had; 0 if there has been none."""
+        known = (entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner))
+        return max(known, default=0) + len(self.unreadable)
+
+    def entries_of(self, owner: Owner) -> list[int]:
+        """Return the numbers of the entries that an owner has put."""
+        entries = self.entries.items()
+        return [n for n, one in entries if not isinstance(one, Unreadable) and one.identity == owner.identity]
+
+    @property
+    def unreadable(self) -> dict[int, Unreadable]:
+        """The damaged entries by their numbers."""
+        return {number: entry for number, entry in self.entries.items() if isinstance(entry, Unreadable)}
 
     @cached_property
     def snapshots(self) -> dict[int, Manifest]:

@@ -12,7 +12,7 @@ from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest,
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, blob_name
+from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder, run
 
 _logger = logging.getLogger(__name__)
@@ -31,13 +31,21 @@ class Ownership:
         self._owner = owner
         self._keep = keep
         self._damaged: set[int] = set()
+        self._problems: dict[str, str] = {}
+        """What readers have found wrong with blobs, by name."""
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat(objects, owner)
+        self._is_abandoned = False
 
     @property
     def incarnation(self) -> int:
         """The number of claims of the folder until now, this one included."""
         return self._owner.incarnation
+
+    @property
+    def identity(self) -> str:
+        """Some digits that no other owner has, whatever its incarnation."""
+        return self._owner.identity[:8]
 
     @property
     def next_snapshot(self) -> int:
@@ -92,34 +100,48 @@ class Ownership:
         """Return the snapshots, newest first."""
         return list(reversed(self._log.snapshots.values()))
 
-    def latest_intact(self, before: int | None = None) -> Manifest | None:
+    def latest_intact(self) -> Manifest | None:
         """Return the newest snapshot whose blobs are all there with their sizes; None if there is no snapshot.
 
-        Passes over damaged ones with a warning in the log. The reader of a blob verifies its checksum.
-
-        Args:
-            before: the number of a snapshot that turned out to be damaged; it and newer ones do not count.
+        Passes over damaged ones with a warning in the log. The reader of a blob verifies its checksum; see
+        `found_damaged`.
 
         Raises:
-            SnapshotDamaged: there are snapshots, and none of them is intact.
+            SnapshotDamaged: there are snapshots, or entries that may have been some, and none of them is intact.
         """
-        sizes = self._objects.sizes(PARTS)
-        problems = []
-        for number, manifest in reversed(self._log.snapshots.items()):
-            problem = damage(manifest, sizes)
-            if before is not None and manifest.number >= before:
-                problem = problem or "a reader has found it damaged, or needs an older one"
-            if not problem:
+        sizes, snapshots = self._objects.sizes(PARTS), self._log.snapshots
+        reasons: list[str] = []
+        for number in sorted({*snapshots, *self._log.unreadable}, reverse=True):
+            reason = self._damage_at(number, sizes)
+            if not reason:
+                manifest = snapshots[number]
+                for one in reasons:
+                    _logger.warning("%s: snapshot %d is used, because %s", self._url, manifest.number, one)
                 return manifest
-            self._damaged.add(number)
-            problems.append(f"snapshot {manifest.number}: {problem}")
-            _logger.warning("%s: passes over snapshot %d: %s", self._url, manifest.number, problem)
-        if problems:
+            reasons.append(reason)
+        if reasons:
             raise SnapshotDamaged(
-                f"{self._url} has no intact snapshot. {'. '.join(problems)}. Restore the objects from a copy. "
-                f"To begin without state, delete them: tidewheel snapshots {self._url} --delete NUMBER"
+                f"{self._url} has no intact snapshot: {'; '.join(reasons)}. Restore the objects from a copy. "
+                "To begin without state, use another folder"
             )
         return None
+
+    def _damage_at(self, number: int, sizes: Mapping[str, int]) -> str:
+        """Say why the entry of a snapshot cannot be used; empty if it can."""
+        unreadable = self._log.unreadable.get(number)
+        if unreadable is not None:
+            return f"a newer one may be lost: {unreadable.problem}"
+        manifest = self._log.snapshots[number]
+        found = (f"{blob.name}: {self._problems[blob.name]}" for blob in manifest.blobs if blob.name in self._problems)
+        problem = damage(manifest, sizes) or next(found, "")
+        if not problem:
+            return ""
+        self._damaged.add(number)
+        return f"snapshot {manifest.number} is damaged: {problem}"
+
+    def found_damaged(self, damaged: SnapshotDamaged) -> None:
+        """Note what a reader has found: snapshots that need this blob are passed over from now on."""
+        self._problems[damaged.blob] = damaged.problem
 
     def prune(self) -> None:
         """Remove the objects of snapshots that are gone, and those that crashed owners have left.
@@ -148,12 +170,30 @@ class Ownership:
         self._append(deletion)
         self.prune()
 
+    def abandon(self) -> None:
+        """End the ownership of a folder that was removed, and remove what this owner has put there since.
+
+        So the folder is empty for the next job, and what that has put there stays.
+        """
+        self._is_abandoned = True
+        self._heartbeat.stop()
+        try:
+            log = run(protocol.read_log(), self._objects)
+            own = [entry_name(number) for number in log.entries_of(self._owner)]
+            own += [name for name in self._objects.sizes(PARTS) if name.endswith(self.identity)]
+            self._objects.remove(own)
+        except SnapshotError as error:
+            _logger.warning("%s: what was written since it was removed stays: %s", self._url, error)
+        self._heartbeat.remove()
+
     def release(self) -> None:
         """End the ownership, so that the next job need not wait. Does nothing if another job has claimed the folder.
 
         Raises:
             SnapshotError: the folder cannot be written; then the next job waits for the heartbeat, which has ended.
         """
+        if self._is_abandoned:
+            return
         self._heartbeat.stop()
         try:
             self._append(lambda log: None if log.is_released else Release(self._owner.identity))

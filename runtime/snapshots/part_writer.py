@@ -23,11 +23,14 @@ class PartWriter:
     Args:
         folder: where to.
         incarnation: of the owner of the folder.
+        identity: of the owner, in the names of the files: another one may have the incarnation in a folder that was
+            removed meanwhile.
     """
 
-    def __init__(self, folder: SnapshotFolder, incarnation: int) -> None:
+    def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
         self._folder = folder
         self._incarnation = incarnation
+        self._identity = identity
         self._files: dict[int, Blob] = {}
         self._sweeps: dict[tuple[str, str], int] = {}
         self._whole_since: dict[tuple[str, str], int] = {}
@@ -43,7 +46,7 @@ class PartWriter:
         elif self._is_torn:
             return WrittenPart(part.number, part.worker, failure="an earlier part could not be written")
         try:
-            name = blob_name(self._incarnation, part.number, f"worker-{part.worker}")
+            name = blob_name(self._incarnation, part.number, f"worker-{part.worker}-{self._identity}")
             self._files[part.number] = self._folder.write(name, list(_politely(write_part(part))))
         except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on, and the snapshot fails
             self._is_torn = True

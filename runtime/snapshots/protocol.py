@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tidewheel.runtime.snapshots.entries import Blob, Entry, Owner, decode, encode
+from tidewheel.runtime.snapshots.entries import Blob, Entry, FoundEntry, Owner, decode, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
 from tidewheel.runtime.snapshots.names import (
@@ -58,7 +58,7 @@ Call: TypeAlias = PutNew | Get | Sizes | Remove
 Calls: TypeAlias = Generator[Call, Any, T]
 
 
-def read_log(known: Mapping[int, Entry] | None = None) -> Calls[Log]:
+def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
     """Read the log; entries that are known already are not read again.
 
     Raises:
@@ -73,9 +73,9 @@ def read_log(known: Mapping[int, Entry] | None = None) -> Calls[Log]:
     raise SnapshotError(f"the log changed during each of {_MOST_READS} attempts to read it: try again")
 
 
-def _entries(numbers: list[int], known: Mapping[int, Entry]) -> Calls[dict[int, Entry] | None]:
+def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[int, FoundEntry] | None]:
     """Read entries; return None if another process has removed one of them meanwhile."""
-    entries: dict[int, Entry] = {}
+    entries: dict[int, FoundEntry] = {}
     for number in numbers:
         if number in known:
             entries[number] = known[number]

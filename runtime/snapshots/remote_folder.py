@@ -22,7 +22,7 @@ _MOST_REMOVED = 1000
 _RETRIES = 8
 
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist|container does not exist")
-_FULL = re.compile(r"Quota|StorageFull|InsufficientStorage|EntityTooLarge|\b507\b", re.IGNORECASE)
+_FULL = re.compile(r"Quota|StorageFull|InsufficientStorage|EntityTooLarge|^507\b", re.IGNORECASE)
 _STATUS = re.compile(r"status code: (\d+[\w ]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REFUSED = re.compile(r"40[13]\b")

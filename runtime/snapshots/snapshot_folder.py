@@ -97,11 +97,7 @@ class SnapshotFolder:
             problem = f"its checksum is {checksum:08x}, and that of the written bytes {blob.checksum:08x}"
         else:
             return data
-        raise SnapshotDamaged(
-            f"{self.url}/{blob.name} is damaged: {problem}. "
-            f"'tidewheel snapshots {self.url}' lists the snapshots: delete those that need it, --delete NUMBER, to go "
-            "on from an older one"
-        )
+        raise SnapshotDamaged(f"{self.url}/{blob.name} is damaged: {problem}", blob.name, problem)
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:
         """Make a job the owner of the folder; wait for at most about 5 s to see whether a former owner lives.
@@ -131,12 +127,14 @@ class SnapshotFolder:
         )
 
     def stored_snapshots(self) -> list[StoredSnapshot]:
-        """Return the snapshots in the folder, newest first; claims nothing.
+        """Return the snapshots in the folder, newest first, with a warning for each damaged entry; claims nothing.
 
         Raises:
             SnapshotError: the folder cannot be read, or a newer tidewheel has written to it.
         """
         log = run(protocol.read_log(), self._objects)
+        for entry in log.unreadable.values():
+            _logger.warning("%s: a snapshot may be lost: %s", self.url, entry.problem)
         sizes = self._objects.sizes(PARTS)
         return [StoredSnapshot(manifest, damage(manifest, sizes)) for manifest in reversed(log.snapshots.values())]
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.snapshots.entries import Blob
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.state.part_file import read_worker
-from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
+from tidewheel.runtime.state.saved_worker import WorkerBeginning, beginning
 from tidewheel.runtime.state.state_pickling import know_classes
 
 
@@ -19,7 +18,7 @@ class WorkerSnapshots:
 
     Attributes:
         folder: where they write their parts.
-        incarnation: of the owner of the folder.
+        incarnation: of the owner of the folder, and ``identity``, which is in the names of all that they write.
         number: the snapshot that they begin with, 0 for none.
         files: of each worker that took part in that, its files, oldest first.
         classes: those of the main program, pickled.
@@ -27,16 +26,22 @@ class WorkerSnapshots:
 
     folder: SnapshotFolder
     incarnation: int
+    identity: str
     number: int = 0
     files: Sequence[Sequence[Blob]] = ()
     classes: bytes = b""
 
     def writer(self) -> PartWriter:
         """Return what writes the parts of one worker."""
-        return PartWriter(self.folder, self.incarnation)
+        return PartWriter(self.folder, self.incarnation, self.identity)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the files have."""
+        return sum(blob.size for files in self.files for blob in files)
 
     def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:
-        """Return what a worker begins with; None for nothing.
+        """Read what a worker begins with; None for nothing.
 
         Raises:
             SnapshotDamaged: a file is missing, or has other bytes than were written.
@@ -45,24 +50,9 @@ class WorkerSnapshots:
         if not self.files:
             return None
         know_classes(self.classes)
-        return beginning(self.number, plan, _SavedWorkers(self), worker, workers)
-
-
-class _SavedWorkers(Sequence[SavedWorker]):
-    """What each worker had; its files are read when it is looked at."""
-
-    def __init__(self, snapshots: WorkerSnapshots) -> None:
-        self._snapshots = snapshots
-
-    def __len__(self) -> int:
-        return len(self._snapshots.files)
-
-    @overload
-    def __getitem__(self, worker: int) -> SavedWorker: ...
-    @overload
-    def __getitem__(self, worker: slice) -> list[SavedWorker]: ...
-    def __getitem__(self, worker: int | slice) -> SavedWorker | list[SavedWorker]:
-        if isinstance(worker, slice):
-            return [self[one] for one in range(*worker.indices(len(self)))]
-        folder, files = self._snapshots.folder, self._snapshots.files[worker]
-        return read_worker([folder.read(blob) for blob in files])
+        needs_all = len(self.files) != workers
+        saved = [
+            read_worker([self.folder.read(blob) for blob in files if needs_all or number == worker])
+            for number, files in enumerate(self.files)
+        ]
+        return beginning(self.number, plan, saved, worker, workers)

@@ -31,6 +31,10 @@ Merge: TypeAlias = Callable[[Any, Any], Any]
 """Returns one state of two that were kept on different workers; it may change the first."""
 
 
+Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
+"""The functions by which a state, or a value of a keyed one, got its present form, each from that of the one before."""
+
+
 @dataclass(slots=True)
 class SavedOperator:
     """What one operator has to begin with on one worker, from the parts of one or several workers.
@@ -41,6 +45,7 @@ class SavedOperator:
         states: what each of these workers had by name, pickled.
         keyed: what each of these workers had by name and key.
         times: the tokens of each notificator, pickled, in the order in which the operator made them; from each worker.
+        formats: how many functions of ``migrate=`` each state has behind it, by name; none if it is not there.
     """
 
     worker: int = 0
@@ -49,6 +54,7 @@ class SavedOperator:
     states: dict[str, list[bytes]] = field(default_factory=dict)
     keyed: dict[str, list[KeyedChanges]] = field(default_factory=dict)
     times: list[list[bytes]] = field(default_factory=list)
+    formats: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,12 +66,14 @@ class OperatorCut:
         keyed: what has changed of each keyed state.
         times: the tokens of each notificator, pickled.
         stamps: of the tokens in all these.
+        formats: as in `SavedOperator`.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
     keyed: dict[str, KeyedCut] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)
     stamps: list[Stamp] = field(default_factory=list)
+    formats: dict[str, int] = field(default_factory=dict)
 
 
 class OperatorState:
@@ -90,6 +98,7 @@ class OperatorState:
         self._make_token = make_token
         self.states: dict[str, Any] = {}
         self.by_key: dict[str, dict[Any, Any]] = {}
+        self._formats: dict[str, int] = {}
         self.notificators: list[Notificator] = []
 
     @property
@@ -105,29 +114,37 @@ class OperatorState:
     # ------------------------------------------------------------------ for the operator
 
     def state(
-        self, name: str, make: Callable[[], State], split: Split | None = None, merge: Merge | None = None
+        self,
+        name: str,
+        make: Callable[[], State],
+        split: Split | None = None,
+        merge: Merge | None = None,
+        migrate: Migrate = (),
     ) -> State:
         """Return what is kept under a name; ``make()`` if there is nothing yet.
 
         Raises:
-            SnapshotError: what was saved cannot be read, or cannot be divided among another number of workers.
+            SnapshotError: what was saved cannot be read or migrated, or cannot be divided among another number of
+                workers.
         """
         if name in self.by_key:
             raise self._error(f"keeps {name!r} by key: give the other state another name")
         if name not in self.states:
             saved = None if self._saved is None else self._saved.states.pop(name, None)
-            self.states[name] = make() if saved is None else self._restored(name, saved, make, split, merge)
+            self.states[name] = make() if saved is None else self._restored(name, saved, make, split, merge, migrate)
+            self._note_format(name, migrate)
         found: State = self.states[name]
         return found
 
-    def keyed(self, name: str, owners: Owners = owners_of) -> dict[Any, Any]:
+    def keyed(self, name: str, owners: Owners = owners_of, migrate: Migrate = ()) -> dict[Any, Any]:
         """Return the mapping that is kept under a name; an empty one if there is none yet."""
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
         if name not in self.by_key:
             saved = [] if self._saved is None else self._saved.keyed.pop(name, [])
-            entries = self._restored_keys(name, saved, owners)
+            entries = self._restored_keys(name, saved, owners, migrate)
             self.by_key[name] = KeyedState(entries) if self._is_tracked else entries
+            self._note_format(name, migrate)
         return self.by_key[name]
 
     def add(self, notificator: Notificator) -> Notificator:
@@ -160,7 +177,7 @@ class OperatorState:
         Raises:
             SnapshotError: something cannot be pickled.
         """
-        cut = OperatorCut()
+        cut = OperatorCut(formats=self._formats)
         for name, value in self.states.items():
             cut.states[name] = self._pickled(cut, name, value)
         for name, keyed in self.by_key.items():
@@ -194,15 +211,43 @@ class OperatorState:
 
     # ------------------------------------------------------------------ from a snapshot
 
+    def _note_format(self, name: str, migrate: Migrate) -> None:
+        if migrate:
+            self._formats[name] = len(migrate)
+
+    def _migrated(self, name: str, values: list[Any], migrate: Migrate) -> list[Any]:
+        """Return saved values in the form that the program has now."""
+        had = 0 if self._saved is None else self._saved.formats.get(name, 0)
+        if had > len(migrate):
+            raise self._error(
+                f"keeps {name!r} in format {had} in the snapshot, and its build function has {len(migrate)} functions "
+                "in migrate=. Run the program that has taken the snapshot, or a newer one"
+            )
+        for number, function in enumerate(migrate[had:], had):
+            try:
+                values = list(map(function, values))
+            except Exception as error:
+                raise self._error(
+                    f"cannot convert {name!r} from format {number} by function {number} of migrate=: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return values
+
     def _restored(
-        self, name: str, saved: list[bytes], make: Callable[[], Any], split: Split | None, merge: Merge | None
+        self,
+        name: str,
+        saved: list[bytes],
+        make: Callable[[], Any],
+        split: Split | None,
+        merge: Merge | None,
+        migrate: Migrate,
     ) -> Any:
         assert self._saved is not None, "there is what was saved"
         if not self._saved.is_rescaled:
-            return self._unpickled(name, saved[0])
+            return self._migrated(name, [self._unpickled(name, saved[0])], migrate)[0]
         worker, workers = self._saved.worker, self._saved.workers
         tokens: list[TimestampToken] = []
-        values = [self._unpickled(name, data, tokens) for data in saved]
+        values = self._migrated(name, [self._unpickled(name, data, tokens) for data in saved], migrate)
         if split is None or merge is None:
             if not tokens and all(value == (empty := make()) for value in values):
                 return empty
@@ -220,7 +265,7 @@ class OperatorState:
         self._discard_others(tokens, restored)
         return restored
 
-    def _restored_keys(self, name: str, saved: list[KeyedChanges], owners: Owners) -> dict[Any, Any]:
+    def _restored_keys(self, name: str, saved: list[KeyedChanges], owners: Owners, migrate: Migrate) -> dict[Any, Any]:
         tokens: list[TimestampToken] = []
         found: dict[Any, Any] = {}
         for changes in saved:
@@ -228,6 +273,8 @@ class OperatorState:
             if self._saved is not None and self._saved.is_rescaled:
                 is_own = [owner == self._saved.worker for owner in owners(list(entries), self._saved.workers)]
                 entries = dict(compress(entries.items(), is_own))
+            if migrate or (self._saved is not None and self._saved.formats):
+                entries = dict(zip(entries, self._migrated(name, list(entries.values()), migrate), strict=True))
             found.update(entries)
         self._discard_others(tokens, found)
         return found
@@ -250,7 +297,10 @@ class OperatorState:
         try:
             return unpickle_state(data, make)
         except Exception as error:
-            raise self._error(f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}") from error
+            raise self._error(
+                f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}. Let the program have the "
+                "classes that were saved, and give migrate= what converts them"
+            ) from error
 
     def _unpicklable(self, name: str, error: Exception) -> SnapshotError:
         return self._error(f"keeps something in {name!r} that cannot be pickled: {type(error).__name__}: {error}")

@@ -19,7 +19,7 @@ from tidewheel.transport.pickling import pack, unpack
 
 _LENGTH = 8
 
-_Kind: TypeAlias = Literal["state", "times", "all", "pairs", "gone", "unread", "mailbox"]
+_Kind: TypeAlias = Literal["state", "format", "times", "all", "pairs", "gone", "unread", "mailbox"]
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -65,6 +65,8 @@ def _pieces(part: WorkerPart) -> Iterator[tuple[str, _Kind, str, bytes]]:
 def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
     for name, data in part.kept.states.items():
         yield "state", name, data
+    for name, number in part.kept.formats.items():
+        yield "format", name, str(number).encode()
     for data in part.kept.times:
         yield "times", "", data
     for name, cut in part.kept.keyed.items():
@@ -128,6 +130,8 @@ def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
     match entry.kind:
         case "state":
             one.states[entry.name] = bytes(data)
+        case "format":
+            one.formats[entry.name] = int(bytes(data))
         case "times":
             one.times.append(bytes(data))
         case "all":

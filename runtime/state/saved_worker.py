@@ -26,6 +26,7 @@ class SavedOnWorker:
 
     Attributes:
         states: what it kept by name, pickled.
+        formats: how many functions of ``migrate=`` each state had behind it, by name; none if it is not there.
         times: the tokens of its notificators, pickled.
         keyed: what it kept by name and key.
         unread: the messages that waited at its inputs, by number.
@@ -33,6 +34,7 @@ class SavedOnWorker:
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
+    formats: dict[str, int] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)
     keyed: dict[str, KeyedChanges] = field(default_factory=dict)
     unread: dict[int, list[Unread]] = field(default_factory=dict)
@@ -132,6 +134,7 @@ class _Share:
             {name: [one.states[name] for one in ones if name in one.states] for name in _names(o.states for o in ones)},
             {name: [one.keyed[name] for one in ones if name in one.keyed] for name in _names(o.keyed for o in ones)},
             list(_transposed([one.times for one in ones])),
+            {name: number for one in ones for name, number in one.formats.items()},
         )
 
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:

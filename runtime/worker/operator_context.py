@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from tidewheel.progress import Antichain, GraphError
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.state.operator_state import Merge, Owners, Split
+from tidewheel.runtime.state.operator_state import Merge, Migrate, Owners, Split
 from tidewheel.runtime.state.shards import owners_of
 from tidewheel.runtime.substreams.labels import EndOfSubstream
 from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
@@ -115,7 +115,13 @@ class OperatorContext:
         return token
 
     def state(
-        self, name: str, make: Callable[[], State], *, split: Split | None = None, merge: Merge | None = None
+        self,
+        name: str,
+        make: Callable[[], State],
+        *,
+        split: Split | None = None,
+        merge: Merge | None = None,
+        migrate: Migrate = (),
     ) -> State:
         """Return what this operator keeps under ``name`` on this worker; ``make()`` if there is nothing yet.
 
@@ -132,9 +138,12 @@ class OperatorContext:
                 sends them now. The tokens of a notificator are on all workers then, so an operator may be told of
                 times of which it has nothing.
             merge: ``merge(one, other)`` returns one state of two parts.
+            migrate: the functions that changes of the program need, oldest first. A program whose state has a new form
+                has one more: ``function(old)`` returns the state in the new form, with the tokens that the old one has.
+                A snapshot notes how many there were, so each is called once.
 
         Raises:
-            SnapshotError: a snapshot has the state, and it cannot be read or divided.
+            SnapshotError: a snapshot has the state, and it cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -156,9 +165,9 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[{'a': 2, 'b': 1}])]
         """
-        return self._instance.kept.state(name, make, split, merge)
+        return self._instance.kept.state(name, make, split, merge, migrate)
 
-    def keyed_state(self, name: str, *, owners: Owners | None = None) -> dict[Any, Any]:
+    def keyed_state(self, name: str, *, owners: Owners | None = None, migrate: Migrate = ()) -> dict[Any, Any]:
         """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
 
         A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
@@ -169,6 +178,7 @@ class OperatorContext:
             name: what it is called in snapshots; unlike that of any other state of the operator.
             owners: ``owners(keys, workers)`` returns the number of the worker to which each key belongs. By default it
                 is the worker to which an exchange by the key itself sends it.
+            migrate: as for `state`; each function converts one value.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -190,7 +200,7 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        return self._instance.kept.keyed(name, owners or owners_of)
+        return self._instance.kept.keyed(name, owners or owners_of, migrate)
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""

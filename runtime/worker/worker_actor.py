@@ -13,7 +13,9 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feeders import FeederName
+from tidewheel.runtime.snapshots.errors import SnapshotDamaged
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -125,6 +127,7 @@ class WorkerActor:
         self._job = job
         keep_freed_memory()
         collect_rarely()
+        self._beginnings: dict[str, WorkerBeginning | None] = {}
         self._sockets: dict[str, SocketReceiver[Envelope]] = {}
         self._loops: dict[str, WorkerLoop] = {}
         self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
@@ -155,6 +158,15 @@ class WorkerActor:
             sockets = self._sockets[job] = listen_here(ENVELOPES, keys)
         return sockets.address
 
+    def read(self, job: str, plan: Plan, snapshots: WorkerSnapshots) -> SnapshotDamaged | None:
+        """Read what this worker begins with once it is deployed; return what is damaged, None if nothing is."""
+        with self._deploying(job):
+            try:
+                self._beginnings[job] = snapshots.beginning(plan, self._worker, self._workers)
+            except SnapshotDamaged as damaged:
+                return damaged
+        return None
+
     def deploy(
         self,
         job: str,
@@ -184,6 +196,7 @@ class WorkerActor:
                 config=config,
                 nodes=nodes,
                 snapshots=snapshots,
+                beginning=self._beginnings.pop(job, None),
             )
         if job in self._dropped:
             self.drop(job, 0.0)
@@ -229,6 +242,7 @@ class WorkerActor:
             return "building its operators"
         loop = self._loops.pop(job, None)
         self._sockets.pop(job, None)
+        self._beginnings.pop(job, None)
         self._locks.pop(job, None)
         lock.release()
         if loop is not None:

@@ -21,6 +21,7 @@ from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
 from tidewheel.runtime.worker.failure import unsendable
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
@@ -51,7 +52,8 @@ class WorkerLoop:
         receiver: takes what the peers and the feeders send.
         connect: connects to further members, which listen.
         config: how the job runs.
-        snapshots: where it writes its parts of them, and what it begins with; None takes none.
+        snapshots: where it writes its parts of them; None takes none.
+        beginning: what it begins with.
 
     Attributes:
         feeders: the other processes than the driver that feed the dataflow, as far as this worker knows.
@@ -72,6 +74,7 @@ class WorkerLoop:
         config: RuntimeConfig,
         nodes: Sequence[str] | None = None,
         snapshots: WorkerSnapshots | None = None,
+        beginning: WorkerBeginning | None = None,
     ) -> None:
         self._incarnation = incarnation
         self._sender = sender
@@ -102,7 +105,7 @@ class WorkerLoop:
             clock=time.perf_counter,
             nodes=nodes,
             on_leak=config.on_leak,
-            beginning=None if snapshots is None else snapshots.beginning(plan, worker, workers),
+            beginning=beginning,
             is_tracked=snapshots is not None,
         )
         self._parts = None if snapshots is None else PartsInBackground(snapshots.writer(), self._receiver.wake)

@@ -170,3 +170,36 @@ def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
             assert job.input("numbers").position == tw.InputPosition(0, 1, 3)
             feed(job)
             assert by_time(job.captured("counts")) == undisturbed()["counts"]
+
+
+def test_a_job_goes_back_to_the_snapshot_before_a_damaged_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """When a worker dies and when it is started again: a flipped byte in one part takes all workers further back."""
+    with nothing_left():
+        with run(describe(), tmp_path, every_s=1000) as job:
+            numbers = job.input("numbers")
+            for epoch in range(3):
+                numbers.advance_to(epoch)
+                numbers.send(batch_of(epoch))
+                if epoch:
+                    job.snapshot()
+            name = flip(tmp_path, 2)
+            os.kill(job.pids[0], signal.SIGKILL)
+            assert feed(job) == 1
+            assert f"snapshot 1 is used, because snapshot 2 is damaged: {name}: its checksum" in caplog.text
+            assert by_time(job.captured("sums")) == undisturbed()["sums"]
+            last = job.snapshot()
+        name = flip(tmp_path, last)
+        with run(describe(), tmp_path) as job:
+            assert f"snapshot 1 is used, because snapshot {last} is damaged: {name}: its checksum" in caplog.text
+            assert job.input("numbers").position.batches == 2
+            feed(job)
+            assert by_time(job.captured("counts")) == undisturbed()["counts"]
+
+
+def flip(folder: Path, snapshot: int) -> str:
+    """Flip a bit in the part of worker 1; return its name."""
+    (part,) = (folder / "parts").glob(f"*-{snapshot:010}-worker-1-*")
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    return f"parts/{part.name}"

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections import Counter
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.ray.leftovers import nothing_left
 from tests.ray.snapshot_program import EPOCHS, counting, words_of
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.engines import ray_job
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -146,3 +148,45 @@ def fails(job: tw.Job) -> bool:
     except tw.JobError as error:
         return "operator 'hold' has a token for time 0 on worker 0 in no state" in str(error)
     return False
+
+
+class Slow:
+    """A state that takes its time to be read: until a file is there."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        self.path = state["path"]
+        deadline = monotonic() + DEADLINE_S
+        while not Path(self.path).exists() and monotonic() < deadline:
+            threading.Event().wait(0.01)
+
+
+def slow(path: str) -> Any:
+    def build(context: tw.OperatorContext) -> Schedule:
+        context.state("slow", lambda: Slow(path))
+        return lambda input, output: None
+
+    return build
+
+
+def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit grows with its size; where that is not enough, the error says what has not been read."""
+    there = tmp_path / "there"
+    config = tw.RuntimeConfig(deploy_timeout_s=5)
+
+    def run() -> tw.Job:
+        flow = tw.Dataflow("slow")
+        flow.input("numbers").unary("slow", slow(str(there))).capture("numbers")
+        return tw.run(flow, config=config, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S))
+
+    with nothing_left(DEADLINE_S):
+        with run() as job:
+            job.stop(snapshot=True)
+        with pytest.raises(tw.JobError, match=r"1 of its 1 workers have not read a snapshot of .* B within 5 s: 0 on"):
+            run()
+        monkeypatch.setattr(ray_job, "_LEAST_READ_PER_S", 1)
+        threading.Timer(config.deploy_timeout_s + 1, there.touch).start()
+        with run() as job:
+            job.stop()

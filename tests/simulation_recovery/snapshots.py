@@ -50,7 +50,7 @@ class WrittenSnapshots:
         self._workers = workers
         self._random = random
         self._folder = _Folder(random)
-        self._writers = [PartWriter(cast(SnapshotFolder, self._folder), life) for _ in range(workers)]
+        self._writers = [PartWriter(cast(SnapshotFolder, self._folder), life, "7f") for _ in range(workers)]
         self._waiting: list[WorkerPart] = []
         self._written: dict[int, dict[int, WrittenPart]] = defaultdict(dict)
 

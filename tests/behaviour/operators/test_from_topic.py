@@ -2,11 +2,13 @@
 
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
+from tests.kit.runtime.one_operator import settle
 
 DEADLINE_S = 20.0
 
@@ -187,3 +189,35 @@ def test_records_that_are_not_what_was_expected_fail_the_job(topic: str) -> None
             numbers.close()
             other.wait(timeout=DEADLINE_S)
         one.wait(timeout=DEADLINE_S)
+
+
+def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
+    topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a warning with the times from which and until which; a job that begins anew has none."""
+
+    def reader() -> tw.Job:
+        flow = tw.Dataflow("second")
+        flow.from_topic(topic).probe("read").capture("numbers")
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
+
+    with tw.run(publisher(topic), engine="local") as one:
+        numbers = one.input("numbers")
+        with reader() as other:
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            numbers.send([1])
+            numbers.advance_to(3)
+            other.probe("read").wait_until(2, timeout=DEADLINE_S)
+            other.stop(snapshot=True)
+        assert "misses" not in caplog.text
+        numbers.send([2])
+        numbers.advance_to(7)
+        settle(one)
+        with reader() as other:
+            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            numbers.send([3])
+            numbers.close()
+            other.wait(timeout=DEADLINE_S)
+            assert by_epoch(other, "numbers") == {0: Counter([1]), 7: Counter([3])}
+    assert f"Of topic '{topic}' it misses what came since the snapshot, at time 3, and before it had" in caplog.text
+    assert "subscribed again, at 7." in caplog.text

@@ -8,6 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import begin, counting, counts, running_total
+from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.snapshots import heartbeat
 
 
@@ -139,3 +140,66 @@ def test_a_state_that_is_not_asked_for_is_named(folder: Path) -> None:
     with pytest.raises(tw.JobError, match=r"operator 'count' .*had 'batches', 'counts' in the snapshot"):
         begin(folder, flow)
     begin(folder).stop()
+
+
+def totals(form: int) -> tw.Dataflow:
+    """Keep totals by key and a count of batches; programs of a later form keep more in each."""
+    as_list = [lambda total: [total], lambda kept: {"total": kept[0]}][:form]
+    counted = [lambda batches: (batches, "batches")][:form]
+
+    def build(context: tw.OperatorContext) -> Any:
+        kept = context.keyed_state("totals", migrate=as_list)
+        batches: Any = context.state("batches", dict, split=lambda state, n: [state] * n, merge=max, migrate=counted)
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for token, words in input:
+                if not form:
+                    kept.update(dict.fromkeys(words, 1))
+                output.send(token, [(word, kept.get(word)) for word in words] + [("batches", batches)])
+
+        return schedule
+
+    flow = tw.Dataflow("totals")
+    flow.input("words").unary("keep", build, exchange=lambda pair: pair[0]).probe("done").capture("kept")
+    return flow
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize(
+    ("forms", "total"), [([1], [1]), ([2], {"total": 1}), ([1, 1, 2], {"total": 1})], ids=["one", "two", "in turn"]
+)
+def test_a_state_of_an_older_form_is_converted(forms: list[int], total: Any, workers: int, tmp_path: Path) -> None:
+    """By each function that the snapshot does not have behind it, once, also among other workers."""
+    with begin(tmp_path / "s", totals(0)) as job:
+        job.input("words").send(["a", "b"])
+        settle(job)
+        job.stop(snapshot=True)
+    found: dict[str, Any] = {}
+    for time, form in enumerate(forms, 1):
+        with begin(tmp_path / "s", totals(form), workers=workers) as job:
+            job.input("words").advance_to(time)
+            job.input("words").send(["a"])
+            settle(job)
+            (found,) = (dict(one.batch) for one in job.captured("kept") if one.time == time)
+            job.stop(snapshot=True)
+    assert (found["a"], found["batches"]) == (total, ({}, "batches"))
+
+
+def test_a_state_that_cannot_be_converted_is_named(tmp_path: Path) -> None:
+    """A newer form than the program has, and a function that fails: by operator, state and remedy."""
+    with begin(tmp_path / "s", totals(1)) as job:
+        job.stop(snapshot=True)
+    newer = r"operator 'keep' keeps '\w+' in format 1 in the snapshot, and its build function has 0 functions in migr"
+    with pytest.raises(tw.JobError, match=newer):
+        begin(tmp_path / "s", totals(0))
+
+    def build(context: tw.OperatorContext) -> Any:
+        context.keyed_state("totals", migrate=[len])
+        context.state("batches", dict, migrate=[len, lambda kept: kept["no such"]])
+        return lambda input, output: None
+
+    flow = tw.Dataflow("totals")
+    flow.input("words").unary("keep", build).probe("done").capture("kept")
+    expected = r"operator 'keep' cannot convert 'batches' from format 1 by function 1 of migrate=: KeyError"
+    with pytest.raises(tw.JobError, match=expected):
+        begin(tmp_path / "s", flow)

@@ -10,7 +10,17 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from tidewheel.runtime.snapshots import protocol
-from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Process, Release, decode
+from tidewheel.runtime.snapshots.entries import (
+    Blob,
+    Deletion,
+    Entry,
+    Manifest,
+    Owner,
+    Process,
+    Release,
+    Unreadable,
+    decode,
+)
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_number
@@ -74,6 +84,7 @@ class Folder:
         owner = self.log().owner
         self.objects[name] = data
         entry = decode(name, data)
+        assert not isinstance(entry, Unreadable), "nothing is damaged"
         is_last = entry_number(name) == self.log().next_number - 1
         if is_last and not isinstance(entry, Owner) and owner is not None and owner.identity == entry.identity:
             self._expect(entry)

@@ -4,6 +4,7 @@ import multiprocessing
 import pickle
 import queue
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -270,3 +271,21 @@ def test_wrong_options_are_refused(options: Any, message: str) -> None:
     """When the source is made."""
     with pytest.raises(tw.GraphError, match=message):
         tw.QueueSource(**options)
+
+
+def test_what_was_read_since_a_snapshot_is_missing(tmp_path: Path) -> None:
+    """And nothing else: what was read before is in the snapshot, and what was not read is in the queue."""
+    source: tw.QueueSource[int] = tw.QueueSource()
+    snapshots = tw.Snapshots(tmp_path, every_s=1000)
+    with tw.run(flow_of(source), engine="local", snapshots=snapshots) as job:
+        source.put(0)
+        job.probe("read").wait_until(1, DEADLINE_S)
+        job.snapshot()
+        source.put(1)
+        job.probe("read").wait_until(2, DEADLINE_S)
+        job.stop()
+    with tw.run(flow_of(source), engine="local", snapshots=snapshots) as job:
+        source.put(2)
+        source.close()
+        job.wait(DEADLINE_S)
+        assert records_of(job) == [0, 2]

@@ -4,7 +4,18 @@ import json
 
 import pytest
 
-from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Process, Release, decode, encode
+from tidewheel.runtime.snapshots.entries import (
+    Blob,
+    Deletion,
+    Entry,
+    Manifest,
+    Owner,
+    Process,
+    Release,
+    Unreadable,
+    decode,
+    encode,
+)
 from tidewheel.runtime.snapshots.errors import SnapshotError
 
 ENTRIES: list[Entry] = [
@@ -33,7 +44,21 @@ def test_what_a_newer_release_wrote_is_refused(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"version":1,"type":"owner"}', b'{"version":1,"type":"other"}'])
-def test_what_is_no_entry_is_refused(data: bytes) -> None:
-    """Nothing is passed over."""
-    with pytest.raises(SnapshotError, match=r"log/1 is no entry of a log of snapshots"):
-        decode("log/1", data)
+def test_what_is_no_entry_is_unreadable(data: bytes) -> None:
+    """The problem names the object."""
+    found = decode("log/1", data)
+    assert isinstance(found, Unreadable)
+    assert found.problem.startswith("log/1 is damaged: ")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=["owner", "snapshot", "deletion", "released"])
+def test_an_entry_with_a_flipped_bit_is_never_another_entry(entry: Entry) -> None:
+    """Whichever bit it is: also one in a number, or in the name of a member."""
+    data = encode(entry)
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            assert isinstance(decode("log/1", bytes(flipped)), Unreadable), bytes(flipped)
+        except SnapshotError as error:
+            assert "has format" in str(error)  # noqa: PT017 - a flipped version is that of a newer release

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
-from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError
+from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.ownership import Ownership
@@ -127,7 +127,8 @@ def test_a_damaged_snapshot_is_passed_over(
         objects.remove([name])
     with caplog.at_level(logging.WARNING):
         assert owner.latest_intact() == first
-    assert f"passes over snapshot 2: {name} {'has 3 bytes, and 5 were written' if cut else 'is missing'}" in caplog.text
+    problem = "has 3 bytes, and 5 were written" if cut else "is missing"
+    assert f"{folder.url}: snapshot 1 is used, because snapshot 2 is damaged: {name} {problem}" in caplog.text
     _commit(folder, owner, 3)
     assert _numbers(owner) == [3, 2, 1]
     _commit(folder, owner, 4)
@@ -135,15 +136,76 @@ def test_a_damaged_snapshot_is_passed_over(
 
 
 def test_a_reader_that_finds_damage_gets_the_snapshot_before(
+    folder: SnapshotFolder, objects: ObjectFolder, caplog: pytest.LogCaptureFixture, opened: ExitStack
+) -> None:
+    """A flipped byte is found when it is read, and damages every snapshot that needs the blob."""
+    owner = opened.enter_context(folder.claim("job", keep=3))
+    first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
+    third = _commit(folder, owner, 3, *second.blobs)
+    name = second.blobs[0].name
+    objects.write(name, [memoryview(b"statf")])
+    assert owner.latest_intact() == third
+    with pytest.raises(SnapshotDamaged) as damaged:
+        folder.read(second.blobs[0])
+    owner.found_damaged(damaged.value)
+    for _ in range(2):
+        caplog.clear()
+        assert owner.latest_intact() == first
+        for number in (3, 2):
+            assert f"snapshot 1 is used, because snapshot {number} is damaged: {name}: its checksum" in caplog.text
+
+
+def _flip(objects: ObjectFolder, name: str) -> None:
+    data = bytearray(objects.read(name) or b"")
+    data[len(data) // 2] ^= 1
+    objects.write(name, [memoryview(data)])
+
+
+def test_a_damaged_manifest_is_passed_over(
+    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning that names the file; the next owner goes on behind it, and removes it once it is old."""
+    first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
+    owner.release()
+    _flip(objects, "log/0000000003.json")
+    with folder.claim("next", keep=2) as following:
+        assert following.latest_intact() == first
+        expected = (
+            f"{folder.url}: snapshot 1 is used, because a newer one may be lost: log/0000000003.json is damaged: "
+        )
+        assert expected in caplog.text
+        assert following.incarnation == 3
+        _commit(folder, following, following.next_snapshot)
+        for _ in range(2):
+            _commit(folder, following, following.next_snapshot)
+        following.prune()
+        assert "log/0000000003.json" not in objects.sizes("log/")
+        assert second.blobs[0].name not in objects.sizes("parts/")
+
+
+def test_a_log_without_a_readable_snapshot_is_an_error(folder: SnapshotFolder, objects: ObjectFolder) -> None:
+    """What is damaged may have been a snapshot, so the job does not begin without state."""
+    with folder.claim("job") as owner:
+        _commit(folder, owner, 1)
+    _flip(objects, "log/0000000002.json")
+    assert folder.stored_snapshots() == []
+    with (
+        folder.claim("next") as following,
+        pytest.raises(SnapshotDamaged, match=r"a newer one may be lost: log/0000000002"),
+    ):
+        following.latest_intact()
+
+
+def test_the_names_of_an_owner_whose_claim_is_damaged_are_not_used_again(
     folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder
 ) -> None:
-    """A flipped byte is found when it is read."""
-    first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
-    objects.write(second.blobs[0].name, [memoryview(b"statf")])
-    assert owner.latest_intact() == second
-    with pytest.raises(SnapshotDamaged):
-        folder.read(second.blobs[0])
-    assert owner.latest_intact(before=2) == first
+    """It may still write, and would else overwrite the blobs of the next owner."""
+    _flip(objects, "log/0000000001.json")
+    with folder.claim("next") as following:
+        assert following.incarnation == owner.incarnation + 1
+        assert following.blob_name(1, "w") != owner.blob_name(1, "w")
+        with pytest.raises(FencedError, match=r"job 'next' .* has claimed the folder"):
+            _commit(folder, owner, 1)
 
 
 def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
@@ -151,7 +213,7 @@ def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership
     assert owner.latest_intact() is None
     _commit(folder, owner, 1)
     objects.remove(list(objects.sizes("parts/")))
-    expected = rf"{folder.url} has no intact snapshot. snapshot 1: .* is missing. Restore .* --delete NUMBER"
+    expected = rf"{folder.url} has no intact snapshot: snapshot 1 is damaged: .* is missing. Restore .* another folder"
     with pytest.raises(SnapshotDamaged, match=expected):
         owner.latest_intact()
 

@@ -25,7 +25,7 @@ class Worker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = SnapshotFolder(folder)
-        self.writer = PartWriter(self.folder, 1)
+        self.writer = PartWriter(self.folder, 1, "7f")
         self.states: dict[str, KeyedState[int, Any]] = {
             "much": KeyedState({key: key for key in range(40)}),
             "little": KeyedState({key: [key] for key in range(20)}),
@@ -88,7 +88,7 @@ def test_after_a_failure_only_a_whole_part_is_written(worker: Worker, monkeypatc
         failed = worker.write()
     assert failed.blobs == ()
     assert failed.failure is not None
-    assert "worker-0 is not written: the disk or the quota is full" in failed.failure
+    assert "worker-0-7f is not written: the disk or the quota is full" in failed.failure
     worker.states["much"][4] = -4
     torn = worker.write()
     assert (torn.blobs, torn.failure) == ((), "an earlier part could not be written")

@@ -123,3 +123,11 @@ def test_many_objects_are_listed_and_removed(bucket: str) -> None:
     assert folder.sizes("parts/") == dict.fromkeys(names, 2)
     folder.remove([*names, "parts/missing"])
     assert folder.sizes("parts/") == {}
+
+
+def test_a_duration_is_no_status(s3_environment: str) -> None:
+    """A store that was silent for 507 ms is not said to be full."""
+    silent = OSError(
+        "Error performing GET http://host/a in 507.800688ms, after 1 retries - HTTP error: sending request"
+    )
+    assert "the store did not answer" in RemoteFolder("s3://bucket/job", 0.4)._explained(silent)

@@ -344,7 +344,10 @@ def test_what_cannot_be_read_is_named(bench: TokenBench) -> None:
     """By operator and name; the class of a state may be gone."""
     saved = SavedOperator(states={"total": [b"cnowhere\nGone\n."]}, keyed={"counts": [[b"cnowhere\nGone\n."]]})
     restored = OperatorState("count", saved, is_tracked=True, make_token=bench.make)
-    reason = "from the snapshot: ModuleNotFoundError: No module named 'nowhere'"
+    reason = (
+        "from the snapshot: ModuleNotFoundError: No module named 'nowhere'. Let the program have the classes that were "
+        "saved, and give migrate= what converts them"
+    )
     assert error_of(lambda: restored.state("total", new_list)) == f"operator 'count' cannot read 'total' {reason}"
     assert error_of(lambda: restored.keyed("counts")) == f"operator 'count' cannot read 'counts' {reason}"
 
