@@ -91,7 +91,7 @@ def build_repeat(work: Work, context: tw.OperatorContext) -> Schedule:
 
 def build_count(work: Work, marks: str, context: tw.OperatorContext) -> Schedule:
     """Build the operator that counts the records of each key, and sends each record's key with its count."""
-    counts = context.keyed_state("counts")
+    counts = context.keyed_state("counts", int)
     if work.kept and not counts:
         counts.update(own_texts(work.keys, context.worker, context.workers))
     written = Marks(marks, f"worker-{context.worker}")
@@ -99,7 +99,7 @@ def build_count(work: Work, marks: str, context: tw.OperatorContext) -> Schedule
     def count_alone(keys: list[int]) -> list[tuple[int, int]]:
         sent = []
         for key in keys:
-            counts[key] = now = counts.get(key, 0) + 1
+            counts[key] = now = counts[key] + 1
             sent.append((key, now))
         return sent
 

@@ -108,8 +108,10 @@ class KeyedState(LayeredDict[Key, Value]):
 
     __slots__ = ("_is_written", "_reading", "_stamps", "_sweep")
 
-    def __init__(self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = ()) -> None:
-        super().__init__(entries)
+    def __init__(
+        self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
+    ) -> None:
+        super().__init__(entries, make)
         self._is_written = False  # whether cuts have written what lies behind
         self._reading: Reading | None = None
         self._sweep: Iterator[Key] | None = None

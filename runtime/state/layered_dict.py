@@ -61,12 +61,16 @@ class LayeredDict(dict[Key, Value]):
 
     Args:
         entries: what it has to begin with; it lies behind.
+        make: returns the value of a key that is read and has none; without it, that is a KeyError.
     """
 
-    __slots__ = ("_back", "_counted", "_gone", "_may_change", "_new")
+    __slots__ = ("_back", "_counted", "_gone", "_make", "_may_change", "_new")
 
-    def __init__(self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = ()) -> None:
+    def __init__(
+        self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
+    ) -> None:
         super().__init__()
+        self._make = make
         self._back: dict[Key, Value] = dict(entries)
         self._gone: set[Key] = set()
         self._counted = 0  # so many of the keys in front have been looked at, and ``_new`` of these are not behind
@@ -78,7 +82,9 @@ class LayeredDict(dict[Key, Value]):
     def __missing__(self, key: Key) -> Value:
         value = self._behind(key)
         if value is _MISSING:
-            raise KeyError(key)
+            if self._make is None:
+                raise KeyError(key)
+            self[key] = value = self._make()
         found: Value = value
         return found
 

@@ -3,6 +3,7 @@
 It is found by names: an operator that is built again, from a snapshot, asks for the same names and gets what it had.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -136,14 +137,25 @@ class OperatorState:
         found: State = self.states[name]
         return found
 
-    def keyed(self, name: str, owners: Owners = owners_of, migrate: Migrate = ()) -> dict[Any, Any]:
+    def keyed(
+        self,
+        name: str,
+        make: Callable[[], Any] | None = None,
+        *,
+        owners: Owners = owners_of,
+        migrate: Migrate = (),
+    ) -> dict[Any, Any]:
         """Return the mapping that is kept under a name; an empty one if there is none yet."""
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
         if name not in self.by_key:
             saved = [] if self._saved is None else self._saved.keyed.pop(name, [])
             entries = self._restored_keys(name, saved, owners, migrate)
-            self.by_key[name] = KeyedState(entries) if self._is_tracked else entries
+            if self._is_tracked:
+                entries = KeyedState(entries, make)
+            elif make is not None:
+                entries = defaultdict(make, entries)
+            self.by_key[name] = entries
             self._note_format(name, migrate)
         return self.by_key[name]
 

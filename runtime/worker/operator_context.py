@@ -167,7 +167,14 @@ class OperatorContext:
         """
         return self._instance.kept.state(name, make, split, merge, migrate)
 
-    def keyed_state(self, name: str, *, owners: Owners | None = None, migrate: Migrate = ()) -> dict[Any, Any]:
+    def keyed_state(
+        self,
+        name: str,
+        make: Callable[[], Any] | None = None,
+        *,
+        owners: Owners | None = None,
+        migrate: Migrate = (),
+    ) -> dict[Any, Any]:
         """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
 
         A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
@@ -176,18 +183,19 @@ class OperatorContext:
 
         Args:
             name: what it is called in snapshots; unlike that of any other state of the operator.
+            make: returns the value of a key that is read and has none, as in `collections.defaultdict`.
             owners: ``owners(keys, workers)`` returns the number of the worker to which each key belongs. By default it
                 is the worker to which an exchange by the key itself sends it.
             migrate: as for `state`; each function converts one value.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
-        ...     counts = context.keyed_state("counts")
+        ...     counts = context.keyed_state("counts", int)
         ...
         ...     def schedule(input, output):
         ...         for token, batch in input:
         ...             for word in batch:
-        ...                 counts[word] = counts.get(word, 0) + 1
+        ...                 counts[word] += 1
         ...             output.send(token, [(word, counts[word]) for word in dict.fromkeys(batch)])
         ...
         ...     return schedule
@@ -200,7 +208,7 @@ class OperatorContext:
         ...     job.captured("counts")
         [Captured(time=0, batch=[('a', 2), ('b', 1)])]
         """
-        return self._instance.kept.keyed(name, owners or owners_of, migrate)
+        return self._instance.kept.keyed(name, make, owners=owners or owners_of, migrate=migrate)
 
     def notificator(self) -> Notificator:
         """Return a new `Notificator`, which tells the operator when times are complete."""

@@ -226,6 +226,21 @@ def test_a_cut_that_is_not_written_is_made_up_for() -> None:
     assert written.entries() == state
 
 
+def test_a_key_without_a_value_has_that_which_is_made() -> None:
+    """When it is read by brackets, before a cut and after one, as in a defaultdict; what is made counts as changed."""
+    state: KeyedState[str, list[int]] = KeyedState(make=list)
+    state["a"].append(1)
+    state.cut()
+    state["a"].append(2)
+    state["b"].append(3)
+    assert state.get("c") is None
+    assert "c" not in state
+    assert state == {"a": [1, 2], "b": [3]}
+    cut = state.cut()
+    assert cut.pickled is not None
+    assert entries_of([cut.pickled.data], pickle.loads) == state
+
+
 def test_a_value_that_changes_after_the_cut_is_as_it_was() -> None:
     """An operator goes on right after the cut, while that is being written."""
     state: KeyedState[str, Any] = KeyedState({"list": [1], "tuple": ([1],), "number": 1})

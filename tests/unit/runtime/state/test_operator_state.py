@@ -96,6 +96,14 @@ def test_new_names_begin_empty(bench: TokenBench) -> None:
     restored.check_all_taken()
 
 
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_a_state_by_key_has_a_default(bench: TokenBench, *, is_tracked: bool) -> None:
+    """With snapshots and without."""
+    counts = OperatorState("count", None, is_tracked=is_tracked, make_token=bench.make).keyed("counts", int)
+    counts["a"] += 2
+    assert counts == {"a": 2}
+
+
 def test_a_job_without_snapshots_has_plain_dicts(bench: TokenBench) -> None:
     """Who takes no snapshot pays nothing for them."""
     kept = OperatorState("count", None, is_tracked=False, make_token=bench.make)
