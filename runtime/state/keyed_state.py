@@ -15,7 +15,14 @@ from math import nan
 from operator import is_, not_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from tidewheel.runtime.state.layered_dict import MOST_IN_FRONT, LayeredDict, Settled, are_unchanging, is_unchanging
+from tidewheel.runtime.state.layered_dict import (
+    MOST_IN_FRONT,
+    LayeredDict,
+    Settled,
+    TwoLayers,
+    are_unchanging,
+    is_unchanging,
+)
 from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
 
 Key = TypeVar("Key")
@@ -23,6 +30,8 @@ Value = TypeVar("Value")
 
 _LEAST_SWEPT = 1 << 12
 """A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
+_MOST_PATIENCE = 7
+"""All stays in front for at most so many cuts before it is looked again whether most of it changes."""
 _AT_ONCE = 1000
 """So many pairs are written in one go; then other threads have their turn."""
 
@@ -106,13 +115,15 @@ class KeyedState(LayeredDict[Key, Value]):
     A value is changed in place only between reading it here and the end of that call of the operator.
     """
 
-    __slots__ = ("_is_written", "_reading", "_stamps", "_sweep")
+    __slots__ = ("_forward", "_is_written", "_patience", "_reading", "_stamps", "_sweep")
 
     def __init__(
         self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
     ) -> None:
         super().__init__(entries, make)
         self._is_written = False  # whether cuts have written what lies behind
+        self._patience = 0  # for so many cuts all stays in front, once most of it was brought there between two cuts
+        self._forward = 0  # for so many cuts more
         self._reading: Reading | None = None
         self._sweep: Iterator[Key] | None = None
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
@@ -130,14 +141,26 @@ class KeyedState(LayeredDict[Key, Value]):
             TypeError, AttributeError, PicklingError: a value cannot be pickled.
         """
         is_written, self._is_written = self._is_written and bool(self._back), False
-        changed = self.settle(is_read=self._reading is not None and not self._reading.is_over)
-        count = len(changed.keys) + len(changed.gone)
-        if is_written and MOST_IN_FRONT * count <= len(self) and len(self) > _LEAST_SWEPT:
-            cut = self._cut_some(changed)
+        if self._stays_forward():
+            cut = self._cut_all(list(self), list(dict.values(self)))
         else:
-            cut = self._cut_all()
+            changed = self.settle(is_read=self._reading is not None and not self._reading.is_over)
+            count = len(changed.keys) + len(changed.gone)
+            if is_written and MOST_IN_FRONT * count <= len(self) and len(self) > _LEAST_SWEPT:
+                self._patience = 0
+                cut = self._cut_some(changed)
+            else:
+                cut = self._cut_all(list(self._back), list(self._back.values()))
         self._is_written = True
         return cut
+
+    def _stays_forward(self) -> bool:
+        """Tell whether all stays in front, as most of it changes from cut to cut; it is looked at again ever less."""
+        if self._is_forward:
+            self._is_forward = False
+            self._patience = self._forward = min(2 * self._patience + 1, _MOST_PATIENCE)
+        self._forward -= 1
+        return self._forward >= 0 and not self._back
 
     def _cut_some(self, changed: Settled) -> KeyedCut:
         begins = self._sweep is None
@@ -154,14 +177,13 @@ class KeyedState(LayeredDict[Key, Value]):
         keys = list(dict.fromkeys(chain(changed.keys, (key for key in swept if key in self._back))))
         return self._cut_of(begins, ends, keys, list(map(self._back.__getitem__, keys)), changed.gone)
 
-    def _cut_all(self) -> KeyedCut:
-        self._sweep = None
+    def _cut_all(self, keys: list[Key], values: list[Value]) -> KeyedCut:
+        self._sweep = self._reading = None
         self._stamps.clear()  # of keys that were gone when it was not noted which
-        self._may_change = not are_unchanging(self._back.values())
+        self._may_change = not are_unchanging(values)
         if self._may_change:
-            return self._cut_of(True, True, list(self._back), list(self._back.values()), [])
-        self._reading = Reading(_slices_of(self._back))
-        return KeyedCut(True, True, self._reading, None, [])
+            return self._cut_of(True, True, keys, values, [])
+        return KeyedCut(True, True, Reading(_slices(keys, values)), None, [])
 
     def _cut_of(self, begins: bool, ends: bool, keys: list[Key], values: list[Value], gone: list[Key]) -> KeyedCut:
         """Return a cut of pairs some of which may change, or have had tokens."""
@@ -193,14 +215,17 @@ def _slices(keys: list[Any], values: list[Any]) -> Iterator[Pairs]:
         yield keys[first : first + _AT_ONCE], values[first : first + _AT_ONCE]
 
 
-def _slices_of(found: dict[Any, Any]) -> Iterator[Pairs]:
-    keys, values = iter(found), iter(found.values())
-    while some := list(islice(keys, _AT_ONCE)):
-        yield some, list(islice(values, _AT_ONCE))
-
-
 def _found(keys: list[Any], among: dict[Any, Any]) -> Iterator[Pairs]:
     """Yield those of the keys that are there."""
     for some, _ in _slices(keys, keys):
         there = [key for key in some if key in among]
         yield there, list(map(among.__getitem__, there))
+
+
+class _InTwoLayers(TwoLayers[Key, Value], KeyedState[Key, Value]):
+    """The class of a `KeyedState` while something lies behind."""
+
+    __slots__ = ()
+
+
+KeyedState._classes = KeyedState, _InTwoLayers

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain, compress, filterfalse, islice, repeat
 from operator import is_
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -57,25 +57,31 @@ class LayeredDict(dict[Key, Value]):
     """A dict that knows what was set or deleted since it was settled.
 
     The dict itself is the front, and ``_back`` what lies behind; ``_gone`` are keys of that which were deleted since.
-    Functions in C that read the memory of a dict, and do not call its methods, find the front alone.
+    While something lies behind, the class is another; see `TwoLayers`. Functions in C that read the memory of a dict,
+    and do not call its methods, find the front alone.
 
     Args:
         entries: what it has to begin with; it lies behind.
         make: returns the value of a key that is read and has none; without it, that is a KeyError.
     """
 
-    __slots__ = ("_back", "_counted", "_gone", "_make", "_may_change", "_new")
+    _classes: ClassVar[tuple[type[Any], type[Any]]]
+    """The class while all is in front, and the one while something lies behind."""
+
+    __slots__ = ("_back", "_counted", "_gone", "_is_forward", "_make", "_may_change", "_new")
 
     def __init__(
         self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
     ) -> None:
         super().__init__()
         self._make = make
-        self._back: dict[Key, Value] = dict(entries)
+        self._back: dict[Key, Value] = {}
+        self._is_forward = False  # whether all was brought to the front since it was settled
         self._gone: set[Key] = set()
         self._counted = 0  # so many of the keys in front have been looked at, and ``_new`` of these are not behind
         self._new = 0
         self._may_change = True  # whether values may be behind that may be changed in place
+        self.put_behind(dict(entries))
 
     # ------------------------------------------------------------------ what changes it
 
@@ -95,7 +101,7 @@ class LayeredDict(dict[Key, Value]):
             return _MISSING
         if not is_unchanging(value):
             _set(self, key, value)
-        elif MOST_IN_FRONT * dict.__len__(self) > len(self._back) > _FEW:
+        if MOST_IN_FRONT * dict.__len__(self) > len(self._back) > _FEW:
             self._bring_forward()
         return value
 
@@ -108,9 +114,6 @@ class LayeredDict(dict[Key, Value]):
                 return default
         return value
 
-    def __contains__(self, key: object) -> bool:
-        return _has(self, key) or self._is_behind(key)
-
     def _is_behind(self, key: object) -> bool:
         return key in self._back and not (self._gone and key in self._gone)
 
@@ -120,15 +123,14 @@ class LayeredDict(dict[Key, Value]):
             self[key] = default
         return self[key]
 
-    def __delitem__(self, key: Key) -> None:
-        self.pop(key)
-
     def pop(self, key: Key, default: Any = _MISSING, /) -> Any:
         """Take a key out, and return its value."""
         if key not in self:
             if default is _MISSING:
                 raise KeyError(key)
             return default
+        if not self._back:
+            return super().pop(key)
         len(self)  # so that the key counts as what it is
         is_behind = self._is_behind(key)
         if is_behind:
@@ -143,6 +145,8 @@ class LayeredDict(dict[Key, Value]):
         """Take the key that was set last out, and return it with its value."""
         if not self:
             raise KeyError("popitem(): dictionary is empty")
+        if not self._back:
+            return super().popitem()
         new = (key for key in super().__reversed__() if not self._is_behind(key))
         old = (key for key in reversed(self._back) if key not in self._gone)
         key = next(new if self._new else old)
@@ -151,42 +155,13 @@ class LayeredDict(dict[Key, Value]):
     def clear(self) -> None:
         """Take all keys out."""
         super().clear()
-        self._back, self._gone = {}, set()
-        self._counted = self._new = 0
+        self.put_behind({})
 
     def __ior__(self, other: Any) -> "LayeredDict[Key, Value]":  # type: ignore[override]
         self.update(other)
         return self
 
     # ------------------------------------------------------------------ what reads all of it
-
-    def __len__(self) -> int:
-        in_front = super().__len__()
-        if in_front != self._counted:
-            latest = islice(super().__reversed__(), in_front - self._counted)
-            self._new += sum(not self._is_behind(key) for key in latest)
-            self._counted = in_front
-        return len(self._back) - len(self._gone) + self._new
-
-    def __iter__(self) -> Iterator[Key]:
-        return self._keys(len(self)) if self._back else super().__iter__()
-
-    def _keys(self, size: int) -> Iterator[Key]:
-        """Yield the keys in the order in which they were set for the first time; reading values moves none."""
-        back, gone = self._back, self._gone  # which may become others, when much is set meanwhile
-        for key in filterfalse(gone.__contains__, back):
-            self._check_size(size)
-            yield key
-        for key in [key for key in super().__iter__() if key not in back or key in gone]:
-            self._check_size(size)
-            yield key
-
-    def _check_size(self, size: int) -> None:
-        if len(self) != size:
-            raise RuntimeError("dictionary changed size during iteration")
-
-    def __reversed__(self) -> Iterator[Key]:
-        return reversed(list(self))
 
     def keys(self) -> Any:
         """Return a view of the keys."""
@@ -213,6 +188,8 @@ class LayeredDict(dict[Key, Value]):
 
     def _all(self) -> dict[Key, Value]:
         """Return all keys and values; the caller changes nothing of it."""
+        if not self._back:
+            return dict.copy(self)
         front = super().items()
         if not front and not self._gone:
             return self._back
@@ -246,6 +223,7 @@ class LayeredDict(dict[Key, Value]):
         every = self._all()
         self.clear()
         self.update(every)
+        self._is_forward = True
 
     # ------------------------------------------------------------------ its layers
 
@@ -255,16 +233,66 @@ class LayeredDict(dict[Key, Value]):
         Args:
             is_read: whether what was behind is being read, and has to stay as it is.
         """
-        keys, values = list(super().__iter__()), list(super().values())
-        gone = [key for key in self._gone if not _has(self, key)]
-        if is_read:
-            self._back = self._back.copy()
-        _exhaust(map(self._back.__delitem__, self._gone))
-        _exhaust(map(self._back.__setitem__, keys, values))
+        settled = Settled(
+            list(dict.keys(self)), list(dict.values(self)), [key for key in self._gone if not _has(self, key)]
+        )
+        if not self._back:
+            back = dict.copy(self)
+        else:
+            back = self._back.copy() if is_read else self._back
+            _exhaust(map(back.__delitem__, self._gone))
+            _exhaust(map(back.__setitem__, settled.keys, settled.values))
         super().clear()
-        self._gone = set()
+        self.put_behind(back)
+        return settled
+
+    def put_behind(self, back: dict[Key, Value]) -> None:
+        """Have what is given behind; nothing is in front."""
+        self._back, self._gone = back, set()
         self._counted = self._new = 0
-        return Settled(keys, values, gone)
+        self._is_forward = False
+        self.__class__ = self._classes[bool(back)]
+
+
+class TwoLayers(LayeredDict[Key, Value]):
+    """The class of a `LayeredDict` while something lies behind.
+
+    Python sets the value of a key more slowly where a class has methods of its own for deleting and looking up.
+    """
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        return _has(self, key) or self._is_behind(key)
+
+    def __delitem__(self, key: Key) -> None:
+        self.pop(key)
+
+    def __len__(self) -> int:
+        in_front = dict.__len__(self)
+        if in_front != self._counted:
+            latest = islice(dict.__reversed__(self), in_front - self._counted)
+            self._new += sum(not self._is_behind(key) for key in latest)
+            self._counted = in_front
+        return len(self._back) - len(self._gone) + self._new
+
+    def __iter__(self) -> Iterator[Key]:
+        return self._keys(len(self))
+
+    def _keys(self, size: int) -> Iterator[Key]:
+        """Yield the keys in the order in which they were set for the first time; reading values moves none."""
+        back, gone = self._back, self._gone  # which may become others, when much is set meanwhile
+        for key in filterfalse(gone.__contains__, back):
+            if len(self) != size:
+                raise RuntimeError("dictionary changed size during iteration")
+            yield key
+        for key in [key for key in dict.__iter__(self) if key not in back or key in gone]:
+            if len(self) != size:
+                raise RuntimeError("dictionary changed size during iteration")
+            yield key
+
+    def __reversed__(self) -> Iterator[Key]:
+        return reversed(list(self))
 
 
 class _Items(ItemsView[Any, Any]):
@@ -273,7 +301,8 @@ class _Items(ItemsView[Any, Any]):
     _mapping: LayeredDict[Any, Any]
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self._mapping._all_read().items())
+        kept = self._mapping
+        return iter(kept._all_read().items() if kept._back else dict.items(kept))
 
 
 class _Values(ValuesView[Any]):
@@ -282,7 +311,8 @@ class _Values(ValuesView[Any]):
     _mapping: LayeredDict[Any, Any]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._mapping._all_read().values())
+        kept = self._mapping
+        return iter(kept._all_read().values() if kept._back else dict.values(kept))
 
 
 def _exhaust(iterator: Iterator[Any]) -> None:
