@@ -1,13 +1,16 @@
 """The faults seeded into snapshots, each of which must be caught: how we know that the checks check."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.kit.simulation.fault import Fault
 from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation_recovery.driver import Driver
+from tests.simulation_recovery.feeders import Feeder
 from tests.simulation_recovery.scenario import RecoveryScenario
 from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
@@ -15,6 +18,7 @@ from tidewheel.runtime.state.keyed_state import KeyedCut, KeyedState
 from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker import worker_memory
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -72,7 +76,7 @@ def _marker_not_sent() -> Injection:
     """Where a worker has nothing else to tell a peer, it does not tell it of the snapshot."""
 
     def make(envelopes: Method) -> Method:
-        return lambda outbox, *others: envelopes(outbox, *others[:-1], False)
+        return lambda outbox, *others: envelopes(outbox, *others[:-1], None)
 
     return replaced(Outbox, "envelopes", make)
 
@@ -151,6 +155,54 @@ def _positions_before_the_marker() -> Injection:
     return replaced(Driver, "begin_snapshot", make)
 
 
+def _feeders_not_waited_for() -> Injection:
+    return replaced(Cut, "wait_for", lambda _: lambda *_: None)
+
+
+def _left_feeder_waited_for() -> Injection:
+    """A feeder that has left is still waited for, where worker 0 has not heard of that when it begins a snapshot."""
+    return replaced(Cut, "gone", lambda _: lambda cut, feeder, _: cut.arrived(feeder, cut.number))
+
+
+def _feeder_forgotten_too_early() -> Injection:
+    """Where worker 0 has not yet known a feeder that has left, it may still name that in the next snapshot."""
+
+    def make(wait_for: Method) -> Method:
+        def wrong(cut: Cut, feeders: Sequence[int]) -> None:
+            wait_for(cut, feeders)
+            cut._left = {one: number for one, number in cut._left.items() if one in feeders}
+
+        return wrong
+
+    return replaced(Cut, "wait_for", make)
+
+
+def _feeder_begins_in_an_old_snapshot() -> Injection:
+    """One that comes after worker 0 has begun a snapshot sends as if it belonged to the one before."""
+
+    def make(claim: Method) -> Method:
+        return lambda feeders, *others: replace(claim(feeders, *others), snapshot=0)
+
+    return replaced(Feeders, "claim", make)
+
+
+def _handle_used_before_it_is_made() -> Injection:
+    """Who gets a handle is in an earlier snapshot than who hands it over."""
+    return replaced(Feeder, "hear", lambda hear: lambda feeder, number: feeder.is_member and hear(feeder, number))
+
+
+def _unclaimed_handle_forgotten() -> Injection:
+    def make(positions_of: Method) -> Method:
+        def wrong(part: worker_part.MailboxPart, told: Iterable[Any]) -> dict[int, Any]:
+            known = [*told]
+            found: dict[int, Any] = positions_of(part, known)
+            return {handle: at for handle, at in found.items() if any(handle in said for said in known)}
+
+        return wrong
+
+    return replaced(worker_memory, "positions_of", make)
+
+
 def _command_lost() -> Injection:
     def make(undone: Method) -> Method:
         def wrong(mailbox: Mailbox) -> Iterator[Any]:
@@ -227,6 +279,12 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
     Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
     Fault("positions before the marker", _positions_before_the_marker, _SAVED),
+    Fault("feeders not waited for", _feeders_not_waited_for, _SAVED, _several),
+    Fault("a feeder waited for that has left", _left_feeder_waited_for, frozenset({"snapshot"}), _several),
+    Fault("a feeder that has left forgotten too early", _feeder_forgotten_too_early, frozenset({"snapshot"}), _several),
+    Fault("a feeder that begins in an old snapshot", _feeder_begins_in_an_old_snapshot, _SAVED),
+    Fault("a handle used before it is made", _handle_used_before_it_is_made, _SAVED),
+    Fault("a handle forgotten that nobody has claimed", _unclaimed_handle_forgotten, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
     Fault("a handle at an old time", _handle_at_old_time, _SAVED),
     Fault("a broadcast repeated", _broadcast_repeated, _SAVED, _rescaled),
