@@ -1,16 +1,13 @@
 """The faults seeded into snapshots, each of which must be caught: how we know that the checks check."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tests.kit.simulation.fault import Fault
 from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation_recovery.driver import Driver
-from tests.simulation_recovery.feeders import Feeder
 from tests.simulation_recovery.scenario import RecoveryScenario
 from tidewheel.runtime.description.pacts import BroadcastPact
-from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
@@ -155,40 +152,9 @@ def _positions_before_the_marker() -> Injection:
     return replaced(Driver, "begin_snapshot", make)
 
 
-def _feeders_not_waited_for() -> Injection:
-    return replaced(Cut, "wait_for", lambda _: lambda *_: None)
-
-
 def _left_feeder_waited_for() -> Injection:
     """A feeder that has left is still waited for, where worker 0 has not heard of that when it begins a snapshot."""
     return replaced(Cut, "gone", lambda _: lambda cut, feeder, _: cut.arrived(feeder, cut.number))
-
-
-def _feeder_forgotten_too_early() -> Injection:
-    """Where worker 0 has not yet known a feeder that has left, it may still name that in the next snapshot."""
-
-    def make(wait_for: Method) -> Method:
-        def wrong(cut: Cut, feeders: Sequence[int]) -> None:
-            wait_for(cut, feeders)
-            cut._left = {one: number for one, number in cut._left.items() if one in feeders}
-
-        return wrong
-
-    return replaced(Cut, "wait_for", make)
-
-
-def _feeder_begins_in_an_old_snapshot() -> Injection:
-    """One that comes after worker 0 has begun a snapshot sends as if it belonged to the one before."""
-
-    def make(claim: Method) -> Method:
-        return lambda feeders, *others: replace(claim(feeders, *others), snapshot=0)
-
-    return replaced(Feeders, "claim", make)
-
-
-def _handle_used_before_it_is_made() -> Injection:
-    """Who gets a handle is in an earlier snapshot than who hands it over."""
-    return replaced(Feeder, "hear", lambda hear: lambda feeder, number: feeder.is_member and hear(feeder, number))
 
 
 def _unclaimed_handle_forgotten() -> Injection:
@@ -279,11 +245,7 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
     Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
     Fault("positions before the marker", _positions_before_the_marker, _SAVED),
-    Fault("feeders not waited for", _feeders_not_waited_for, _SAVED, _several),
     Fault("a feeder waited for that has left", _left_feeder_waited_for, frozenset({"snapshot"}), _several),
-    Fault("a feeder that has left forgotten too early", _feeder_forgotten_too_early, frozenset({"snapshot"}), _several),
-    Fault("a feeder that begins in an old snapshot", _feeder_begins_in_an_old_snapshot, _SAVED),
-    Fault("a handle used before it is made", _handle_used_before_it_is_made, _SAVED),
     Fault("a handle forgotten that nobody has claimed", _unclaimed_handle_forgotten, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
     Fault("a handle at an old time", _handle_at_old_time, _SAVED),

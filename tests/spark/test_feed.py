@@ -318,7 +318,7 @@ def test_a_job_with_snapshots_goes_on_with_what_these_lack(spark: "SparkSession"
         add_file(tmp_path / "in", 4, batches[4])
         job.probe("done").wait_until(4, DEADLINE_S)
         job.stop()
-        assert eventually(lambda: not feeding.query.isActive, STOPS_WITHIN_S)
+        assert eventually(lambda: not feeding.query.isActive, DEADLINE_S)
     add_file(tmp_path / "in", 5, batches[5])
     with tw.run(summing(), workers=2, snapshots=snapshots) as job:
         assert job.input("rows").time >= 3
