@@ -128,7 +128,9 @@ def feed_to_the_end(job: tw.Job, feeders: dict[str, Any]) -> int:
 
 def made(count: int = 2) -> list[Any]:
     feeder: Any = Feeder
-    return [feeder.remote() for _ in range(count)]
+    feeders = [feeder.remote() for _ in range(count)]
+    ray.get([one.process.remote() for one in feeders])  # Ray keeps a socket to each from here on
+    return feeders
 
 
 @LINKS
