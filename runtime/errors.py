@@ -25,7 +25,7 @@ class SnapshotError(TidewheelError):
 
 
 class Rewound(TidewheelError):  # noqa: N818 - named for what it says
-    """A job has gone back to a snapshot, as a worker has died: send again what comes after the handle's position."""
+    """A job has gone back to a snapshot, as a worker or a feeder has died: send what comes after the position again."""
 
 
 class JobError(TidewheelError):
@@ -56,6 +56,10 @@ class JobError(TidewheelError):
         """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""
         text = self.traceback_text if self.__cause__ is None else ""
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
+
+
+class FeederGone(JobError):  # noqa: N818 - named for what it says
+    """Another process that feeds a job has ended before it had closed its handles."""
 
 
 @contextmanager

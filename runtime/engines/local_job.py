@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
+from tidewheel.progress import Antichain, TidewheelError, TimeDomain
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
@@ -333,12 +334,17 @@ class _LocalFeed(Feed):
                 return Admission.LET_IN
         return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Refuse."""
         raise TokenError(
             f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
+
+    def save(self, timeout: float) -> None:
+        """Take a snapshot, if the job keeps some."""
+        if self._job._snapshots is not None:
+            self._job.snapshot(timeout)
 
     def fail(self, error: JobError) -> None:
         """Fail the job, between two steps of it."""

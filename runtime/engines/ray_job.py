@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import GraphError, TidewheelError, Time
+from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job
@@ -15,7 +15,7 @@ from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
-from tidewheel.runtime.errors import JobError, Rewound, TokenError
+from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
@@ -74,12 +74,12 @@ class RayJob(Job):
         if self._is_host:
             self._workers.come_up()
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
-        if any(attachment.needs_same_batches for attachment in attachments.values()):
+        if self._snapshots is not None or any(one.needs_same_batches for one in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
-        self._deploy_workers(nodes)
         if self._snapshots is not None and self._is_host and not attachments:
             self._recovery = Recovery(self, self._snapshots)
-        else:
+        self._deploy_workers(nodes)
+        if self._recovery is None:
             self._packed = None  # which lets go of the plan in the object store
 
     def _deploy_workers(self, nodes: Sequence[str]) -> None:
@@ -91,10 +91,20 @@ class RayJob(Job):
         by = time.monotonic() + limit_s
         sockets = self._listen(by) if self.config.link == "socket" else None
         inputs = {name: self.plan.input_nesting(name).domain for name in self.plan.inputs}
-        address = FeedAddress(self.name, self._workers.actors, sockets, inputs, self.outermost_probes, self.config)
+        incarnation = int.from_bytes(os.urandom(6), "big")
+        address = FeedAddress(
+            self.name,
+            list(self._workers.actors),
+            sockets,
+            inputs,
+            self.outermost_probes,
+            self.config,
+            incarnation,
+            keeps_snapshots=self._snapshots is not None,
+            goes_back=self._recovery is not None and self._recovery.may_begin,
+        )
         self._feed = self._link = _DriverFeed(self, address)
         peers = self._workers.actors if sockets is None else sockets
-        incarnation = int.from_bytes(os.urandom(6), "big")
         saved = None if self._snapshots is None else self._snapshots.for_workers
         handles = map(self._attachments.handles_for, range(self.workers))
         arguments = [
@@ -146,7 +156,7 @@ class RayJob(Job):
         assert self._recovery is not None, "it is what goes back"
         self._recovery.have_come_up()
         snapshots.go_back()
-        self._deploy_workers(self._workers.nodes)
+        self._deploy_workers([""] * self.workers)
         with self._lock:
             self._feed.inputs = before.inputs
             self._feed.snapshot = snapshots.number
@@ -209,14 +219,9 @@ class RayJob(Job):
     ) -> None:
         self._check_alive()
         with self._changed:
-            reached = self._changed.wait_for(lambda: self._has_ended or self._is_behind or condition(), timeout)
+            reached = self._changed.wait_for(lambda: self._has_ended or self._reopened or condition(), timeout)
         self._check_alive()
-        if self._is_behind:
-            self._is_behind = False
-            raise Rewound(
-                f"job {self.name!r} has gone back to a snapshot, as a worker has died. An input that was closed since "
-                "is open in it: send again what comes after its position, and close it"
-            )
+        self._tell_of_reopened()
         if not reached:
             raise self._timed_out(what, timeout, probe)
 
@@ -258,15 +263,10 @@ class _DriverFeed(RayFeed):
         """Fail the job."""
         self._job._fail(error)
 
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
-        """Return what a handle is pickled as, once it was handed over."""
+    def save(self, timeout: float) -> None:
+        """Take a snapshot, if the job keeps some."""
         if self._job._snapshots is not None:
-            raise TokenError(
-                f"a handle of input {name!r} cannot be handed to another process: job {self._job.name!r} takes "
-                "snapshots, and only its driver tells where its handles are. Send the records to the driver, or run "
-                "the job without snapshots="
-            )
-        return super().ticket(name, handle, time)
+            self._job.snapshot(timeout)
 
     def _written(self, part: WrittenPart) -> None:
         if self._job._taker is not None:

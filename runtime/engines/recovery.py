@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ _END_TIMEOUT_S = 30.0
 
 class Recovery:
     """Replaces workers of one job that have died, and takes all workers back to the last snapshot.
+
+    It goes back as well where a feeder in another process has died, as a part of what that has sent may be missing. The
+    driver has the feeder's handles then.
 
     The first attempt begins at once, each further one after a pause that is twice as long as the one before. After ten
     minutes without a failure they count from the beginning.
@@ -40,12 +43,18 @@ class Recovery:
         self._is_under_way = False
         self._meanwhile: TidewheelError | None = None
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether the job may go back at all."""
+        return self._snapshots.restarts > 0
+
     def takes_on(self, error: TidewheelError) -> bool:
         """Begin to recover from an error, on a thread; return False if the job has to fail.
 
         It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
         """
-        if not isinstance(error, JobError) or error.operator is not None or error.worker is None:
+        is_death = isinstance(error, FeederGone) or (isinstance(error, JobError) and error.worker is not None)
+        if not is_death or getattr(error, "operator", None) is not None:
             return False
         with self._lock:
             if self._closed.is_set():

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.job_block import JobBlock
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import FedInput
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.input_position import InputPosition
@@ -26,8 +26,6 @@ class RememberingJob(JobBlock):
         self.workers = workers
         self._handles: dict[str, InputHandle] = {}
         self._snapshots: JobSnapshots | None = None
-        self._is_behind = False
-        """Whether a handle that was closed is open again, so that the program has to send more."""
 
     @abstractmethod
     def _check_alive(self) -> None:
@@ -65,27 +63,58 @@ class RememberingJob(JobBlock):
                 fed, position.time, number, goes_on_from=position, useless_because=why if position.is_closed else None
             )
             if number == FIRST_HANDLE:
-                self._handles[name] = made
+                self._handles.setdefault(name, made)
                 fed.closed_at = position if position.is_closed else None
+            elif position.is_first:
+                self._handles[name] = made
 
     def _rewind_handles(self, snapshots: JobSnapshots) -> None:
         """Have the handles go on from where the snapshot has them, by the feed that is there now."""
         for name, fed in self._feed.inputs.items():
             fed.feed = self._feed
-            all_known = {**fed.open, FIRST_HANDLE: self._handles[name]}
-            fed.open.clear()
             beginning = {FIRST_HANDLE: InputPosition(fed.domain.minimum())}
             saved = beginning if snapshots.manifest is None else snapshots.positions.get(name, beginning)
-            positions = {number: position for number, position in saved.items() if not position.is_closed}
-            for number in {**all_known, **positions}:
-                position = positions.get(number)
-                was_closed = number not in all_known or all_known[number].is_closed
-                if number not in all_known and position is not None:
-                    all_known[number] = InputHandle(fed, position.time, number, goes_on_from=position)
-                all_known[number]._go_back(self._feed, position, is_told=was_closed)
-                if position is not None:
-                    fed.open[number] = all_known[number]
-                    self._is_behind |= was_closed
+            self._rewind_input(fed, self._handles[name], saved)
+
+    def _rewind_input(self, fed: FedInput, first: InputHandle, saved: Mapping[int, InputPosition]) -> None:
+        """Have the driver hold all handles that a snapshot has, in the objects that the program knows.
+
+        One that was handed over is that object again, whatever its number has become.
+        """
+        known = {**fed.ended, **fed.open}
+        others = {id(handle): handle for handle in (first, *known.values())}
+        fed.open.clear()
+        fed.handed_over = 0
+        place = saved.get(FIRST_HANDLE)
+        fed.closed_at = place if place is not None and place.is_closed else None
+        for number, position in saved.items():
+            if position.is_closed:
+                continue
+            handle = first if number == FIRST_HANDLE or position.is_first else known.get(number)
+            if handle is None or others.pop(id(handle), None) is None:
+                handle = InputHandle(fed, position.time, number, useless_because="is new")
+            handle._go_back(self._feed, number, position)
+        for handle in others.values():
+            handle._go_back(self._feed, handle.number, None)
+
+    def _tell_of_reopened(self) -> None:
+        """Raise Rewound if a handle is open again that the program or another process has closed, and is not used."""
+        reopened = self._reopened
+        if reopened:
+            for handle in reopened:
+                handle.is_reopened = False
+            names = ", ".join(sorted({repr(handle.name) for handle in reopened}))
+            raise Rewound(
+                f"job {self.name!r} has gone back to a snapshot, as a worker or feeder has died. So the driver has an "
+                f"open handle of input {names} again, which was closed since or in another process. Send again what "
+                "comes after its position, and close it"
+            )
+
+    @property
+    def _reopened(self) -> list[InputHandle]:
+        return [
+            handle for fed in self._feed.inputs.values() for handle in list(fed.open.values()) if handle.is_reopened
+        ]
 
     def _let_go_of_snapshots(self) -> None:
         if self._snapshots is not None:
@@ -98,11 +127,15 @@ class RememberingJob(JobBlock):
         return self._handles[known(self.plan, "input", name, self._handles)]
 
     def handles(self, name: str) -> list[InputHandle]:
-        """Return the open handles of an input that this process has, such as those that a snapshot has.
+        """Return the open handles of an input that this process has.
+
+        When a job goes on from a snapshot, the driver has all open handles, also those that it had passed to other
+        processes. That is so in a later run, and after a worker or feeder has died.
 
         Raises:
             JobError: there is no input of that name.
         """
+        self._feed.wait_until_usable()
         return list(self._feed.inputs[known(self.plan, "input", name, self._handles)].open.values())
 
     def snapshot(self, timeout: float = 300.0) -> int:

@@ -1,6 +1,7 @@
 """The job that a handle feeds, as the handle shows it: the program can fail the job, and hear of its end."""
 
 from collections.abc import Callable
+from threading import RLock
 from typing import Protocol, TypeAlias
 
 from tidewheel.runtime.errors import JobError
@@ -10,9 +11,14 @@ EndCall: TypeAlias = Callable[[Exception | None], None]
 
 
 class _Feed(Protocol):
+    lock: RLock
+
     def fail(self, error: JobError) -> None: ...
     def when_over(self, call: EndCall) -> None: ...
     def forget(self, call: EndCall) -> None: ...
+    def check_saves(self) -> None: ...
+    def save(self, timeout: float) -> None: ...
+    def wait_until_usable(self) -> None: ...
 
 
 class FedJob:
@@ -50,6 +56,10 @@ class FedJob:
         counts as lost, so ``failure`` is a JobError. Once all handles there are closed, nothing is called.
         """
         self._feed.when_over(call)
+
+    def check_saves(self) -> None:
+        """Raise JobError if the job keeps snapshots, and this process, as it is not the driver, knows none of them."""
+        self._feed.check_saves()
 
     def forget(self, call: EndCall) -> None:
         """Take back `when_over`. Idempotent."""

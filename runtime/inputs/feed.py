@@ -13,6 +13,7 @@ from numbers import Integral
 from pickle import PicklingError
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
@@ -64,6 +65,7 @@ class FedInput:
         check: raises TypeError for a batch that is not of the input's type, given how many came before it; None takes
             all.
         closed_at: where its first handle was when that was closed.
+        ended: the handles that were closed or handed over, by each number that they had, also in other processes.
     """
 
     name: str
@@ -78,6 +80,7 @@ class FedInput:
     sizes: RecordSizes = field(default_factory=RecordSizes)
     check: Callable[[Any, int], object] | None = None
     closed_at: InputPosition | None = None
+    ended: "WeakValueDictionary[int, InputHandle]" = field(default_factory=WeakValueDictionary)
 
     @property
     def positions(self) -> Mapping[int, InputPosition]:
@@ -122,6 +125,7 @@ class Feed(ABC):
         inputs: the inputs that this process feeds, or has fed, by name.
         sequences: how many envelopes were sent to each worker.
         is_carrying: whether a command is being pickled and sent.
+        incarnation: that of the workers, for envelopes.
         snapshot: the number of the snapshot that this process is in; see `Cut`.
     """
 
@@ -135,7 +139,7 @@ class Feed(ABC):
         self.inputs: dict[str, FedInput] = {}
         self.sequences = [0] * workers
         self.is_carrying = False
-        self.snapshot = 0
+        self.snapshot = self.incarnation = 0
         self._probes = probes
         self._limit = config.bytes_in_flight
         self._submitted = [0] * workers
@@ -155,7 +159,7 @@ class Feed(ABC):
         self.check_alive()
         self.is_carrying = True
         try:
-            envelope = Envelope(self.number, 0, self.sequences[worker], commands=[command], snapshot=self.snapshot)
+            envelope = self._envelope(worker, commands=[command])
             sent = self.send(worker, envelope)
         except (TypeError, AttributeError, PicklingError) as error:
             reason = unpicklable(command, error)
@@ -176,9 +180,11 @@ class Feed(ABC):
             self.snapshot = number
             positions = {name: fed.positions for name, fed in self.inputs.items()}
             for worker in range(self.workers):
-                told = positions if worker == 0 else None
-                sequence = self.sequences[worker]
-                self.send(worker, Envelope(self.number, 0, sequence, snapshot=number, positions=told))
+                self.send(worker, self._envelope(worker, marker=() if worker else positions))
+
+    def _envelope(self, worker: int, **parts: Any) -> Envelope:
+        """Return the next envelope for a worker."""
+        return Envelope(self.number, self.incarnation, self.sequences[worker], snapshot=self.snapshot, **parts)
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""
@@ -206,7 +212,7 @@ class Feed(ABC):
         """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
 
     @abstractmethod
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as, once it was handed over: a function and its arguments.
 
         Raises:
@@ -222,6 +228,18 @@ class Feed(ABC):
 
     def wait_until_usable(self) -> None:  # noqa: B027 - only a job on Ray goes back to a snapshot
         """Wait while the job goes back to a snapshot; not with the lock."""
+
+    def save(self, timeout: float) -> None:  # noqa: B027 - nothing to do where there are no snapshots
+        """Wait until a snapshot has all that was sent before this call; if the job keeps none, do nothing.
+
+        Raises:
+            JobError: the job has failed or was stopped, or this is not its driver; see `check_saves`.
+            SnapshotError: the snapshot was not taken.
+            TimeoutError: it is not complete within ``timeout`` seconds.
+        """
+
+    def check_saves(self) -> None:  # noqa: B027 - only another process does not know
+        """Raise JobError if the job keeps snapshots, and this process does not know when one is complete."""
 
     def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
         """Wait until the workers have what was submitted, if this process may end before they do."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import FeederGone, JobError
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.transport.socket_address import SocketAddress
 
@@ -47,6 +47,19 @@ class FeederStatus:
     is_leaving: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer to a feeder that claims a handle.
+
+    Attributes:
+        owner: who has the handle, in words; None if the feeder has it now.
+        snapshot: the number of the snapshot in which the feeder begins, if it is new.
+    """
+
+    owner: str | None = None
+    snapshot: int = 0
+
+
 @dataclass(slots=True)
 class _Feeder:
     name: FeederName
@@ -54,10 +67,10 @@ class _Feeder:
     death: Callable[[], str | None]
     status: FeederStatus = FeederStatus(None)
 
-    def gone(self, reason: str) -> JobError:
+    def gone(self, reason: str) -> FeederGone:
         """Return the error that it ended before it had closed its handles."""
         inputs = ", ".join(map(repr, sorted(self.status.inputs))) or "an input"
-        return JobError(
+        return FeederGone(
             f"{self.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
             f"incomplete: {reason}"
         )
@@ -95,11 +108,13 @@ class Feeders:
             still, counts for a few seconds only: others may have stood still as well, on a machine that slept.
         clock: returns seconds, from any start.
         watch: watches an actor, as `watch_actor` does.
+        snapshot: the number of the snapshot in which the dataflow begins.
     """
 
     silence_s: float
     clock: Callable[[], float]
     watch: Callable[[Any], Callable[[], str | None]] = watch_actor
+    snapshot: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _feeders: dict[int, _Feeder] = field(default_factory=dict)
     _owners: dict[int, FeederName] = field(default_factory=dict)
@@ -108,16 +123,22 @@ class Feeders:
     def __post_init__(self) -> None:
         self._checked_at = self.clock()
 
-    def claim(self, handle: int, feeder: FeederName) -> str | None:
-        """Give a handle that was handed over to the process that uses it first; return who has it if it is too late."""
+    def begin_snapshot(self, number: int) -> tuple[int, ...]:
+        """Return the feeders that take part in a snapshot; those that come later begin in it."""
+        with self._lock:
+            self.snapshot = number
+            return tuple(self._feeders)
+
+    def claim(self, handle: int, feeder: FeederName) -> Claim:
+        """Give a handle that was handed over to the process that uses it first; say who has it if it is too late."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder)
             if owner.number != feeder.number:
-                return owner.process
+                return Claim(owner.process)
             if feeder.number not in self._feeders:
                 death = (lambda: None) if feeder.actor is None else self.watch(feeder.actor)
                 self._feeders[feeder.number] = _Feeder(feeder, self.clock(), death)
-            return None
+            return Claim(snapshot=self.snapshot)
 
     def hear(self, number: int, status: FeederStatus) -> None:
         """Receive the status of a feeder, which is a sign of life."""
@@ -134,7 +155,7 @@ class Feeders:
         """Take note that the connection to a feeder has broken.
 
         Raises:
-            JobError: it has not left before.
+            FeederGone: it has not left before.
         """
         with self._lock:
             if number in self._feeders:
@@ -144,7 +165,8 @@ class Feeders:
         """Look after all feeders; to be called often.
 
         Raises:
-            JobError: one has died, or fallen silent, before it closed its handles.
+            FeederGone: one has died, or fallen silent, before it closed its handles.
+            JobError: one has given up a handle.
         """
         with self._lock:
             before, self._checked_at = self._checked_at, self.clock()

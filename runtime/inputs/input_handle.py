@@ -2,7 +2,6 @@
 
 import secrets
 import time as clock
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,9 +10,9 @@ import msgspec
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.inputs.placed_handle import PlacedHandle
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
@@ -22,7 +21,7 @@ _HANDLE_BITS = 62
 _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"
 
 
-class InputHandle(FedJob):
+class InputHandle(PlacedHandle):
     """One end of an input: it holds a token, and sends at the time of that; the first one starts at the minimum time.
 
     Each batch that is sent goes whole to one worker, to each in turn; use ``exchange`` where records must meet. May be
@@ -39,6 +38,7 @@ class InputHandle(FedJob):
         domain: the times of the input.
         workers: how many workers take batches in turn.
         number: tells the handles of an input apart.
+        is_reopened: whether the job has gone back to a snapshot in which it is open, and it is unused since.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -66,20 +66,16 @@ class InputHandle(FedJob):
         useless_because: str | None = None,
         goes_on_from: InputPosition | None = None,
     ) -> None:
+        super().__init__(fed.feed.workers)
         self.name = fed.name
         self.domain = fed.domain
-        self.workers = fed.feed.workers
         self._fed = fed
         self._feed = fed.feed
-        self._time = time
         self.number = number
         self._is_new = goes_on_from is None
-        self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))[1:3]
-        self._next_worker = (number + self._batches) % self.workers
+        self._begin_at(goes_on_from or InputPosition(time))
         self._ended = useless_because
-        self._rewound: Rewound | None = None
         self._epochs_ahead = fed.feed.epochs_ahead
-        self._left: deque[Time] = deque()
         if useless_because is None:
             fed.open[number] = self
 
@@ -87,16 +83,6 @@ class InputHandle(FedJob):
     def time(self) -> Time:
         """The time at which `send` sends."""
         return self._time
-
-    @property
-    def position(self) -> InputPosition:
-        """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
-        return InputPosition(self._time, self._batches, self._records, self.is_closed)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more: `close` was called, or another process has the handle."""
-        return self._ended is not None
 
     @property
     def statistics(self) -> InputStatistics:
@@ -141,6 +127,7 @@ class InputHandle(FedJob):
             if worker is None:
                 self._next_worker = (self._next_worker + 1) % self.workers
             self._batches += 1
+            self._batches_at_time += 1
             self._records += count
             self._fed.batches += 1
             self._fed.records += count
@@ -167,7 +154,7 @@ class InputHandle(FedJob):
             time = self._checked_time(time, "advance to")
             if time != self._time:
                 self._left.append(self._time)
-                self._time = time
+                self._time, self._batches_at_time = time, 0
                 self._tell_all(self._command("advance", time))
 
     def end_substream(self, *keys: Any) -> None:
@@ -216,7 +203,7 @@ class InputHandle(FedJob):
             self._check_open("clone a handle of")
             time = self._checked_time(time, "make a handle at")
             number = secrets.randbits(_HANDLE_BITS)
-            self._spawn(number, time)
+            self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self.number))
             return type(self)(self._fed, time, number)
 
     def close(self) -> None:
@@ -235,6 +222,7 @@ class InputHandle(FedJob):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Hand the token over to the process where this is unpickled."""
+        self._feed.wait_until_usable()
         with self._feed.lock:
             self._check_open("hand over")
             if self._feed.is_carrying:
@@ -243,9 +231,11 @@ class InputHandle(FedJob):
                     "as an argument of a call"
                 )
             number = secrets.randbits(_HANDLE_BITS)
-            ticket = self._feed.ticket(self.name, number, self._time)
-            self._spawn(number, self._time)
+            position = msgspec.structs.replace(self.position, is_first=self._is_first or self.number == FIRST_HANDLE)
+            ticket = self._feed.ticket(self.name, number, position)
+            self._tell_all(InputCommand(self.name, "clone", self._time, position, handle=number, origin=self.number))
             self._fed.handed_over += 1
+            self._fed.ended[number] = self
             self._end(
                 "was pickled, so another process has it now: pickle a clone() of it to go on using it here as well"
             )
@@ -255,16 +245,13 @@ class InputHandle(FedJob):
     def _command(self, action: InputAction, time: Time = None, batch: Any = None, size: int = 0) -> InputCommand:
         return InputCommand(self.name, action, time, batch, size, self.number)
 
-    def _spawn(self, number: int, time: Time) -> None:
-        """Have the workers make a token for one more handle."""
-        self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self.number))
-
     def _end(self, why: str) -> None:
         self._ended = why
         if self.number == FIRST_HANDLE:
             self._fed.closed_at = self.position
+        self._fed.ended[self.number] = self
         del self._fed.open[self.number]
-        self._tell_all(self._command("close"))
+        self._tell_all(self._command("close", batch=self.position if self._is_first else None))
 
     def _tell_all(self, command: InputCommand) -> None:
         for worker in range(self.workers):
@@ -290,30 +277,31 @@ class InputHandle(FedJob):
             )
         return admission
 
-    def _go_back(self, feed: Feed, position: InputPosition | None, *, is_told: bool) -> None:
+    def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
 
-        If it has sent something since, its next call says so, unless the program ``is_told`` otherwise.
+        If it has sent something since, its next call says so. One that was closed, or that another process had, is open
+        again: until it is used, `Job.wait` says so.
         """
         before, self._feed, self._rewound = self.position, feed, None
-        if position is None or position.is_closed:
-            self._ended = "was closed when the job went back to a snapshot, in which it is not open"
+        if position is None:
+            self._ended = self._ended or "was closed when the job went back to a snapshot, in which it is not open"
             return
-        self._ended = None
-        self._is_new = False
-        self._time, self._batches, self._records = position.time, position.batches, position.records
-        self._next_worker = (self.number + position.batches) % self.workers
+        self.number, self._ended, self._is_new = number, None, False
+        self.is_reopened = before.is_closed
+        self._begin_at(position)
         self._left.clear()
-        if not is_told and position != before:
+        self._fed.open[number] = self
+        if not before.is_closed and position != before:
             self._rewound = Rewound(
-                f"input {self.name!r}: the job has gone back to a snapshot, as a worker has died. This handle is at "
-                f"time {position.time!r} again, after {position.batches} batches: send what comes after its position"
+                f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
+                f"handle is at time {position.time!r} again, after {position.batches} batches: send what comes after "
+                "its position"
             )
 
     def _check_open(self, action: str) -> None:
-        if self._rewound is not None:
-            error, self._rewound = self._rewound, None
-            raise error
+        self._raise_rewound()
+        self.is_reopened = False
         if self._ended is not None:
             raise TokenError(f"cannot {action} input {self.name!r}, which {self._ended}")
 

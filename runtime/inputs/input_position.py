@@ -13,12 +13,16 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
         time: the time at which it sends next.
         batches, records: how many it has sent in all.
         is_closed: whether it sends nothing any more.
+        batches_at_time: how many of the batches it has sent at that time.
+        is_first: whether it has the place of the first handle, which was passed to another process as this one.
     """
 
     time: Any
     batches: int = 0
     records: int = 0
     is_closed: bool = False
+    batches_at_time: int = 0
+    is_first: bool = False
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterator
 
-from tidewheel.runtime.state.worker_part import SavedMailbox
+from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.state.worker_part import SavedMailbox, note_position
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.transport.socket_address import DRIVER
@@ -34,6 +35,7 @@ class Mailbox:
 
     Attributes:
         tokens: that of each handle, by the handle's number; the operator keeps them here.
+        begun: where handles that were handed over were then; of the first one, where it was closed.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -43,6 +45,7 @@ class Mailbox:
         self._known = {FIRST_HANDLE}
         self._early: dict[int, deque[InputCommand]] = {}
         self._saved: SavedMailbox | None = None
+        self.begun: dict[int, InputPosition] = {}
 
     def begins_with(self, saved: SavedMailbox | None) -> None:
         """Have it begin with the handles and batches of a snapshot; None for its first handle alone."""
@@ -85,8 +88,10 @@ class Mailbox:
         self._queue.append((feeder, command))
         if command.action == "close":
             self._known.discard(command.handle)
+            note_position(self.begun, command)
         elif command.action == "clone":
             self._known.add(command.handle)
+            note_position(self.begun, command)
             return True
         return False
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidewheel.progress import Antichain, TidewheelError, Time, TimeDomain
+from tidewheel.progress import Antichain, TidewheelError, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
 from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
 from tidewheel.transport.link import PeerLost, Receiver
@@ -37,6 +38,8 @@ class FeedAddress:
         inputs: their domains.
         probes: the domains of its outermost probes.
         config: the limits.
+        incarnation: that of the workers; it changes when the job goes back to a snapshot.
+        keeps_snapshots: whether it takes some, and ``goes_back``, whether it goes back to the last where a worker dies.
     """
 
     job: str
@@ -45,6 +48,9 @@ class FeedAddress:
     inputs: Domains
     probes: Domains
     config: RuntimeConfig
+    incarnation: int = 0
+    keeps_snapshots: bool = False
+    goes_back: bool = False
 
 
 class RayFeed(Feed):
@@ -60,6 +66,7 @@ class RayFeed(Feed):
     def __init__(self, address: FeedAddress, number: int, lock: threading.RLock, changed: threading.Condition) -> None:
         super().__init__(number, len(address.actors), lock, address.config, address.probes)
         self._address = address
+        self.incarnation = address.incarnation
         self._joined = membership()
         self._changed = changed
         self._given_up: str | None = None
@@ -81,7 +88,9 @@ class RayFeed(Feed):
         with lost_peers_fail_the_job():
             receiver = listen_here(ENVELOPES, keys if any(peer.node != node for peer in peers.values()) else None)
         self._receiver, self._listens_at = receiver, receiver.address
-        sender = SocketSender(self.number, node, peers, keys, 0, ENVELOPES, receiver.context, copies=True)
+        sender = SocketSender(
+            self.number, node, peers, keys, self.incarnation, ENVELOPES, receiver.context, copies=True
+        )
         self.sender = sender
         if self.number != DRIVER:
             sender.patience_s = 0.0  # only the driver is told why a worker has gone
@@ -165,11 +174,11 @@ class RayFeed(Feed):
         told = zip(self.statuses, self.sequences, strict=True)
         return [status.steps if status.heard == sent else None for status, sent in told]
 
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""
         from tidewheel.runtime.inputs.remote_feed import take_over
 
-        return take_over, (self._address, name, handle, time)
+        return take_over, (self._address, name, handle, position, self.snapshot)
 
     def _taken(self, worker: int) -> int:
         return self.statuses[worker].taken
@@ -179,9 +188,7 @@ class RayFeed(Feed):
         with self.lock:
             if not self._is_closed:
                 status = FeederStatus(self._listens_at, self.statistics(), self._given_up, is_leaving)
-                self.send(
-                    worker, Envelope(self.number, 0, self.sequences[worker], status=status, snapshot=self.snapshot)
-                )
+                self.send(worker, self._envelope(worker, status=status))
 
     # ------------------------------------------------------------------ on the thread
 
@@ -207,6 +214,8 @@ class RayFeed(Feed):
                 continue  # a greeting
             if status.written is not None:
                 self._written(status.written)
+            if envelope.snapshot > self.snapshot:
+                self._snapshot_begun(envelope.snapshot)
             if status.failure is not None:
                 self._lose(status.failure)
             elif self._news[worker] < number:
@@ -227,6 +236,9 @@ class RayFeed(Feed):
 
     def _written(self, part: WrittenPart) -> None:
         """Receive the report on a part of a snapshot; only the driver gets any."""
+
+    def _snapshot_begun(self, number: int) -> None:
+        """Hear that a worker has begun a snapshot; the driver knows, as it begins them all."""
 
     def _go_on(self) -> None:
         """Do what may be to be done after a status has come, or after a wake-up."""

@@ -4,35 +4,41 @@ import logging
 import os
 import secrets
 import threading
+import time as clock
 from collections import deque
+from typing import Any
 from weakref import WeakValueDictionary
 
-from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.feed import WORKER_THREAD, FedInput
-from tidewheel.runtime.inputs.feeders import FeederName
+from tidewheel.runtime.inputs.feeders import Claim, FeederName
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.worker.envelope import InputCommand
-from tidewheel.runtime.worker.worker_actor import ask_workers
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.worker_actor import ask_workers, worker_name
 from tidewheel.runtime.worker.worker_report import BusyWorker
+from tidewheel.transport.ray_cluster import NAMESPACE
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _ANSWER_S = 60.0
 _NUMBER_BITS = 60
+_LOOK_S = 1.0
+_NOBODY_S = 20.0
+_GOES_BACK_WITHIN_S = 300.0
 
-_feeds: "WeakValueDictionary[str, RemoteFeed]" = WeakValueDictionary()
+_feeds: "WeakValueDictionary[tuple[str, int], RemoteFeed]" = WeakValueDictionary()
 _feeds_lock = threading.Lock()
 
 
-def take_over(address: FeedAddress, name: str, handle: int, time: Time) -> InputHandle:
-    """Return, in the process to which it was handed over, a handle of an input."""
+def take_over(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
+    """Return, in the process to which it was handed over, a handle of an input; it was handed over in a snapshot."""
     with _feeds_lock:
-        feed = _feeds.get(address.job)
+        feed = _feeds.get((address.job, address.incarnation))
         if feed is None or feed.has_left:
-            feed = _feeds[address.job] = RemoteFeed(address)
-        return feed.take_over(name, handle, time)
+            feed = _feeds[address.job, address.incarnation] = RemoteFeed(address)
+        return feed.take_over(name, handle, position, snapshot)
 
 
 class RemoteFeed(RayFeed):
@@ -40,6 +46,9 @@ class RemoteFeed(RayFeed):
 
     It leaves once all handles are closed. Until then worker 0 hears from it every second: if its process ends without
     closing its handles, or drops one, the dataflow fails, for what it had to send is missing.
+
+    It takes part in snapshots from when worker 0 knows it. A worker's status says that one has begun. When the job goes
+    back to a snapshot, all handles here are of no use any more, as the driver has them again.
 
     Attributes:
         has_left: whether all handles were closed, or the job has ended.
@@ -52,18 +61,23 @@ class RemoteFeed(RayFeed):
         self._taken_over: set[int] = set()
         self._unclaimed: deque[tuple[int, str]] = deque()
         self._told_to_leave: set[int] = set()
+        self._is_member = False
         self._end: Exception | None = None
+        self._deciding = threading.Lock()
+        self._is_decided = False
         self.has_left = False
 
-    def take_over(self, name: str, handle: int, time: Time) -> InputHandle:
+    def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
         """Return a handle that was handed over to this process; it is claimed soon, also if nobody uses it."""
+        self._snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
             fed = self.inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
         if handle in self._taken_over:
             why = f"was unpickled twice in this process ({_process()}): use what was unpickled first"
-            return InputHandle(fed, time, handle, useless_because=why)
-        found = InputHandle(fed, time, handle)
+            return InputHandle(fed, position.time, handle, useless_because=why)
+        found = InputHandle(fed, position.time, handle)
+        found._begin_at(position)
         self._taken_over.add(handle)
         self._claimed.discard(handle)  # which it is if this process has made it, and handed it over
         self._unclaimed.append((handle, name))
@@ -103,6 +117,8 @@ class RemoteFeed(RayFeed):
                     f"job {self._address.job!r}: for {patience_s:g} s, worker {', '.join(map(str, missing))} has not "
                     "confirmed what this process has sent (RuntimeConfig.hang_timeout_s), so some may be lost"
                 )
+        if self._end is not None:
+            self.check_alive()
 
     def _is_flushed(self, patience_s: float) -> bool:
         """Wait until a handle is open or the workers have all that was sent; return False if no news came so long."""
@@ -128,6 +144,15 @@ class RemoteFeed(RayFeed):
         elif command.action == "close" and worker == self.workers - 1:
             self._claimed.discard(command.handle)
 
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope; what cannot be sent may be the first that is heard of the job's end."""
+        try:
+            return super().send(worker, envelope)
+        except JobError as error:
+            self._lose(error)
+            self.check_alive()
+            raise
+
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that this one is known."""
         import ray
@@ -137,30 +162,73 @@ class RemoteFeed(RayFeed):
         actor = None if context.get_actor_id() is None else context.current_actor
         me = FeederName(self.number, _process(), actor)
         try:
-            call = self._address.actors[0].claim.remote(self._address.job, handle, me)
-            owner: str | None = ray.get(call, timeout=_ANSWER_S)
+            call = self._address.actors[0].claim.remote(self._address.job, self.incarnation, handle, me)
+            claim: Claim = ray.get(call, timeout=_ANSWER_S)
         except ray.exceptions.RayError as error:
             self._lose(self._ended(error))
-            raise self._ended(error) from None
-        if owner is not None:
+            self.check_alive()
+            raise
+        if claim.owner is not None:
             why = (
-                f"was pickled once and unpickled twice: {owner} uses it already. Give each process a clone() of its "
-                "own; what the function of an operator holds is unpickled on every worker"
+                f"was pickled once and unpickled twice: {claim.owner} uses it already. Give each process a clone() of "
+                "its own; what the function of an operator holds is unpickled on every worker"
             )
             refused = self.inputs[name].open.pop(handle, None)
             if refused is not None:
                 refused._ended = why
             raise TokenError(f"this handle of input {name!r} {why}")
+        if not self._is_member:  # worker 0 has begun this snapshot without it
+            self._is_member, self.snapshot = True, max(self.snapshot, claim.snapshot)
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has ended, or this process has left it."""
+        """Raise JobError if the job has ended, or this process has left it; Rewound if it has gone back."""
         if self._end is not None:
-            raise self._end
+            raise self._decided_end(self._end)
         if self.has_left:
             raise JobError(f"the feeder of job {self._address.job!r} in this process has closed all its handles")
 
+    def begin_snapshot(self, number: int) -> None:
+        """Take part in a snapshot that has begun; one that leaves has no position."""
+        with self.lock:
+            if not self.has_left:
+                super().begin_snapshot(number)
+
+    def save(self, timeout: float) -> None:
+        """Refuse, if the job keeps snapshots."""
+        self.check_saves()
+
+    def check_saves(self) -> None:
+        """Raise JobError if the job keeps snapshots."""
+        if self._address.keeps_snapshots:
+            raise JobError(
+                f"job {self._address.job!r} keeps snapshots, and only its driver knows when one is complete: do this "
+                "in the process that has called run()"
+            )
+
+    def _decided_end(self, end: Exception) -> Exception:
+        """Return what to raise now that the link is lost; if the job may go on from a snapshot, wait for that."""
+        with self._deciding:
+            if not self._is_decided:
+                is_final = not self._address.goes_back or getattr(end, "operator", None) is not None
+                if not is_final and has_gone_back(self._address):
+                    self._end = Rewound(
+                        f"job {self._address.job!r} has gone back to a snapshot, as a worker or feeder has died. Its "
+                        "driver has the handles of this process again, where the snapshot has them: job.input(name), "
+                        "job.handles(name). Hand them over again, and send what comes after their positions"
+                    )
+                self._is_decided = True
+            return self._end or end
+
     # ------------------------------------------------------------------ on the thread
+
+    def _snapshot_begun(self, number: int) -> None:
+        with self.lock:
+            if number > self.snapshot:
+                if self._is_member:
+                    self.begin_snapshot(number)
+                else:
+                    self.snapshot = number
 
     def _look(self) -> None:
         super()._look()
@@ -207,7 +275,33 @@ class RemoteFeed(RayFeed):
     def _disconnect(self) -> None:
         super()._disconnect()
         if self._end is not None:
-            self.tell_end(self._end)
+            self.tell_end(self._decided_end(self._end))
+
+
+def has_gone_back(address: FeedAddress) -> bool:
+    """Tell whether a job goes on from a snapshot, with other workers; wait while it may be about to.
+
+    It is over if for a while none of its workers is there, not even one that has left it.
+    """
+    import ray
+
+    until = clock.monotonic() + _GOES_BACK_WITHIN_S
+    gives_up_at = clock.monotonic() + _NOBODY_S
+    while clock.monotonic() < min(until, gives_up_at):
+        for worker in range(len(address.actors)):
+            try:
+                actor: Any = ray.get_actor(worker_name(address.job, worker), namespace=NAMESPACE)
+                incarnation: int = ray.get(actor.incarnation.remote(address.job), timeout=_LOOK_S)
+            except (ray.exceptions.RayTaskError, ray.exceptions.GetTimeoutError):
+                gives_up_at = clock.monotonic() + _NOBODY_S
+            except (ValueError, ray.exceptions.RayError):
+                continue
+            else:
+                if incarnation != address.incarnation:
+                    return True
+                gives_up_at = clock.monotonic() + _NOBODY_S
+        threading.Event().wait(_LOOK_S / 10)
+    return False
 
 
 def _process() -> str:

@@ -8,10 +8,14 @@ worker's part. As what one member sends to another keeps its order, nothing can 
 
 Nobody stops, and no loop or epoch is waited for.
 
+Feeders come and go. Worker 0 knows them: one that it knows when it begins a snapshot is waited for by all, and one that
+comes later begins in that snapshot. So a worker waits for worker 0, which tells it of the feeders. A feeder that leaves
+has left all other workers before worker 0, so what it has sent before it left has come.
+
 Source: Chandy and Lamport, "Distributed snapshots", TOCS 1985; Lai and Yang, "On distributed snapshots", IPL 1987.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class Cut:
@@ -36,6 +40,8 @@ class Cut:
     def __init__(self, number: int = 0) -> None:
         self.number = self.settled = number
         self._awaited: set[int] = set()
+        self._arrived: set[int] = set()
+        self._left: dict[int, int] = {}
 
     @property
     def is_open(self) -> bool:
@@ -49,8 +55,18 @@ class Cut:
     def begin(self, number: int, members: Iterable[int]) -> None:
         """Begin a snapshot, and wait for all members; one that was under way is given up."""
         self.number = number
+        self._arrived = set()
         self._awaited = set(members)
         self.settled = -1 if self._awaited else number
+
+    def wait_for(self, feeders: Collection[int]) -> None:
+        """Wait for the feeders that worker 0 knew when it began the snapshot, but for those that are through with it.
+
+        It says so before it counts as arrived. One that has left in an earlier snapshot and that it does not know any
+        more never comes again.
+        """
+        self._awaited.update(feeder for feeder in feeders if feeder not in self._arrived and feeder not in self._left)
+        self._left = {one: number for one, number in self._left.items() if one in feeders or number >= self.number}
 
     def is_late(self, number: int) -> bool:
         """Tell whether an envelope was on its way when the cut was made, so that it belongs to the part."""
@@ -58,13 +74,17 @@ class Cut:
 
     def arrived(self, member: int, number: int) -> bool:
         """Note an envelope of a member; return whether it is the last that was waited for."""
-        if number < self.number or member not in self._awaited:
+        if number < self.number:
+            return False
+        self._arrived.add(member)
+        if member not in self._awaited:
             return False
         self._awaited.discard(member)
         if not self._awaited:
             self.settled = self.number
         return not self._awaited
 
-    def gone(self, member: int) -> bool:
-        """Wait no more for a member that has left; return whether it was the last."""
-        return self.arrived(member, self.number)
+    def gone(self, feeder: int, number: int) -> bool:
+        """Wait no more for a feeder that has left, in the snapshot ``number``; return whether it was the last."""
+        self._left[feeder] = number
+        return self.arrived(feeder, self.number)

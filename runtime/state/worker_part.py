@@ -1,13 +1,14 @@
 """The part of a snapshot that one worker takes: what its operators keep, and what they have not received yet."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidewheel.progress import Time
-from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.state.operator_state import OperatorCut
 from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
 from tidewheel.transport.batches import Batch
 
 
@@ -33,10 +34,12 @@ class MailboxPart:
     Attributes:
         tokens: the time of each handle's token, by the handle's number.
         commands: what it has not done, each feeder's in its order.
+        begun: where handles that were handed over were then; of the first one, where it was closed.
     """
 
     tokens: dict[int, Time]
     commands: list[UndoneCommand]
+    begun: dict[int, InputPosition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ class WorkerPart:
         number: that of the snapshot.
         worker: that of the worker, and ``workers``, how many there are.
         operators: by name.
-        positions: how far feeders have sent, as far as this worker was told.
+        positions: how far each feeder has sent, as far as this worker was told.
     """
 
     number: int
@@ -88,6 +91,35 @@ class SavedMailbox(NamedTuple):
 
     tokens: dict[int, Time]
     sends: list[tuple[Time, Batch]]
+
+
+def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:
+    """Return where the open handles of an input are, and its first one, from what feeders have told.
+
+    Where a handle was handed over and nobody uses it yet, it is where it was then.
+    """
+    begun = dict(part.begun)
+    for _, command in part.commands:
+        note_position(begun, command)
+    claims = [begun, *told]
+    closed = [said[FIRST_HANDLE] for said in claims if FIRST_HANDLE in said]
+    found = {FIRST_HANDLE: max(closed, key=_progress)} if closed else {}
+    for handle, time in outcome_of(part).tokens.items():
+        known = [said[handle] for said in claims if handle in said and said[handle].time == time]
+        found[handle] = max(known, key=_progress, default=InputPosition(time))
+    return found
+
+
+def _progress(position: InputPosition) -> int:
+    return position.batches
+
+
+def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
+    """Note where a handle is as it is handed over, or the one with the place of the first as it is closed."""
+    if command.action == "close":
+        positions.pop(command.handle, None)
+    if command.batch is not None and command.action in ("clone", "close"):
+        positions[FIRST_HANDLE if command.action == "close" else command.handle] = command.batch
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:

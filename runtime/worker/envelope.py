@@ -75,7 +75,8 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
     """What a handle does to one worker's share of an input; ``size`` is what its batch counts for, in bytes.
 
-    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle with the number ``origin``.
+    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle with the number ``origin``. If
+    that is handed over as the new one, its position is the ``batch``, as it is where that is closed in the end.
     ``"end"`` ends the substreams whose keys are the batch.
     """
 
@@ -130,7 +131,8 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
     of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
-    of the snapshot that the sender is in; see `Cut`. A feeder that begins one tells worker 0 its ``positions``.
+    of the snapshot that the sender is in; see `Cut`. Whoever begins one says something in a ``marker``: a feeder tells
+    worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty.
     """
 
     sender: int
@@ -144,7 +146,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     heard: int = 0
     status: WorkerStatus | FeederStatus | None = None
     snapshot: int = 0
-    positions: Positions | None = None
+    marker: Positions | tuple[int, ...] | None = None
 
 
 _FIELDS = len(msgspec.structs.fields(Envelope))
@@ -239,7 +241,7 @@ class Outbox:
         substreams: Mapping[int, SubstreamNews],
         heard: int,
         snapshot: int,
-        to_all: bool,
+        marker: tuple[int, ...] | None,
     ) -> list[tuple[int, Envelope]]:
         """Return an envelope for each peer for which there is anything, as (worker number, envelope).
 
@@ -249,14 +251,14 @@ class Outbox:
             substreams: see ``progress``.
             heard: how much the sender has heard of substreams.
             snapshot: the snapshot that the sender is in.
-            to_all: whether each peer gets an envelope, though there may be nothing in it.
+            marker: what each peer is told of a snapshot that the sender has begun; None if it has not.
         """
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         made: list[tuple[int, Envelope]] = []
         for peer, messages in enumerate(self._messages):
             has_something = messages or peer in progress or peer in credit or peer in substreams
-            if has_something or (to_all and peer != self._worker):
+            if has_something or (marker is not None and peer != self._worker):
                 envelope = Envelope(
                     self._worker,
                     self._incarnation,
@@ -267,6 +269,7 @@ class Outbox:
                     substreams=substreams.get(peer),
                     heard=heard,
                     snapshot=snapshot,
+                    marker=marker,
                 )
                 made.append((peer, envelope))
                 self._messages[peer] = []

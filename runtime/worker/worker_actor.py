@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.feeders import FeederName
+from tidewheel.runtime.inputs.feeders import Claim, FeederName
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
@@ -264,7 +264,8 @@ class WorkerActor:
 
     def receive(self, job: str, frames: Sequence[Any]) -> None:
         """Receive the frames of an envelope from a peer, the driver or another feeder."""
-        self._loop(job).deliver(ENVELOPES.decode(frames[0], frames[1:]))
+        envelope = ENVELOPES.decode(frames[0], frames[1:])
+        self._deployment(job, envelope.incarnation).deliver(envelope)
 
     def fetch(self, job: str, member: int, timeout: float) -> Sequence[Any]:
         """Return the frames of what is to go to a feeder; wait for that ``timeout`` seconds at most."""
@@ -303,9 +304,20 @@ class WorkerActor:
         """Yield what ``make`` yields of the first ``count`` batches that were captured on this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
-    def claim(self, job: str, handle: int, feeder: FeederName) -> str | None:
-        """Give a handle to the feeder that uses it first; return who has it if that is another one."""
-        return self._loop(job).feeders.claim(handle, feeder)
+    def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:
+        """Give a handle to the feeder that uses it first; say who has it if that is another one."""
+        return self._deployment(job, incarnation).feeders.claim(handle, feeder)
+
+    def incarnation(self, job: str) -> int:
+        """Return the number of the deployment of a dataflow that runs here."""
+        return self._loop(job).incarnation
+
+    def _deployment(self, job: str, incarnation: int) -> WorkerLoop:
+        """Return the loop of a dataflow, if it has not gone back to a snapshot since a member was connected."""
+        loop = self._loop(job)
+        if incarnation != loop.incarnation:
+            raise JobError(f"job {job!r} has gone back to a snapshot since, on worker {self._worker}")
+        return loop
 
     def _loop(self, job: str) -> WorkerLoop:
         loop = self._loops.get(job)

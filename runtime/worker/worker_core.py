@@ -186,6 +186,8 @@ class WorkerCore(OperatorHost):
             self.activate(operator)
         if isinstance(envelope.status, FeederStatus):
             self.feeder_statuses.append((envelope.sender, envelope.status))
+            if envelope.status.is_leaving:
+                self.memory.feeder_leaves(envelope.sender, envelope.snapshot)
 
     def step(self) -> list[tuple[int, Envelope]]:
         """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
@@ -326,7 +328,7 @@ class WorkerCore(OperatorHost):
         """Whether a step would do nothing."""
         if not (self.agenda.is_empty and self.ledger.is_empty):
             return False
-        return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker_is_due)
+        return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker is not None)
 
     def forget(self, feeder: int) -> None:
         """Forget a feeder that will not send any more; between steps only."""

@@ -38,7 +38,6 @@ _STALLED_S = 0.2
 _BEAT_LATE_S = 2.0
 _ANSWER_LEAVES_WITHIN_S = 1.0
 
-
 Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
 """Returns what sends to members, given where each listens."""
 
@@ -76,14 +75,13 @@ class WorkerLoop:
         snapshots: WorkerSnapshots | None = None,
         beginning: WorkerBeginning | None = None,
     ) -> None:
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self._sender = sender
         self._receiver = receiver
         self._connect = connect
         self._worker = worker
         self.mail = Mail(ENVELOPES)
         self._routes: dict[int, Sender[Envelope]] = {}
-        self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic)
         self._stopping = False
         self._leaving = False
         self._closing = threading.Lock()
@@ -108,6 +106,9 @@ class WorkerLoop:
             beginning=beginning,
             is_tracked=snapshots is not None,
         )
+        begun = self._told_snapshot = self._core.memory.cut.number
+        self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, snapshot=begun)
+        self._core.memory.feeders_in = self.feeders.begin_snapshot
         self._parts = None if snapshots is None else PartsInBackground(snapshots.writer(), self._receiver.wake)
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
         self._told = 0
@@ -323,10 +324,11 @@ class WorkerLoop:
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
         moved = self._core.probes.drain_moved()
         before = self._status
-        intake = self._core.intake
-        if before.phase is phase and not moved and intake.total - self._told < self._untold_limit:
+        intake, snapshot = self._core.intake, self._core.memory.cut.number
+        is_same = before.phase is phase and not moved and snapshot == self._told_snapshot
+        if is_same and intake.total - self._told < self._untold_limit:
             return
-        self._told = intake.total
+        self._told, self._told_snapshot = intake.total, snapshot
         probes = {**before.probes, **{name: tuple(self._core.probes.frontier(name)) for name in moved}}
         self._status = WorkerStatus(phase, probes, failure)
         if _LOGGER.isEnabledFor(logging.DEBUG):
@@ -342,7 +344,8 @@ class WorkerLoop:
         status = replace(self._status, taken=taken, heard=heard, steps=steps, written=written)
         self._statuses_sent += 1
         try:
-            envelope = Envelope(self._worker, self._incarnation, self._statuses_sent, status=status)
+            snapshot = self._core.memory.cut.number
+            envelope = Envelope(self._worker, self.incarnation, self._statuses_sent, status=status, snapshot=snapshot)
             self._routes[feeder].send(feeder, envelope)
         except PeerLost as error:
             if status.failure is None:

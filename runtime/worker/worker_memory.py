@@ -4,17 +4,25 @@ A part is taken between two steps, before the worker applies the first envelope 
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidewheel.progress import CompiledGraph
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.state.state_pickling import MakeToken, Stamp
-from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, Unread, WorkerPart
+from tidewheel.runtime.state.worker_part import (
+    MailboxPart,
+    OperatorPart,
+    UndoneCommand,
+    Unread,
+    WorkerPart,
+    positions_of,
+)
 from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
@@ -37,7 +45,8 @@ class WorkerMemory:
     Attributes:
         cut: which snapshot this worker is in.
         parts: those that are complete and that the shell has not received.
-        marker_is_due: whether the peers are still to be told that a snapshot has begun.
+        marker: what the peers are still to be told of a snapshot that has begun; None for nothing.
+        feeders_in: tells which feeders there are, as a snapshot begins; the shell of worker 0 knows.
     """
 
     def __init__(
@@ -63,7 +72,8 @@ class WorkerMemory:
         self._part: WorkerPart | None = None
         self.cut = Cut(self._beginning.number)
         self.parts: deque[WorkerPart] = deque()
-        self.marker_is_due = False
+        self.marker: tuple[int, ...] | None = None
+        self.feeders_in: Callable[[int], tuple[int, ...]] = lambda number: ()
 
     # ------------------------------------------------------------------ the beginning
 
@@ -95,10 +105,10 @@ class WorkerMemory:
 
     # ------------------------------------------------------------------ snapshots
 
-    def mark(self) -> tuple[int, bool]:
-        """Return the snapshot that envelopes are to name, and whether each peer is to be told that it has begun."""
-        is_due, self.marker_is_due = self.marker_is_due, False
-        return self.cut.number, is_due
+    def mark(self) -> tuple[int, tuple[int, ...] | None]:
+        """Return the snapshot that envelopes are to name, and what each peer is to be told if it has begun."""
+        marker, self.marker = self.marker, None
+        return self.cut.number, marker
 
     def arrives(self, envelope: Envelope) -> None:
         """Note an envelope that is about to be applied.
@@ -113,14 +123,39 @@ class WorkerMemory:
             self._part = self._taken(number)
             peers = [peer for peer in range(self._host.workers) if peer != self._host.worker]
             cut.begin(number, [*peers, DRIVER])
-            self.marker_is_due = True
+            self.marker = ()
+            if self._host.worker == 0:
+                self.marker = self.feeders_in(number)
+                cut.wait_for(self.marker)
         elif self._part is not None and cut.is_late(number):
             self._add_late(self._part, envelope)
-        if self._part is not None and envelope.positions is not None and number == cut.number:
-            self._part.positions[envelope.sender] = envelope.positions
-        if cut.arrived(envelope.sender, number) and self._part is not None:
-            self.parts.append(self._part)
-            self._part = None
+        if self._part is not None and envelope.marker is not None and number == cut.number:
+            if not isinstance(envelope.marker, tuple):
+                self._part.positions[envelope.sender] = envelope.marker
+            elif envelope.sender == 0:
+                cut.wait_for(envelope.marker)
+        if cut.arrived(envelope.sender, number):
+            self._complete()
+
+    def feeder_leaves(self, feeder: int, number: int) -> None:
+        """Note that a feeder has sent its last envelope, in the snapshot ``number``."""
+        if self._is_tracked and self.cut.gone(feeder, number):
+            self._complete()
+
+    def _complete(self) -> None:
+        """Let the shell have the part, as nothing more belongs to it."""
+        part, self._part = self._part, None
+        if part is None:
+            return
+        if part.worker == 0:
+            told = part.positions.values()
+            part.positions = {DRIVER: {name: self._positions(part, name, told) for name in self._plan.inputs}}
+        self.parts.append(part)
+
+    def _positions(self, part: WorkerPart, name: str, told: Iterable[Positions]) -> Mapping[int, InputPosition]:
+        mailbox = part.operators[self._instances[self._plan.inputs[name]].name].mailbox
+        assert mailbox is not None, "each input has one"
+        return positions_of(mailbox, [positions.get(name, {}) for positions in told])
 
     def write_all_next(self) -> None:
         """Have the next part hold all that is kept by key, as a part that was taken is not written."""
@@ -176,4 +211,4 @@ def _mailbox_part(mailbox: Mailbox | None, stamps: list[Stamp]) -> MailboxPart |
         return None
     stamps += [token._stamp for token in mailbox.tokens.values()]
     times = {handle: token.time for handle, token in mailbox.tokens.items()}
-    return MailboxPart(times, [UndoneCommand(feeder, command) for feeder, command in mailbox.undone()])
+    return MailboxPart(times, [UndoneCommand(*undone) for undone in mailbox.undone()], dict(mailbox.begun))

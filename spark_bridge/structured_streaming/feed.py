@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import BridgeError
 
@@ -50,10 +51,12 @@ def feed(
     If the query fails, so does the job; if the job fails or is left, the query is stopped. When the query ends by
     itself, or is stopped, the input is closed. Rows go from Spark's executors through Ray's object store to this
     process, and from it to the workers. If Spark does not run on Ray, they go through Spark's driver.
+    If the job keeps snapshots, Spark commits a micro-batch when one has it, and one is taken for each. So nothing is
+    missing after the job has gone back, or in a later run with the same folder and checkpoint.
 
     Args:
-        input: a handle of the job, at the least time. It belongs to the query from now on; `InputHandle.clone` it
-            before to send other records.
+        input: a handle of the job, at the least time or where a snapshot has it. It belongs to the query from now on;
+            `InputHandle.clone` it before to send other records.
         streaming_df: the streaming DataFrame, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch
             has to fit into the memory of this process. Without ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``,
             options of Spark's sources, the first micro-batch has all rows that there are.
@@ -68,8 +71,7 @@ def feed(
             `Stream.write_files`. Spark commits a micro-batch only when its epoch is durable in the topic, or has passed
             the probe. Without it Spark commits what the dataflow has received, and records that it has not processed
             are lost with the program. With it a program that dies loses nothing: micro-batches that were not committed
-            come again with the same id. If the query is deterministic, they have the same rows. State of operators does
-            not come again, so the results of an epoch should depend on that epoch alone.
+            come again with the same id. If the query is deterministic, they have the same rows. State needs snapshots.
 
     Returns:
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
@@ -113,6 +115,17 @@ def _check_input(handle: object) -> None:
         raise BridgeError(
             f"the times of input {handle.name!r} are such as {handle.domain.minimum()!r}, and ids of micro-batches are "
             "integers: feed an input of a dataflow with integers as times"
+        )
+    try:
+        handle.check_saves()
+    except JobError as error:
+        raise BridgeError(f"input {handle.name!r} cannot be fed from here: {error}") from error
+    if handle.goes_on:
+        return
+    if handle.position.batches:
+        raise BridgeError(
+            f"this handle of input {handle.name!r} has sent {handle.position.batches} batches, and it is for "
+            "micro-batches alone: clone() it, and feed the clone"
         )
     if handle.time != handle.domain.minimum():
         raise BridgeError(

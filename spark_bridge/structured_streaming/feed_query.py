@@ -24,6 +24,10 @@ the time         its rows are sent, and the input goes past it
 above the time   the same, after the input has passed the ids that Spark has skipped
 ===============  =======================================================================
 
+In a job that keeps snapshots Spark commits a micro-batch when a snapshot has it, and one is taken for each. So a job
+that goes back to a snapshot lacks nothing but the micro-batch that Spark has not committed. If that is under way it is
+sent again from the position of the handle on; if the program is started again, Spark delivers it again.
+
 All rows are there before the first is sent, so a query that fails midway leaves no part of a micro-batch behind. The
 slices, and the worker that gets each, depend on nothing but the rows and the id: a program that is started again deals
 a micro-batch out as the one before did. So a log knows what it has already.
@@ -33,6 +37,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Protocol, Self
 
 import pyarrow as pa
@@ -42,7 +47,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
 from tidewheel.spark_bridge.errors import BridgeError, readable
@@ -170,19 +175,31 @@ class StreamingFeed:
             self._is_idle.set()
 
     def _deliver(self, df: DataFrame, batch_id: int) -> None:
-        with self._delivering:
-            self._check_going_on()
-            deliver(batch_id, lambda: self._rows(df), self._input)
-            self._was_sent = True
-        while not self._may_commit(batch_id):
-            self._check_going_on()
+        rows = cache(lambda: self._rows(df))  # the same rows if the job goes back in the middle of them
+        while True:
+            try:
+                with self._delivering:
+                    self._check_going_on()
+                    deliver(batch_id, rows, self._input)
+                    self._was_sent = True
+                while not self._may_commit(batch_id):
+                    self._check_going_on()
+            except Rewound as rewound:
+                _logger.info("micro-batch %d is sent again: %s", batch_id, rewound)
+            else:
+                return
 
     def _may_commit(self, epoch: int) -> bool:
         """Wait a while until Spark may commit an epoch, and tell whether it may."""
         try:
             if self._commit_after is not None:
                 self._commit_after.wait_until(epoch + 1, _LOOK_S)
+            self._input.wait_until_saved()
         except TimeoutError:
+            return False
+        except SnapshotError as error:
+            _logger.warning("Spark waits with micro-batch %d until a snapshot has it: %s", epoch, error)
+            self._input_is_over.wait(_LOOK_S)
             return False
         except JobError:
             # While the job lives it is the local engine that has nothing to do, until another input goes on.
@@ -231,13 +248,27 @@ class StreamingFeed:
         if self._input_is_over.is_set():
             return
         if self._failure is None and (failure is None or self._is_stopping):
-            self._input.close()
+            while not self._has_closed():
+                self._input_is_over.wait(_AGAIN_S)
             return
         reason = self._reason(failure)
         self._input.fail(reason, self._failure or failure)  # unless it has failed, and that is why
         if isinstance(self._failure, JobError):
             self._error = self._error or self._failure
         self._error = self._error or JobError(f"input {self._input.name!r} cannot be fed any more: {reason}")
+
+    def _has_closed(self) -> bool:
+        """Close the input, and tell whether it stays closed, though the job may go back to a snapshot."""
+        try:
+            self._input.close()
+            self._input.wait_until_saved()
+        except (Rewound, SnapshotError, TimeoutError) as error:
+            _logger.info("input %r is to be closed in a snapshot: %s", self._input.name, error)
+            return False
+        except JobError:
+            if not self._input.is_closed:
+                raise
+        return self._input.is_closed
 
     def _reason(self, failure: Exception | None) -> str:
         again = f"start the program again with the same checkpoint ({self._checkpoint}) to go on there"
@@ -286,7 +317,8 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
         return False
     table = rows()
     input.advance_to(batch_id)
-    for number, start in enumerate(range(0, table.num_rows, ROWS_PER_SLICE)):
+    sent = input.position.batches_at_time  # of a job that goes on from a snapshot which has fallen in between
+    for number, start in list(enumerate(range(0, table.num_rows, ROWS_PER_SLICE)))[sent:]:
         input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
     input.advance_to(batch_id + 1)
     return True

@@ -167,7 +167,7 @@ def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
             assert begins.wait(DEADLINE_S)
             job.stop()
         with run(describe(), tmp_path) as job:
-            assert job.input("numbers").position == tw.InputPosition(0, 1, 3)
+            assert job.input("numbers").position == tw.InputPosition(0, 1, 3, batches_at_time=1)
             feed(job)
             assert by_time(job.captured("counts")) == undisturbed()["counts"]
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
+from typing import Any
 
 from tests.kit.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.frontier_watch import FrontierWatch
@@ -13,6 +14,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.world import World as Shown
 from tests.simulation_recovery.driver import Driver, Script
+from tests.simulation_recovery.feeders import SimulatedFeeders, feeder_maker
 from tests.simulation_recovery.snapshots import WrittenSnapshots
 from tests.simulation_recovery.witness import Had, Tokens, Unread, Witness
 from tests.simulation_recovery.world import World
@@ -107,8 +109,10 @@ class Cluster:
             for worker in workers
         ]
         positions = None if snapshot is None else snapshot.positions
-        post = self._post_from_driver
-        self.driver = Driver(scripts, positions, number, post, scenario.workers, random, life)
+        others = self._post_from_feeder, scenario.workers, random, life
+        self.driver = Driver(scripts, positions, number, *others)
+        self.feeders = SimulatedFeeders(self.cores, self._links, feeder_maker(scripts, *others), random, number)
+        self.driver.hand_over = self._hand_over
         self.snapshots = WrittenSnapshots(scenario.workers, life, random)
         self._now = [number] * scenario.workers
         self._had: dict[int, dict[int, Had]] = defaultdict(dict)
@@ -128,6 +132,18 @@ class Cluster:
     def is_taking(self) -> bool:
         """Whether some worker has not taken its part of the last snapshot."""
         return any(core.memory.cut.is_open or core.memory.cut.number < self.driver.snapshot for core in self.cores)
+
+    def act(self) -> None:
+        """Have the driver or a feeder do something."""
+        if self.feeders.present and self._random.random() < 0.7:
+            self.feeders.act()
+        else:
+            self.driver.act()
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether all that is to be sent was sent."""
+        return self.driver.is_done and self.feeders.is_done
 
     def move(self) -> None:
         """Deliver something, or let a worker take a step."""
@@ -153,6 +169,7 @@ class Cluster:
             for link in self._links.waiting():
                 for _ in range(self._links.size(link)):
                     self._deliver(*link)
+            self.feeders.hear_all()
             busy = [worker for worker, core in enumerate(self.cores) if not core.is_idle]
             for worker in busy:
                 self._step(worker)
@@ -175,8 +192,15 @@ class Cluster:
         self._colours[sender, receiver].append(colour)
         self._links.post(sender, receiver, envelope)
 
-    def _post_from_driver(self, worker: int, envelope: Envelope) -> None:
-        self._post(DRIVER, worker, self.driver.snapshot, envelope)
+    def _post_from_feeder(self, worker: int, envelope: Envelope) -> None:
+        self._post(envelope.sender, worker, envelope.snapshot, envelope)
+
+    def _hand_over(self, *handle: Any) -> bool:
+        """Give a handle to a feeder, or not."""
+        is_given = self._random.random() < 0.7
+        if is_given:
+            self.feeders.hand_over(*handle)
+        return is_given
 
     def _deliver(self, sender: int, receiver: int) -> None:
         envelope, core = self._links.take(sender, receiver), self.cores[receiver]
@@ -188,8 +212,9 @@ class Cluster:
         for number in range(colour + 1, now + 1):
             self._late[receiver, number] += self._witness.records(envelope.messages)
         core.receive(envelope)
-        if sender != DRIVER:
+        if sender >= 0:
             self._truth.delivered(sender, receiver)
+        self.feeders.receive(receiver)
         self._watch.check_moves(receiver)
         while core.memory.parts:
             self.snapshots.take(core.memory.parts.popleft())

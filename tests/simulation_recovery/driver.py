@@ -76,7 +76,11 @@ class Driver:
 
     Attributes:
         snapshot: the number of the snapshot that it is in.
+        hand_over: receives the name, number, time and snapshot of a handle that is made for another process; it may
+            return False, and then this one has it.
     """
+
+    number = DRIVER
 
     def __init__(
         self,
@@ -95,7 +99,8 @@ class Driver:
         self._incarnation = incarnation
         self._sequences = [count() for _ in range(workers)]
         self.snapshot = snapshot
-        at = positions or {name: {FIRST_HANDLE: InputPosition(0)} for name in scripts}
+        self.hand_over: Callable[[str, int, Time, int], bool] = lambda *_: False
+        at = positions if positions is not None else {name: {FIRST_HANDLE: InputPosition(0)} for name in scripts}
         self.handles: dict[str, dict[int, InputPosition]] = {name: dict(handles) for name, handles in at.items()}
 
     @property
@@ -121,7 +126,6 @@ class Driver:
                 return
             case "clone":
                 command = InputCommand(name, "clone", act.time, handle=act.handle, origin=handle)
-                self.handles[name][act.handle] = InputPosition(act.time)
             case "close":
                 del self.handles[name][handle]
                 command = InputCommand(name, "close", handle=handle)
@@ -129,16 +133,18 @@ class Driver:
                 command = InputCommand(name, "advance", act.time, handle=handle)
         for worker in range(self._workers):
             self._send(worker, commands=[command])
+        if act.action == "clone" and not self.hand_over(name, act.handle, act.time, self.snapshot):
+            self.handles[name][act.handle] = InputPosition(act.time)
 
     def begin_snapshot(self, number: int) -> None:
         """Begin a snapshot: from here on all that is sent belongs to it."""
         self.snapshot = number
         for worker in range(self._workers):
-            self._send(worker, positions=None if worker else self._positions())
+            self._send(worker, marker=() if worker else self._positions())
 
     def _positions(self) -> Positions:
         return {name: dict(handles) for name, handles in self.handles.items()}
 
     def _send(self, worker: int, **parts: Any) -> None:
         sequence = next(self._sequences[worker])
-        self._post(worker, Envelope(DRIVER, self._incarnation, sequence, snapshot=self.snapshot, **parts))
+        self._post(worker, Envelope(self.number, self._incarnation, sequence, snapshot=self.snapshot, **parts))

@@ -16,6 +16,7 @@ from tidewheel.runtime.state.layered_dict import Settled
 from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker import worker_memory
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -73,7 +74,7 @@ def _marker_not_sent() -> Injection:
     """Where a worker has nothing else to tell a peer, it does not tell it of the snapshot."""
 
     def make(envelopes: Method) -> Method:
-        return lambda outbox, *others: envelopes(outbox, *others[:-1], False)
+        return lambda outbox, *others: envelopes(outbox, *others[:-1], None)
 
     return replaced(Outbox, "envelopes", make)
 
@@ -155,6 +156,23 @@ def _positions_before_the_marker() -> Injection:
     return replaced(Driver, "begin_snapshot", make)
 
 
+def _left_feeder_waited_for() -> Injection:
+    """A feeder that has left is still waited for, where worker 0 has not heard of that when it begins a snapshot."""
+    return replaced(Cut, "gone", lambda _: lambda cut, feeder, _: cut.arrived(feeder, cut.number))
+
+
+def _unclaimed_handle_forgotten() -> Injection:
+    def make(positions_of: Method) -> Method:
+        def wrong(part: worker_part.MailboxPart, told: Iterable[Any]) -> dict[int, Any]:
+            known = [*told]
+            found: dict[int, Any] = positions_of(part, known)
+            return {handle: at for handle, at in found.items() if any(handle in said for said in known)}
+
+        return wrong
+
+    return replaced(worker_memory, "positions_of", make)
+
+
 def _command_lost() -> Injection:
     def make(undone: Method) -> Method:
         def wrong(mailbox: Mailbox) -> Iterator[Any]:
@@ -231,6 +249,8 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
     Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
     Fault("positions before the marker", _positions_before_the_marker, _SAVED),
+    Fault("a feeder waited for that has left", _left_feeder_waited_for, frozenset({"snapshot"}), _several),
+    Fault("a handle forgotten that nobody has claimed", _unclaimed_handle_forgotten, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
     Fault("a handle at an old time", _handle_at_old_time, _SAVED),
     Fault("a broadcast repeated", _broadcast_repeated, _SAVED, _rescaled),

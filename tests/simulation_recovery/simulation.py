@@ -129,7 +129,7 @@ class Simulation:
     def _act(self, cluster: Cluster, random: Random) -> None:
         chance = random.random()
         if chance < 0.06:
-            cluster.driver.act()
+            cluster.act()
         elif chance < 0.16:
             if not cluster.is_taking or random.random() < 0.03:
                 cluster.driver.begin_snapshot(next(self._numbers))
@@ -143,8 +143,8 @@ class Simulation:
 
         A snapshot may be taken of what has ended.
         """
-        while not cluster.driver.is_done:
-            cluster.driver.act()
+        while not cluster.is_fed:
+            cluster.act()
             for _ in range(5):
                 cluster.move()
         self._world.drain()

@@ -1,6 +1,9 @@
 """Streaming queries of a Spark on Ray that feed jobs on both engines."""
 
 import gc
+import os
+import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +16,7 @@ import tidewheel as tw
 from tests.spark.micro_batches import add_file, reading
 from tests.waiting import eventually
 from tidewheel.progress import UnitDomain
+from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.spark_bridge import BridgeError, feed
 
 if TYPE_CHECKING:
@@ -48,9 +52,9 @@ def flow_of(name: str = "fed") -> tw.Dataflow:
 
 
 @contextmanager
-def running(flow: tw.Dataflow, engine: Any = "ray") -> Iterator[tw.Job]:
+def running(flow: tw.Dataflow, engine: Any = "ray", **options: Any) -> Iterator[tw.Job]:
     """Run a job that is going to fail: leaving the block does not raise that once more."""
-    job = tw.run(flow, engine=engine)
+    job = tw.run(flow, engine=engine, **options)
     try:
         yield job
     finally:
@@ -275,3 +279,51 @@ def test_nothing_is_kept_of_micro_batches(spark: "SparkSession", tmp_path: Path)
         before = kept()
         job.probe("done").wait_until(55, DEADLINE_S)
         assert eventually(lambda: all(now <= before[name] + 10 for name, now in kept().items())), (before, kept())
+
+
+def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
+    return total + number, (number % 3, total + number)
+
+
+def summing() -> tw.Dataflow:
+    flow = tw.Dataflow("sums")
+    numbers = flow.input("rows").map_batches(lambda batch: batch["n"].to_pylist())
+    numbers.stateful_map(lambda n: n % 3, int, added, name="sums").capture("sums").probe("done")
+    return flow
+
+
+def sums_of(batches: list[list[int]]) -> Counter[tuple[int, tuple[int, int]]]:
+    totals: Counter[int] = Counter()
+    found: Counter[tuple[int, tuple[int, int]]] = Counter()
+    for time, batch in enumerate(batches):
+        for number in batch:
+            totals[number % 3] += number
+            found[time, (number % 3, totals[number % 3])] += 1
+    return found
+
+
+def test_a_job_with_snapshots_goes_on_with_what_these_lack(spark: "SparkSession", tmp_path: Path) -> None:
+    """Where a worker dies, and where the program is started again; state has each row of each micro-batch once."""
+    batches = [[number, number + 1, 7 * number] for number in range(6)]
+    rows = reading(spark, tmp_path / "in")
+    for number in range(3):
+        add_file(tmp_path / "in", number, batches[number])
+    snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1000)
+    with running(summing(), workers=2, snapshots=snapshots) as job:
+        assert isinstance(job, RayJob)
+        feeding = feed(job.input("rows"), rows, checkpoint=tmp_path / "check")
+        job.probe("done").wait_until(2, DEADLINE_S)
+        os.kill(job.pids[0], signal.SIGKILL)
+        add_file(tmp_path / "in", 3, batches[3])
+        add_file(tmp_path / "in", 4, batches[4])
+        job.probe("done").wait_until(4, DEADLINE_S)
+        job.stop()
+        assert eventually(lambda: not feeding.query.isActive, DEADLINE_S)
+    add_file(tmp_path / "in", 5, batches[5])
+    with tw.run(summing(), workers=2, snapshots=snapshots) as job:
+        assert job.input("rows").time >= 3
+        feeding = feed(job.input("rows"), rows, checkpoint=tmp_path / "check", trigger=ALL)
+        feeding.wait(DEADLINE_S)
+        job.wait(DEADLINE_S)
+        found = Counter((one.time, record) for one in job.captured("sums") for record in one.batch)
+    assert found == sums_of(batches)

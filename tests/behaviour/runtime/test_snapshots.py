@@ -92,7 +92,8 @@ def test_a_job_goes_on_where_the_snapshot_is(cut: int, workers: int, folder: Pat
         job.stop()
     with begin(folder, workers=workers) as job:
         words = job.input("words")
-        assert words.position == InputPosition(max(0, cut - 1), cut, sum(map(len, EPOCHS[:cut])))
+        sent = sum(map(len, EPOCHS[:cut]))
+        assert words.position == InputPosition(max(0, cut - 1), cut, sent, batches_at_time=min(cut, 1))
         send_on(words)
         words.close()
         job.wait()
@@ -133,7 +134,8 @@ def test_a_complete_job_is_complete_again(folder: Path) -> None:
     with begin(folder) as job:
         words = job.input("words")
         assert words.is_closed
-        assert words.position == InputPosition(len(EPOCHS) - 1, len(EPOCHS), sum(map(len, EPOCHS)), is_closed=True)
+        sent = sum(map(len, EPOCHS))
+        assert words.position == InputPosition(len(EPOCHS) - 1, len(EPOCHS), sent, is_closed=True, batches_at_time=1)
         assert job.handles("words") == []
         send_on(words)
         words.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import tidewheel as tw
 from tidewheel.spark_bridge.structured_streaming import feed_query
 from tidewheel.spark_bridge.structured_streaming.feed_query import ROWS_PER_SLICE
 
@@ -28,6 +29,11 @@ class ListInput:
     def advance_to(self, time: int) -> None:
         assert time >= self.time
         self.time = time
+
+    @property
+    def position(self) -> tw.InputPosition:
+        sent = [rows for time, _, rows in self.sent if time == self.time]
+        return tw.InputPosition(self.time, len(self.sent), sum(map(len, sent)), batches_at_time=len(sent))
 
     @property
     def rows(self) -> list[tuple[int, int]]:
@@ -64,6 +70,16 @@ def test_a_replay_is_dropped() -> None:
     assert not deliver(1, never, input)
     assert not deliver(0, never, input)
     assert (input.rows, input.time) == ([(0, 1), (1, 2)], 2)
+
+
+def test_a_job_that_goes_on_in_the_middle_of_a_micro_batch_lacks_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot may fall between two slices: those that it has are not sent again."""
+    monkeypatch.setattr(feed_query, "ROWS_PER_SLICE", 2)
+    whole, resumed = ListInput(), ListInput(time=3)
+    deliver(3, rows(1, 2, 3, 4, 5), whole)
+    resumed.sent = whole.sent[:1]
+    deliver(3, rows(1, 2, 3, 4, 5), resumed)
+    assert (resumed.sent, resumed.time) == (whole.sent, 4)
 
 
 def test_skipped_ids_are_passed() -> None:

@@ -4,11 +4,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tidewheel.progress import Antichain, IntegerDomain, Time, TimeDomain
+from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 
@@ -46,8 +47,8 @@ class ListFeed(Feed):
         self.last_timeout = timeout
         return Admission.TIMED_OUT
 
-    def ticket(self, name: str, handle: int, time: Time) -> tuple[Any, ...]:
-        return tuple, ([name, handle, time],)
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
+        return tuple, ([name, handle, position.time],)
 
     def abandon(self, name: str, reason: str) -> None:
         self.abandoned.append(reason)

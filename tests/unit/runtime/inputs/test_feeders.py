@@ -6,7 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.inputs.feeders import FeederName, Feeders, FeederStatus
+from tidewheel.runtime.inputs.feeders import Claim, FeederName, Feeders, FeederStatus
 
 SILENCE_S = 10.0
 
@@ -31,10 +31,10 @@ def world() -> World:
 def test_a_handle_belongs_to_whoever_claims_it_first(world: World) -> None:
     """Who has it may claim it again; others learn who has it."""
     first, second = FeederName(-2, "process 12"), FeederName(-3, "process 13")
-    assert world.feeders.claim(7, first) is None
-    assert world.feeders.claim(7, second) == "process 12"
-    assert world.feeders.claim(7, first) is None
-    assert world.feeders.claim(8, second) is None
+    assert world.feeders.claim(7, first) == Claim()
+    assert world.feeders.claim(7, second) == Claim("process 12")
+    assert world.feeders.claim(7, first) == Claim()
+    assert world.feeders.claim(8, second) == Claim()
 
 
 def test_a_silent_feeder_fails_the_dataflow(world: World) -> None:
@@ -108,3 +108,14 @@ def test_one_that_has_left_may_die(world: World) -> None:
         "numbers": InputStatistics(3, 30, 300, 0.75),
         "words": InputStatistics(1, 1, 1, 0.0),
     }
+
+
+def test_a_snapshot_has_the_feeders_that_are_there_when_it_begins(world: World) -> None:
+    """Those that come later begin in it; those that have left are not waited for."""
+    first, second = FeederName(-2, "process 12"), FeederName(-3, "process 13")
+    assert world.feeders.claim(7, first).snapshot == 0
+    assert world.feeders.begin_snapshot(1) == (-2,)
+    assert world.feeders.claim(8, second).snapshot == 1
+    assert world.feeders.begin_snapshot(2) == (-2, -3)
+    world.feeders.hear(-2, FeederStatus(None, is_leaving=True))
+    assert world.feeders.begin_snapshot(3) == (-3,)

@@ -264,7 +264,7 @@ def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle)
     name, number, time = pickle.loads(pickle.dumps(handle))
     assert (name, time) == ("numbers", 4)
     assert [command for worker, command in feed.submitted if worker == 1] == [
-        InputCommand("numbers", "clone", 4, handle=number),
+        InputCommand("numbers", "clone", 4, tw.InputPosition(4, is_first=True), handle=number),
         InputCommand("numbers", "close"),
     ]
     use: list[Any] = [
@@ -331,3 +331,12 @@ def test_the_explanation_names_the_handle_that_lags() -> None:
         assert "its handle at that time: advance_to(...) or close() lets it go on" in str(job.explain("done"))
         other.advance_to(9)
         assert "the driver took it to 8, 9" in str(job.explain("done"))
+
+
+def test_a_handle_that_is_handed_over_goes_on_counting(feed: ListFeed, handle: tw.InputHandle) -> None:
+    """What it is pickled as has its position, and says that it has the place of the first one."""
+    handle.advance_to(2)
+    handle.send([1, 2])
+    pickle.dumps(handle)
+    [clone] = [command for worker, command in feed.submitted if worker == 0 and command.action == "clone"]
+    assert clone.batch == tw.InputPosition(2, 1, 2, batches_at_time=1, is_first=True)

@@ -29,6 +29,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> RemoteFeed:
 
     def claim(feed: Any, handle: int, name: str) -> None:
         feed._claimed.add(handle)
+        feed._is_member = True
 
     workers = Workers()
     monkeypatch.setattr(RemoteFeed, "_connect", connect)
@@ -51,7 +52,7 @@ def said(sent: list[tuple[int, Envelope]]) -> list[tuple[int, str]]:
 def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
     """It watches over this process until all others have what was sent; closing waits for that."""
     workers: Any = feed.sender
-    feed.take_over("numbers", HANDLE, 0).close()
+    feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close()
     assert said(workers.sent) == [(0, "close"), (1, "close"), (1, "leave"), (0, "leave")]
     assert workers.is_closed
     with pytest.raises(tw.JobError, match="has closed all its handles"):
@@ -61,7 +62,7 @@ def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
 def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: RemoteFeed) -> None:
     """The thread may look at any moment while a handle is closed: here, after one worker was told of two."""
     workers: Any = feed.sender
-    handle = feed.take_over("numbers", HANDLE, 0)
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     looks: list[Task] = []
     send = workers.send
 
@@ -96,7 +97,7 @@ def test_worker_0_is_told_nothing_after_the_leave(feed: RemoteFeed) -> None:
         return size
 
     vars(workers)["send"] = send_and_stay_silent
-    closing = Task(feed.take_over("numbers", HANDLE, 0).close)
+    closing = Task(feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close)
     assert is_answered.wait(DEADLINE_S)
     closing.join(DEADLINE_S)
     assert said(workers.sent)[-1] == (0, "leave")
@@ -111,9 +112,69 @@ def test_closing_ends_with_an_error_if_the_workers_do_not_answer(
     monkeypatch.setattr(remote_feed, "ask_workers", lambda actors, job: reports.pop())
     workers: Any = feed.sender
     workers.silent.add(1)
-    handle = feed.take_over("numbers", HANDLE, 0)
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     object.__setattr__(feed._address, "config", tw.RuntimeConfig(hang_timeout_s=1.0))
     with pytest.raises(tw.JobError, match=r"for 1 s, worker .*1 has not confirmed"):
         handle.close()
     assert not reports
     feed.close()
+
+
+def markers(feed: RemoteFeed) -> list[tuple[int, int, Any]]:
+    workers: Any = feed.sender
+    return [(worker, sent.snapshot, sent.marker) for worker, sent in workers.sent if sent.marker is not None]
+
+
+def test_it_takes_part_in_a_snapshot_that_a_worker_tells_of(feed: RemoteFeed) -> None:
+    """All workers are told that it has begun it, and worker 0 where its handles are; what it sends next names it."""
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2, 3, 4), 0)
+    handle.send([1, 2])
+    for _ in range(2):
+        feed._snapshot_begun(1)
+    position = tw.InputPosition(2, 4, 6, batches_at_time=1)
+    assert markers(feed) == [(0, 1, {"numbers": {HANDLE: position}}), (1, 1, ())]
+    handle.send([3])
+    workers: Any = feed.sender
+    assert [sent.snapshot for _, sent in workers.sent if sent.commands] == [0, 1]
+    handle.close()
+    feed._snapshot_begun(2)
+    assert len(markers(feed)) == 2
+    assert said(workers.sent)[-2:] == [(1, "leave"), (0, "leave")]
+
+
+def test_a_handle_is_used_in_the_snapshot_in_which_it_was_handed_over(feed: RemoteFeed) -> None:
+    """Or a later one: else a snapshot could have what it has sent, and not the handle."""
+    first = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 3)
+    assert (feed.snapshot, markers(feed)) == (3, [])
+    first.send([1])
+    second = feed.take_over("numbers", HANDLE + 1, tw.InputPosition(0), 4)
+    assert [number for _, number, _ in markers(feed)] == [4, 4]
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize(("goes_back", "error"), [(True, tw.Rewound), (False, tw.JobError)])
+def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
+    feed: RemoteFeed, monkeypatch: pytest.MonkeyPatch, goes_back: bool, error: type[Exception]
+) -> None:
+    """What it sends next says which; an operator that has failed is the end in any case."""
+    monkeypatch.setattr(remote_feed, "has_gone_back", lambda address: True)
+    object.__setattr__(feed._address, "goes_back", goes_back)
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    feed._lose(tw.JobError("worker 1 has died", worker=1))
+    with pytest.raises(error, match=r"driver has the handles of this process again|worker 1 has died"):
+        handle.send([1])
+    failed = RemoteFeed(feed._address)
+    failed._lose(tw.JobError("operator 'map' failed", operator="map"))
+    with pytest.raises(tw.JobError, match="operator 'map' failed"):
+        failed.check_alive()
+
+
+def test_only_the_driver_knows_when_a_snapshot_is_complete(feed: RemoteFeed) -> None:
+    """A process that would wait for one is told so."""
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    handle.wait_until_saved()
+    object.__setattr__(feed._address, "keeps_snapshots", True)
+    with pytest.raises(tw.JobError, match="only its driver knows when one is complete"):
+        handle.wait_until_saved()
+    handle.close()

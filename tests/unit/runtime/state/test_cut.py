@@ -44,14 +44,47 @@ def test_a_newer_snapshot_ends_the_one_under_way() -> None:
 
 
 @pytest.mark.parametrize("last", [1, 2])
-def test_a_member_that_has_left_is_not_waited_for(last: int) -> None:
+def test_a_feeder_that_leaves_is_not_waited_for(last: int) -> None:
     """Be it the last or not; one that is unknown changes nothing."""
     cut = Cut()
-    cut.begin(1, [1, 2])
-    assert not cut.gone(7)
-    assert not cut.gone(3 - last)
-    assert cut.gone(last)
+    cut.begin(1, [])
+    cut.wait_for([1, 2])
+    assert not cut.gone(7, 0)
+    assert not cut.gone(3 - last, 0)
+    assert cut.gone(last, 0)
     assert not cut.is_open
+
+
+def test_feeders_are_waited_for_that_worker_0_names() -> None:
+    """Others, which come later, are not; one whose first envelope of the number was here before is through."""
+    cut = Cut()
+    cut.begin(1, [0])
+    cut.arrived(-5, 1)
+    cut.wait_for([-5, -6])
+    assert not cut.arrived(0, 1)
+    assert not cut.arrived(-7, 1)
+    assert cut.arrived(-6, 1)
+
+
+def test_a_feeder_that_has_left_before_the_cut_is_not_waited_for() -> None:
+    """Worker 0 is left last, so it may still name it: in this snapshot, and in the next one."""
+    cut = Cut()
+    cut.gone(-5, 0)
+    for number in (1, 2):
+        cut.begin(number, [0])
+        cut.wait_for([-5])
+        assert cut.arrived(0, number)
+
+
+def test_a_feeder_that_came_after_worker_0_had_begun_may_be_named_next() -> None:
+    """It has left this worker in the snapshot that worker 0 begins without it; then it is forgotten for good."""
+    cut = Cut()
+    cut.gone(-5, 1)
+    for number, named in ((1, []), (2, [-5]), (3, [])):
+        cut.begin(number, [0])
+        cut.wait_for(named)
+        assert cut.arrived(0, number)
+    assert not cut._left
 
 
 @given(st.integers(1, 4), st.integers(0, 2**32))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.laws.domains import INTEGERS
 from tidewheel.progress import Time
+from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.state.keyed_state import KeyedCut
 from tidewheel.runtime.state.operator_state import OperatorCut
@@ -19,6 +20,7 @@ from tidewheel.runtime.state.worker_part import (
     UndoneCommand,
     WorkerPart,
     outcome_of,
+    positions_of,
 )
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
@@ -173,3 +175,30 @@ def test_a_part_is_whole_if_all_keys_are_in_it(begins: bool, ends: bool, whole: 
     assert part.is_whole
     part.operators["count"] = OperatorPart(OperatorCut(keyed={"counts": KeyedCut(begins, ends, [], None, [])}), [])
     assert part.is_whole is whole
+
+
+def positions(part: MailboxPart, *told: dict[int, InputPosition]) -> dict[int, InputPosition]:
+    return positions_of(part, told)
+
+
+def test_positions_are_those_of_whoever_uses_a_handle() -> None:
+    """Of several that tell one, as two processes have unpickled it, the one that has sent by it."""
+    part = MailboxPart({0: 1, 7: 4}, [])
+    first, used, unused = InputPosition(1, 2, 2), InputPosition(4, 5, 9), InputPosition(4, 3, 3)
+    assert positions(part, {0: first, 7: unused}, {7: used}) == {0: first, 7: used}
+
+
+def test_a_handle_that_nobody_uses_yet_is_where_it_was_handed_over() -> None:
+    """Its command may have been done, or be late; what was closed since is not there, whoever still tells it."""
+    there, late = InputPosition(4, 3, 3, is_first=True), InputPosition(6, 1, 1)
+    command = InputCommand("numbers", "clone", 6, late, handle=8, origin=7)
+    part = MailboxPart({7: 4, 9: 2}, [UndoneCommand(-1, command), UndoneCommand(-1, close(9))], {7: there})
+    assert positions(part, {9: InputPosition(2, 1, 1)}) == {7: there, 8: late}
+
+
+def test_where_the_first_handle_was_closed_is_known_whoever_has_closed_it() -> None:
+    """The driver knows where it has handed it over, and the last process where it has closed it."""
+    handed, closed = InputPosition(4, 3, 3, is_closed=True), InputPosition(5, 8, 8, is_closed=True, is_first=True)
+    command = InputCommand("numbers", "close", batch=closed, handle=7)
+    for part in (MailboxPart({7: 5}, [UndoneCommand(-2, command)]), MailboxPart({}, [], {0: closed})):
+        assert positions(part, {0: handed}) == {0: closed}

@@ -18,7 +18,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.waiting import eventually
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.feeders import Claim, FeederName, FeederStatus
 from tidewheel.runtime.worker import worker_loop
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand, Phase, WorkerStatus
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
@@ -165,6 +165,17 @@ def test_it_tells_each_status_to_all_who_feed_it() -> None:
     assert isinstance(report, WorkerReport)
     assert (last.steps, answer.steps) == (None, report.statistics.steps)
     assert loop.told == sorted(set(loop.told))
+
+
+def test_it_tells_feeders_of_a_snapshot_that_has_begun() -> None:
+    """At once, though nothing else has happened; who claims a handle then begins in it."""
+    with running(squares()) as loop:
+        vars(loop._core.memory).update(_taken=lambda number: None, _complete=lambda: None)
+        loop.watch(DEADLINE_S)
+        loop.deliver(Envelope(DRIVER, 0, 0, snapshot=3, marker={}))
+        [[head, *_]] = loop.mail.fetch(WATCHER, DEADLINE_S)
+        assert ENVELOPES.decode(head, ()).snapshot == 3
+        assert loop.feeders.claim(7, FeederName(-9, "process 12")) == Claim(snapshot=3)
 
 
 def test_a_feeder_that_leaves_is_told_that_all_has_come_and_then_nothing() -> None:

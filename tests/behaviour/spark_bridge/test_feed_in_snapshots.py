@@ -1,0 +1,75 @@
+"""A query that feeds a job with snapshots: Spark commits what a snapshot has. The query is one without Spark."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.unit.spark_bridge.structured_streaming.test_feed_query import DEADLINE_S, FakeQuery, begun, captured
+
+
+@pytest.fixture
+def query(monkeypatch: pytest.MonkeyPatch) -> FakeQuery:
+    return FakeQuery(monkeypatch)
+
+
+@contextmanager
+def kept(folder: Path) -> Iterator[tw.Job]:
+    """Run a job that keeps snapshots only when it is asked to."""
+    flow = tw.Dataflow("fed")
+    flow.input("rows").capture("rows").probe("done")
+    job = tw.run(flow, engine="local", workers=2, snapshots=tw.Snapshots(folder, every_s=1000))
+    try:
+        yield job
+    finally:
+        job.stop()
+
+
+def test_a_micro_batch_is_committed_when_a_snapshot_has_it(query: FakeQuery, tmp_path: Path) -> None:
+    """So a later run has all that Spark has committed, and what Spark delivers again is dropped or sent."""
+    with kept(tmp_path) as job:
+        begun(job, query)
+        query.run(0, 1, 2)
+        query.run(1, 3)
+    with kept(tmp_path) as job:
+        assert job.input("rows").position == tw.InputPosition(2, 2, 3)
+        feeding = begun(job, again := FakeQuery(query.patch))
+        again.run(1, 3)
+        again.run(2, 4)
+        again.end()
+        feeding.wait(DEADLINE_S)
+        job.wait(DEADLINE_S)
+        assert sorted(captured(job)) == [(0, [1, 2]), (1, [3]), (2, [4])]
+    with kept(tmp_path) as job:
+        assert job.input("rows").is_closed
+
+
+def test_a_micro_batch_is_sent_again_if_the_job_goes_back(query: FakeQuery, tmp_path: Path) -> None:
+    """Before Spark has committed it; the rows are those that it had."""
+    with kept(tmp_path) as job:
+        check_sent_again(job, query)
+
+
+def check_sent_again(job: tw.Job, query: FakeQuery) -> None:
+    handle, computed = job.input("rows"), []
+    before, is_first = handle.position, True
+
+    def save(timeout: float) -> None:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            handle._go_back(handle._feed, handle.number, before)
+
+    def rows_of(df: Any, name: str) -> Any:
+        computed.append(df)
+        return df
+
+    query.patch.setattr(handle._feed, "save", save)
+    begun(job, query, rows_of=rows_of)
+    query.run(0, 1, 2)
+    assert len(computed) == 1
+    assert (handle.position.batches, handle.time) == (1, 1)
+    assert handle.statistics.batches == 2
