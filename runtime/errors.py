@@ -58,6 +58,10 @@ class JobError(TidewheelError):
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
 
 
+class CannotGoBack(JobError):  # noqa: N818 - named for what it says
+    """A job cannot go back to a snapshot, so it fails for good; the message says what prevents it."""
+
+
 @contextmanager
 def lost_peers_fail_the_job() -> Iterator[None]:
     """Raise a JobError in place of a `PeerLost`."""

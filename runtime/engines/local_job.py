@@ -112,7 +112,9 @@ class LocalJob(Job):
         return "in this process"
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
+        keeps_snapshots = self._snapshots is not None
+        host = AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep, keeps_snapshots=keeps_snapshots)
+        self._attachments.start(attachments, host)
         saved = None if self._snapshots is None else self._snapshots.for_workers
         for worker in range(self.workers):
             core = WorkerCore(

@@ -51,6 +51,7 @@ class RayJob(Job):
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
         self._goes_back = False
+        self._reads_anywhere = False
         self._is_host = shared is None
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
@@ -66,14 +67,17 @@ class RayJob(Job):
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         nodes: Sequence[str] = self._workers.nodes
-        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
+        keeps_snapshots = self._snapshots is not None
+        host = AttachmentHost(self.name, self.engine, self.workers, nodes=nodes, keeps_snapshots=keeps_snapshots)
+        self._attachments.start(attachments, host)
         if self._is_host:
             self._workers.come_up()
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
         if any(attachment.needs_same_batches for attachment in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
+            self._reads_anywhere = True
         self._deploy_workers(nodes)
-        if self._snapshots is not None and self._is_host and not attachments:
+        if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)
         else:
             self._packed = None  # which lets go of the plan in the object store
@@ -120,11 +124,12 @@ class RayJob(Job):
         before, self._goes_back = self._link, True
         self._taker.close()
         before.close()
-        self._workers.come_up_again(self.name)
+        self._workers.come_up_again(self.name, stay=bool(self._attachments.by_name))
         assert self._recovery is not None, "it is what goes back"
         self._recovery.have_come_up()
+        self._attachments.go_back(self._workers.nodes)
         snapshots.go_back()
-        self._deploy_workers(self._workers.nodes)
+        self._deploy_workers([""] * self.workers if self._reads_anywhere else self._workers.nodes)
         with self._lock:
             self._feed.inputs = before.inputs
             self._feed.snapshot = snapshots.number
