@@ -11,11 +11,13 @@ from tidewheel.pubsub.messages.events import (
     Epoch,
     Event,
     Frontier,
+    RolledBack,
     SubscriberStatistics,
     SubstreamsEnded,
 )
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
-from tidewheel.pubsub.protocol.publisher import Publisher, PublisherStatistics
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
@@ -41,6 +43,7 @@ __all__ = [
     "PublisherLost",
     "PublisherStatistics",
     "RelayHandle",
+    "RolledBack",
     "RunningPublication",
     "SchemaMismatch",
     "Subscriber",

@@ -62,6 +62,10 @@ class FeederGone(JobError):  # noqa: N818 - named for what it says
     """Another process that feeds a job has ended before it had closed its handles."""
 
 
+class CannotGoBack(JobError):  # noqa: N818 - named for what it says
+    """A job cannot go back to a snapshot, so it fails for good; the message says what prevents it."""
+
+
 @contextmanager
 def lost_peers_fail_the_job() -> Iterator[None]:
     """Raise a JobError in place of a `PeerLost`."""

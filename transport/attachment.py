@@ -17,7 +17,8 @@ class AttachmentHost:
     """The job that starts an attachment, as the attachment sees it.
 
     ``pump``, on the local engine only, runs the job one round in the calling thread and returns False if there was
-    nothing to do. ``nodes``, on Ray only, has the id of each worker's node.
+    nothing to do. ``nodes``, on Ray only, has the id of each worker's node. ``keeps_snapshots`` tells whether the job
+    may go on from a snapshot, or go back to one.
     """
 
     job: str
@@ -25,6 +26,7 @@ class AttachmentHost:
     workers: int
     pump: Callable[[], bool] | None = None
     nodes: Sequence[str] = ()
+    keeps_snapshots: bool = False
 
 
 class RunningAttachment(Protocol):
@@ -39,6 +41,12 @@ class RunningAttachment(Protocol):
 
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
+
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Prepare for workers, on these nodes, that go back to a snapshot; the handles are for them from then on.
+
+        Raises a `TidewheelError` if that cannot be.
+        """
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout: float) -> None:

@@ -11,9 +11,11 @@ Invariants of these ends:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
@@ -160,27 +162,41 @@ class _Share:
         self._ends = PublishedEnds(described, context) if described.ends else None
         self._connection: PublisherConnection = instance_of(context).attachments[described.topic]
         self._waiting = WaitingForRoom(context, self._connection, instance_of(context).clock)
-        self._announced = Antichain(described.domain, [described.domain.minimum()])
+        self._published = context.state(
+            "published", partial(Published, described.domain), split=Published.split, merge=Published.merge
+        )
+        context.on_close(self._connection.close)
+        self._published.connect(self._connection)
 
     def schedule(self, input: InputPort) -> None:
         """Hand over what there is room for, and moves of the frontier, or wait for room."""
         connection = self._connection
         has_room = self._hand_over(input)
-        frontier = input.frontier
-        has_news = len(frontier) and (not running_input(input).is_empty or frontier != self._announced)
+        frontier = self._frontier_at(input)
+        announced = self._published.announced
+        has_news = len(frontier) and (not running_input(input).is_empty or frontier != announced)
         if not has_room and (has_news or connection.is_awaiting):
             connection.flush()
             self._waiting.begin()
             return
         if self._ends is not None:
-            if len(self._announced):
-                self._ends.publish(input, self._announced, connection)
+            if len(announced):
+                self._ends.publish(input, announced, connection)
             if not len(frontier) and not self._ends.are_all(input):
-                frontier = self._announced
-        if frontier != self._announced and (changes := moved(self._announced, frontier)):
+                frontier = announced
+        if frontier != announced and (changes := moved(announced, frontier)):
             connection.frontier(changes)
-        self._announced = frontier
+        self._published.announced = frontier
         connection.flush()
+
+    def _frontier_at(self, input: InputPort) -> Antichain:
+        """Return the frontier; the announced one, until an operator that goes on from a snapshot has reached it."""
+        frontier, published = input.frontier, self._published
+        if published.is_behind:
+            if not published.announced.dominates(frontier):
+                return published.announced
+            published.is_behind = False
+        return frontier
 
     def _hand_over(self, input: InputPort) -> bool:
         """Take what there is room for; return whether there is more of that."""

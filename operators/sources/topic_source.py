@@ -11,7 +11,7 @@ from typing import Any
 
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Subscription
+from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, RolledBack, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
@@ -47,6 +47,7 @@ class TopicSource(OperatorSource[Any]):
         if context.worker:
             return lambda output: None
         intake = _Intake(self._connect, context.activate)
+        sent: dict[tuple[Time, int], int] = {}
         context.on_close(intake.close)
         missing_since = tokens.times if instance_of(context).kept.is_restored else ()
 
@@ -56,7 +57,7 @@ class TopicSource(OperatorSource[Any]):
                 if missing_since and isinstance(event, Frontier):
                     _warn_of_gap(context.name, self.topic, missing_since, tuple(event.frontier))
                     missing_since = ()
-                _act(event, tokens, output)
+                _act(event, tokens, output, sent)
             if intake.events:
                 context.activate()
             elif tokens:
@@ -102,15 +103,37 @@ def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterab
     )
 
 
-def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:
-    """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end."""
+def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort, sent: dict[tuple[Time, int], int]) -> None:
+    """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end.
+
+    Args:
+        event: the event.
+        tokens: for the times that may still come.
+        output: where batches go.
+        sent: of each time that the frontier has not passed, and each partition, the number of the last batch.
+
+    Raises:
+        DeliveryError: the other job has taken back a batch that was sent.
+    """
     match event:
         case Batch():
+            sent[event.time, event.partition] = event.number
             if not have_passed(tokens, event.time):  # as it may if it was sent before a snapshot was taken
                 with tokens.delayed(event.time) as token:
                     output.send(token, event.data)
         case Frontier(frontier=frontier):
             take_forward(tokens, frontier)
+            for place in [place for place in sent if not frontier.less_equal(place[0])]:
+                del sent[place]
+        case RolledBack(partition=partition, number=number):
+            void = [time for (time, place), last in sent.items() if place == partition and last > number]
+            if void:
+                raise DeliveryError(
+                    f"the job that publishes went back to a snapshot, and what it had published at time {void[0]!r} is "
+                    "void, but this dataflow has it already. Run this one again from its beginning, or from a snapshot "
+                    "that it took before",
+                    partition=partition,
+                )
         case End():
             tokens.discard()
         case Exception():

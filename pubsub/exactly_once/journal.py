@@ -21,11 +21,11 @@ publish-subscribe", section "Design Goals" (epoch states).
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from crc32c import crc32c
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.messages.wire import WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
 
@@ -37,19 +37,6 @@ def checksum_of(payload: Payload) -> int:
 
 class ResentDifferentlyError(ProtocolError):
     """A worker that started again sends other batches than the logged ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPosition:
-    """The position at which a worker begins to send.
-
-    Attributes:
-        lower: its frontier.
-        sent: the number of sent batches of each time that the frontier has not passed; all of them are logged.
-    """
-
-    lower: list[Time]
-    sent: dict[Time, int]
 
 
 class Journal:
@@ -186,11 +173,7 @@ class Journal:
 
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
-        epochs = EpochStates(self._domain)
-        epochs.advance([(self._domain.minimum(), -1), *((time, 1) for time in self.lower)])
-        for time in self._checksums:
-            epochs.observe(time)
-        return epochs
+        return EpochStates.at(self._domain, self.lower, self._checksums)
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""

@@ -2,17 +2,31 @@
 
 The worker keeps each event until the publisher reports it as durable. After a restart of the publisher, the worker
 sends its position at the first kept event, and then all kept events. The publisher recognises logged events by their
-places.
+places. A snapshot of the job has the position and the kept events, too: a worker that goes on from it does the same.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, check_size, encode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, WorkerPosition
+
+
+@dataclass(frozen=True, slots=True)
+class SavedEvents:
+    """What a snapshot has of the events of one worker.
+
+    Attributes:
+        position: what its publisher has.
+        kept: the events behind that.
+    """
+
+    position: WorkerPosition
+    kept: Sequence[FeedEvent]
 
 
 class SentEvents:
@@ -20,6 +34,8 @@ class SentEvents:
 
     Args:
         domain: the times of the topic.
+        saved: where it goes on; None for the least time.
+        generation: how often its job has gone back to a snapshot.
 
     Attributes:
         waiting: the number of events that the publisher has not confirmed.
@@ -32,16 +48,21 @@ class SentEvents:
     [Place(time=0, number=0), Place(time=0, number=1)]
     >>> sent.durable(1)
     >>> sent.position, [place_of(message) for message in sent.messages()]
-    (WorkerPosition(lower=[0], sent={0: 1}), [Place(time=0, number=1)])
+    (WorkerPosition(lower=[0], sent={0: 1}, events=1, generation=0), [Place(time=0, number=1)])
     """
 
-    def __init__(self, domain: TimeDomain) -> None:
+    def __init__(self, domain: TimeDomain, saved: SavedEvents | None = None, generation: int = 0) -> None:
+        begin = WorkerPosition([domain.minimum()], {}) if saved is None else saved.position
         self._lower = MutableAntichain(domain)
-        self._lower.update([(domain.minimum(), 1)])
-        self._durable: dict[Time, int] = {}
-        self._indices: dict[Time, int] = {}
+        self._lower.update((time, 1) for time in begin.lower)
+        self._durable = dict(begin.sent)
+        self._indices = dict(begin.sent)
+        self._confirmed = begin.events
+        self._generation = generation
         self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
         self.waiting = self.waiting_bytes = 0
+        for event in () if saved is None else saved.kept:
+            self.add(event)
 
     def add(self, event: FeedEvent) -> EncodedMessage:
         """Keep an event; return it encoded for sending.
@@ -68,6 +89,7 @@ class SentEvents:
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
         self.waiting -= count
+        self._confirmed += count
         updates: list[tuple[Time, int]] = []
         for _ in range(count):
             event, message = self._events.popleft()
@@ -86,7 +108,12 @@ class SentEvents:
     @property
     def position(self) -> WorkerPosition:
         """The position of the worker before the first event that is not durable."""
-        return WorkerPosition(list(self._lower.frontier), dict(self._durable))
+        return WorkerPosition(list(self._lower.frontier), dict(self._durable), self._confirmed, self._generation)
+
+    @property
+    def saved(self) -> SavedEvents:
+        """What a snapshot has to have of this."""
+        return SavedEvents(self.position, [event for event, _ in self._events])
 
     def messages(self) -> list[EncodedMessage]:
         """Return the events that are not known to be durable, in order, encoded for sending."""

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Dropped, End, Epoch, EpochAssembler, Event, Frontier, Subscription, SubstreamsEnded
+from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event, RolledBack, Subscription, SubstreamsEnded
 from tidewheel.pubsub.gateway.errors import TooManyClients
 
 _LOG = logging.getLogger(__name__)
@@ -204,9 +204,7 @@ class Clients:
         return len(self._feeds)
 
 
-def assembled(
-    domain: TimeDomain, events: Iterator[Event], max_bytes: int
-) -> Iterator[Epoch | Frontier | Dropped | End]:
+def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
     """Yield whole epochs in place of their parts, each once it is complete, and then the event that completes them.
 
     Args:
@@ -231,5 +229,7 @@ def assembled(
             parts: list[Batch | SubstreamsEnded] = [*epoch.batches, *epoch.ends]
             size -= sum(len(part.encoded.payload) for part in parts)
             yield epoch
-        if not isinstance(event, Batch | SubstreamsEnded):
+        if isinstance(event, RolledBack):
+            size = assembler.size_bytes
+        elif not isinstance(event, Batch | SubstreamsEnded):
             yield event

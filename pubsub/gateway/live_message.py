@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
 from tidewheel.pubsub.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.pubsub.gateway.json_form import encode_json
 
-Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "end", "error"]
+Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "rolled_back", "end", "error"]
 
 END_ID = "end"
 """The id of the event that ends a topic: a client that reconnects with it has received everything."""
@@ -91,6 +91,8 @@ def _told(item: Epoch | Event) -> LiveMessage:
             return LiveMessage("frontier", {"frontier": list(item.frontier)})
         case Dropped():
             return LiveMessage("dropped", {"times": list(item.times)})
+        case RolledBack():
+            return LiveMessage("rolled_back", {"partition": item.partition, "number": item.number})
         case End():
             return LiveMessage("end")
 

@@ -123,13 +123,36 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The job went back to a snapshot: some batches of one partition are void, and come again.
+
+    Only batches of epochs that are not complete are void. Epochs that were complete before do not come again.
+    Iteration over `Subscription.epochs` never shows a void batch.
+
+    Args:
+        partition: the number of the partition.
+        number: the number of the last message that stands.
+        frontier: what `Frontier` said last.
+    """
+
+    partition: int
+    number: int
+    frontier: Antichain
+
+    def voids(self, batch: Batch | SubstreamsEnded) -> bool:
+        """Tell whether a batch, or an end, that came before is void."""
+        is_late = batch.partition == self.partition and batch.number > self.number
+        return is_late and self.frontier.less_equal(batch.time)
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The end of all partitions; no event follows."""
 
 
 _SHOWN = 10
 
-Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | End
+Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | RolledBack | End
 """An item of the iteration over a subscription."""
 
 

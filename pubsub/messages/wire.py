@@ -1,8 +1,8 @@
 """The messages of the protocol between a publisher and its subscribers, and nothing else.
 
 The first message to a subscriber is an `InitialFrontierSnapshot`. `DataMessage` and `LowerFrontierUpdate` follow in the
-order in which the publisher received them, with `EpochsDropped` in place of dropped data. The last message is
-`PartitionEnded`, `Failed` or `Disconnected`.
+order in which the publisher received them, with `EpochsDropped` in place of dropped data, and `WentBack` where the job
+has gone back to a snapshot. The last message is `PartitionEnded`, `Failed` or `Disconnected`.
 
 Times are hashable and picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of
 a `DataMessage` stays encoded until the subscriber knows that its time passes its filter.
@@ -10,6 +10,7 @@ a `DataMessage` stays encoded until the subscriber knows that its time passes it
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -21,11 +22,32 @@ Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 """The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of the keys of ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerPosition:
+    """The position at which a worker begins to send: the first message to its publisher.
+
+    Attributes:
+        lower: its frontier.
+        sent: the number of sent batches of each time that the frontier has not passed; its publisher has all of them.
+        events: the number of events that it has sent before; its publisher has all of them.
+        generation: how often its job has gone back to a snapshot.
+    """
+
+    lower: list[Time]
+    sent: dict[Time, int]
+    events: int = 0
+    generation: int = 0
+
+
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
-    """Both frontiers of a partition at the moment of subscription: the first message, sent once."""
+    """Both frontiers of a partition at the moment of subscription: the first message, sent once.
+
+    ``generation`` is how often the job had gone back to a snapshot.
+    """
 
     lower: list[Time]
     upper: list[Time]
+    generation: int = 0
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
@@ -53,6 +75,17 @@ class EpochsDropped(msgspec.Struct, frozen=True):
     times: list[Time]
 
 
+class WentBack(msgspec.Struct, frozen=True):
+    """The job has gone back to a snapshot, and the lower frontier to ``lower``.
+
+    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``.
+    """
+
+    generation: int
+    number: int
+    lower: list[Time]
+
+
 class PartitionEnded(msgspec.Struct, frozen=True):
     """The end of the partition: the lower frontier is empty, and all data has been sent."""
 
@@ -71,14 +104,21 @@ class Disconnected(msgspec.Struct, frozen=True):
 
 
 Message: TypeAlias = (
-    InitialFrontierSnapshot | LowerFrontierUpdate | DataMessage | EpochsDropped | PartitionEnded | Failed | Disconnected
+    InitialFrontierSnapshot
+    | LowerFrontierUpdate
+    | DataMessage
+    | EpochsDropped
+    | WentBack
+    | PartitionEnded
+    | Failed
+    | Disconnected
 )
 """A message to a subscriber."""
 
 LastMessage: TypeAlias = PartitionEnded | Failed | Disconnected
 """The last message of a partition to a subscriber."""
 
-Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | Failed | Disconnected
+Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed | Disconnected
 """A message of a publisher without a log about its subscriber, beside the published messages."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate

@@ -19,12 +19,12 @@ Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
 from typing import Generic, TypeVar
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.messages.events import Batch, Epoch, Event, Frontier, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
 
 T = TypeVar("T")
 
@@ -49,6 +49,15 @@ class EpochStates:
         self._lower = MutableAntichain(domain)
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
+
+    @classmethod
+    def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
+        """Return the states where the lower frontier is ``lower``, and some epochs after it are active."""
+        epochs = cls(domain)
+        epochs.advance([(domain.minimum(), -1), *((time, 1) for time in lower)])
+        for time in active:
+            epochs.observe(time)
+        return epochs
 
     @property
     def lower(self) -> Antichain:
@@ -191,6 +200,16 @@ class WaitingEpochs(Generic[T]):
             merged.insert(place, time)
         return merged
 
+    def drop(self, is_void: Callable[[T], bool]) -> int:
+        """Remove items from all times, which wait on; return how many. Complexity: O(items)."""
+        before = sum(1 for _ in self)
+        for _, items in self._items.values():
+            items[:] = [item for item in items if not is_void(item)]
+        return before - sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(items for _, items in self._items.values())
+
     def __len__(self) -> int:
         return len(self._items)
 
@@ -213,10 +232,17 @@ class EpochAssembler:
         Complexity: as of `WaitingEpochs`; in a total order O(log n) for each frontier and O(1) for each batch.
         """
         if isinstance(event, Frontier):
-            return [_epoch(time, events) for time, events in self._waiting.take_passed(event.frontier)]
+            return [_epoch(time, events) for time, events in self._waiting.take_passed(event.frontier) if events]
         if isinstance(event, Batch | SubstreamsEnded):
             self._waiting.at(event.time).append(event)
+        elif isinstance(event, RolledBack):
+            self._waiting.drop(event.voids)
         return []
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the batches that wait, as they were published. Complexity: O(batches)."""
+        return sum(len(event.encoded.payload) for event in self._waiting)
 
     def __len__(self) -> int:
         """The number of epochs that wait."""

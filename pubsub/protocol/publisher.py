@@ -11,13 +11,14 @@ Invariants:
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
 - The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
 - While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
+- A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
+  which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
@@ -32,40 +33,16 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     Numbered,
     PartitionEnded,
+    WentBack,
+    WorkerPosition,
 )
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
+from tidewheel.pubsub.protocol.timeline import Timeline
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
-
-
-@dataclass(frozen=True, slots=True)
-class PublisherStatistics:
-    """What a publisher has done so far.
-
-    Args:
-        sequence: how many messages it has broadcast.
-        records: how many records were in them.
-        subscribers: how many subscribers are connected.
-        overflows: how many subscribers were cut off because they fell behind.
-        epochs_dropped: how many epochs were left out for those subscribers, added up.
-        queued_bytes: how much waits in all queues together; a message in several queues counts in each.
-        active_epochs: how many epochs are active.
-        lag_bytes, lag_messages: how much waits for the subscriber that is furthest behind.
-        holders: how many subscribers hold back the dataflow that publishes.
-    """
-
-    sequence: int
-    records: int
-    subscribers: int
-    overflows: int
-    epochs_dropped: int
-    queued_bytes: int
-    active_epochs: int
-    lag_bytes: int
-    lag_messages: int
-    holders: int
 
 
 class Publisher:
@@ -76,6 +53,7 @@ class Publisher:
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
         awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
             partition has failed.
+        has_begun: whether the worker begins at the least time; if not, `begin` is called first.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
@@ -88,8 +66,20 @@ class Publisher:
     [0, 1]
     """
 
-    def __init__(self, domain: TimeDomain, capacity_bytes: int = DEFAULT_CAPACITY_BYTES, awaited: int = 0) -> None:
+    def __init__(
+        self,
+        domain: TimeDomain,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        awaited: int = 0,
+        *,
+        has_begun: bool = True,
+    ) -> None:
+        self._domain = domain
         self._epochs = EpochStates(domain)
+        self._timeline = Timeline()
+        self._generation = 0
+        self._has_begun = has_begun
+        self._is_repeated = False
         self.awaited = awaited
         self.capacity_bytes = capacity_bytes
         self.queues: dict[str, OutgoingQueue] = {}
@@ -101,6 +91,33 @@ class Publisher:
         self._epochs_dropped = 0
 
     # Events from upstream
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Record where the worker begins to send: for the first time, or again, as its job has gone back.
+
+        Once the partition has ended, what the worker sends again is dropped.
+        """
+        if self._final is not None:
+            self._is_repeated = True
+            return
+        self._generation = position.generation
+        self._epochs = EpochStates.at(self._domain, position.lower, position.sent)
+        if self._has_begun:
+            number = self._timeline.number_of(position.events)
+            self._broadcast(WentBack(position.generation, number, list(position.lower)))
+            self._timeline.go_back(position.events, self._sequence)
+        else:
+            self._has_begun = True
+            self._timeline = Timeline(position.events, self._sequence)
+            for queue in self.queues.values():
+                self._introduce(queue)
+        if self._epochs.has_ended:
+            self._final = self._broadcast(PartitionEnded())
+
+    @property
+    def events(self) -> int:
+        """How many events of the worker this has received, counted as the worker does."""
+        return self._timeline.events_at(self._sequence)
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
         """Receive events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
@@ -116,7 +133,7 @@ class Publisher:
         Raises:
             ProtocolError: the lower frontier has passed the time of the batch.
         """
-        if self.has_failed:
+        if self.has_failed or self._is_repeated:
             return
         self._epochs.observe(message.time)
         self._records += message.records
@@ -128,10 +145,12 @@ class Publisher:
         Raises:
             ProtocolError: the frontier moved back.
         """
-        if self.has_failed:
+        if self.has_failed or self._is_repeated:
             return
         changes = self._epochs.advance(updates)
-        if changes:
+        if not changes:
+            self._sequence += 1  # each event has a number
+        else:
             self._broadcast(LowerFrontierUpdate(changes))
             for queue in self.queues.values():
                 if queue.drops_epochs:
@@ -159,7 +178,12 @@ class Publisher:
         if queue.blocks:
             self._blocking[subscriber] = queue
         self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
-        snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper())
+        if self._has_begun or self._final is not None:
+            self._introduce(queue)
+
+    def _introduce(self, queue: OutgoingQueue) -> None:
+        """Tell a subscriber where it begins."""
+        snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper(), self._generation)
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
         for numbered in (Numbered(before, snapshot), self._final):

@@ -8,6 +8,8 @@ Invariants:
 - Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
   then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
+- When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
+  batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
 - The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so no epoch that was published whole is missing.
 
@@ -22,7 +24,16 @@ from enum import Enum
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
-from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier, SubscriberStatistics, SubstreamsEnded
+from tidewheel.pubsub.messages.events import (
+    Batch,
+    Dropped,
+    End,
+    Event,
+    Frontier,
+    RolledBack,
+    SubscriberStatistics,
+    SubstreamsEnded,
+)
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -33,8 +44,10 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     Numbered,
     PartitionEnded,
+    WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import WaitingEpochs
+from tidewheel.pubsub.protocol.generations import Generations
 
 
 class PartitionState(Enum):
@@ -50,6 +63,7 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
     (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
     (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
+    (PartitionState.LIVE, WentBack): PartitionState.LIVE,
     (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
@@ -67,7 +81,7 @@ class PartitionStream:
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
-    InitialFrontierSnapshot(lower=[0], upper=[])
+    InitialFrontierSnapshot(lower=[0], upper=[], generation=0)
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
     True
     """
@@ -173,6 +187,9 @@ class Subscriber:
         self._held = WaitingEpochs[Batch | SubstreamsEnded](domain)
         self._dropped: set[Time] = set()
         self._stopped = ""
+        self._generations = Generations(partitions)
+        self._shown: Antichain | None = None
+        """What the consumer takes for the frontier, as long as the partitions have not reached it again."""
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Receive the next message of a partition; return the events for the consumer, in order.
@@ -195,8 +212,13 @@ class Subscriber:
             raise self._error(partition, message)
         if isinstance(message, InitialFrontierSnapshot):
             self._snapshots[partition] = message
+            self._generations.snapshot(partition, numbered.sequence, message.generation)
             return self._start() if self.is_ready else []
-        if not self.is_ready:
+        if isinstance(message, WentBack):
+            self._waiting = [one for one in self._waiting if one[0] != partition or one[1].sequence <= message.number]
+            self._generations.go_back(partition, numbered.sequence, message)
+            return self._go_back() if self.is_ready else []
+        if not self.is_ready or self._generations.is_ahead(partition):
             self._waiting.append((partition, numbered))
             return []
         return self._deliver(partition, numbered)
@@ -220,6 +242,8 @@ class Subscriber:
     @property
     def frontier(self) -> Antichain:
         """The minimal antichain over all partitions; the least time until all snapshots have come."""
+        if self._shown is not None:
+            return self._shown
         return self._lower.frontier if self.is_ready else Antichain(self._domain, [self._domain.minimum()])
 
     def statistics(self) -> SubscriberStatistics:
@@ -230,12 +254,39 @@ class Subscriber:
         snapshots = list(self._snapshots.values())
         if self._atomic:
             self._filter = EpochFilter(self._domain, self._began or snapshots)
-        self._lower.update((time, 1) for snapshot in snapshots for time in snapshot.lower)
-        events = self._frontier_changed()
+        self._lower.update((time, 1) for time in self._lowers())
+        self._generations.start()
+        return [*self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
+
+    def _deliver_waiting(self) -> list[Event]:
+        """Deliver what has waited, but for what has to wait for other partitions to go back."""
         waiting, self._waiting = self._waiting, []
+        events: list[Event] = []
         for partition, numbered in waiting:
-            events += self._deliver(partition, numbered)
+            if self._generations.is_ahead(partition):
+                self._waiting.append((partition, numbered))
+            else:
+                events += self._deliver(partition, numbered)
         return events
+
+    def _go_back(self) -> list[Event]:
+        """Go back, if all partitions have done so; otherwise the last of them has it done."""
+        lowers = self._lowers()
+        returns = self._generations.take()
+        if returns is None:
+            return []
+        self._shown = frontier = self.frontier
+        events = [RolledBack(partition, message.number, frontier) for partition, message in sorted(returns.items())]
+        for event in events:
+            self._counts.filtered += self._held.drop(event.voids)
+        self._lower = MutableAntichain(self._domain)
+        self._lower.update((time, 1) for time in lowers)
+        return [*events, *self._deliver_waiting()]
+
+    def _lowers(self) -> list[Time]:
+        """Return the lower frontiers of all partitions, together, before the messages that wait."""
+        lower_of = self._generations.lower_of
+        return [time for number, found in self._snapshots.items() for time in lower_of(number, found.lower)]
 
     def _deliver(self, partition: int, numbered: Numbered) -> list[Event]:
         match numbered.message:
@@ -281,10 +332,16 @@ class Subscriber:
         return [Dropped(tuple(new))] if new else []
 
     def _passes(self, time: Time) -> bool:
+        if self._shown is not None and not self._shown.less_equal(time):
+            return False
         return self._filter is None or self._filter.passes(time)
 
     def _frontier_changed(self) -> list[Event]:
         frontier = self._lower.frontier
+        if self._shown is not None:
+            if not self._shown.dominates(frontier):
+                return []
+            self._shown = None
         if self._filter is not None and self._filter.is_done(frontier):
             self._filter = None
         return [*self._completed(frontier), Frontier(frontier)]

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
-from tidewheel.progress import ProtocolError, Time
+from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, where
+from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered, WorkerPosition
 from tidewheel.pubsub.protocol.publisher import Publisher
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +94,20 @@ class PublisherConnection:
         """Receive one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
+    def go_on(self, saved: SavedEvents | None) -> None:
+        """Begin to send, before the first event, where a snapshot of the job is; at the least time if that is None.
+
+        Raises:
+            DeliveryError: the publisher cannot be reached.
+        """
+
+    def saved(self) -> SavedEvents | None:
+        """Return what a snapshot has to have, for `go_on`; None if the job takes none, or nothing is published here."""
+        return None
+
+    def close(self) -> None:
+        """Let go of the publisher, whatever it has not confirmed. Idempotent."""
+
     def flush(self) -> None:
         """Send everything since the last flush as one call; does nothing if there is nothing.
 
@@ -153,6 +168,12 @@ class LocalPublisher:
     pump: Callable[[], bool] | None
     clock: Callable[[], float] = monotonic
     _waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Record where the worker begins to send."""
+        with self.changed:
+            self.publisher.begin(position)
+            self.changed.notify_all()
 
     def feed(self, events: list[FeedEvent]) -> None:
         """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
@@ -218,15 +239,40 @@ class LocalPublisher:
 
 
 class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process."""
+    """A connection to a publisher in this process.
 
-    def __init__(self, topic: str, partition: int, publisher: LocalPublisher) -> None:
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+        publisher: what it publishes by.
+        remembered: the times of the topic, if its job keeps snapshots.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, publisher: LocalPublisher, remembered: TimeDomain | None = None
+    ) -> None:
         super().__init__(topic, partition)
         self._publisher = publisher
+        self._remembered = remembered
+        self._sent: SentEvents | None = None
         self._log_at_s = monotonic() + AWAITED_S
         self._most_gathered = min(_MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
+    def go_on(self, saved: SavedEvents | None) -> None:
+        """Begin to send where a snapshot is."""
+        if self._remembered is not None:
+            self._sent = SentEvents(self._remembered, saved)
+            self._publisher.begin(self._sent.position)
+
+    def saved(self) -> SavedEvents | None:
+        """Return where this is; the publisher has all that was sent."""
+        return None if self._sent is None else self._sent.saved
+
     def _send(self, events: list[FeedEvent]) -> None:
+        if self._sent is not None:
+            for event in events:
+                self._sent.add(event)
+            self._sent.durable(len(events))
         try:
             self._publisher.feed(events)
         except ProtocolError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
-from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition
+from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
@@ -26,7 +26,7 @@ from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, size_of
-from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.partition import Confirmed
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,

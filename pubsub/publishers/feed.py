@@ -2,7 +2,8 @@
 
 What the worker publishes is written at once, as far as the socket takes it. A thread writes the rest, and hears what
 the publisher confirms. A publisher with a log confirms what is durable. Until then the feed keeps it, and sends it
-again to a publisher that has died and was started again. A publisher without a log confirms everything at the end.
+again to a publisher that has died and was started again. A publisher without a log confirms everything at the end. If
+the job keeps snapshots, it confirms what it has received, as that is not in a snapshot's share of the feed.
 """
 
 import os
@@ -10,20 +11,16 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from tidewheel.progress import ProtocolError, Time, TimeDomain
-from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SentEvents
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
 from tidewheel.transport.frames import FrameReader, SocketWriter
-from tidewheel.transport.ray_cluster import node_id
-from tidewheel.transport.tickets import SocketOffer
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
 """So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.
@@ -37,8 +34,6 @@ BROKEN: Final = "its connection has broken, so its process has ended"
 
 _LOOK_MS = 1000
 _AGAIN_S = 0.2
-_LISTEN_TIMEOUT_S = 60.0
-_PING_TIMEOUT_S = 10.0
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
@@ -101,6 +96,12 @@ class Feed:
                     self._writer.add(message_frame(message))
             if self._writer is not None and not self._write():
                 os.eventfd_write(self._bell, 1)
+
+    @property
+    def saved(self) -> SavedEvents:
+        """What a snapshot has to have of this."""
+        with self._changed:
+            return self._sent.saved
 
     def finish(self) -> None:
         """Wait until the publisher has confirmed everything, and let go of the connection."""
@@ -240,102 +241,3 @@ class Feed:
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
-
-
-class RayConnection(PublisherConnection):
-    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
-
-    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
-    worker may go.
-
-    Args:
-        topic: its name.
-        partition: the number of the partition.
-        domain: the times of the topic.
-        publisher: the handle of the actor.
-        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
-            again, and sends again what is not durable.
-        awaits: whether the publisher may await its first subscribers.
-    """
-
-    def __init__(
-        self, topic: str, partition: int, domain: TimeDomain, publisher: Any, has_log: bool, awaits: bool = False
-    ) -> None:
-        super().__init__(topic, partition)
-        self._domain = domain
-        self._publisher = publisher
-        self._has_log = has_log
-        self._awaits = awaits
-        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
-        self._feed: Feed | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        described = self._topic, self._partition, self._domain, self._publisher
-        return type(self), (*described, self._has_log, self._awaits)
-
-    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the frontier, indivisible."""
-        changes = list(updates)
-        self._frontier.extend(changes)
-        super().frontier(changes)
-
-    def _has_room(self) -> bool:
-        """Tell whether what was sent is on its way."""
-        try:
-            if self._feed is None and self._awaits:
-                self._feed = self._new_feed()
-            return self._feed is None or self._feed.has_room()
-        except (FeedLost, FeedRefused) as error:
-            raise self._error(error) from error
-
-    @property
-    def is_awaiting(self) -> bool:
-        """Whether the publisher has not said yet that its first subscribers have come."""
-        return self._feed is not None and self._feed.is_awaiting
-
-    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when there is room again."""
-        return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
-
-    def _send(self, events: list[FeedEvent]) -> None:
-        try:
-            if self._feed is None:
-                self._feed = self._new_feed()
-            self._feed.send(events)
-            if not self._frontier:
-                self._feed.finish()
-        except (FeedLost, FeedRefused) as error:
-            raise self._error(error) from error
-
-    def _new_feed(self) -> Feed:
-        if self._has_log:
-            return Feed(SentEvents(self._domain), self._connect, is_awaiting=self._awaits)
-        passing = PassingEvents(self._domain)
-        return Feed(passing, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
-
-    def _connect(self) -> socket.socket:
-        """Return a new connection to the publisher, which is on this node."""
-        import ray
-
-        try:
-            awaits = self._awaits if self._feed is None else self._feed.is_awaiting
-            offer: SocketOffer = ray.get(self._publisher.listen.remote(awaits), timeout=_LISTEN_TIMEOUT_S)
-        except ray.exceptions.RayError as error:
-            raise FeedLost(str(error)) from error
-        connection = offer.connect(node_id())
-        if connection is None:
-            raise FeedLost("there is no connection to it from this node")
-        return connection
-
-    def _error(self, error: FeedLost | FeedRefused) -> Exception:
-        """Return what to raise; of the end of a publisher Ray knows more than what a socket tells."""
-        import ray
-
-        if isinstance(error, FeedRefused):
-            return self._refusal(error)
-        reason: Exception = error
-        try:
-            ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
-        except ray.exceptions.RayError as said:
-            reason = said
-        return PublisherLost.at(self._topic, self._partition, f"is dead: {reason}")

@@ -10,20 +10,19 @@ import logging
 import os
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.partition import Confirmed, Partition
+from tidewheel.pubsub.publishers.worker_events import WorkerEvents
 from tidewheel.transport import tickets
 from tidewheel.transport.stream_link import HAS_GONE
 from tidewheel.transport.tickets import SocketOffer
@@ -49,6 +48,8 @@ class LivePartition(Partition):
         domain: the times of the topic.
         capacity_bytes: how much may wait for one subscriber.
         awaited: how many subscribers it awaits before it publishes anything.
+        is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
+            begins.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -61,18 +62,20 @@ class LivePartition(Partition):
         capacity_bytes: int,
         awaited: int = 0,
         *,
+        is_remembered: bool = False,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited)
+        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=not is_remembered)
+        self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s
-        self._waiting: deque[FeedEvent] = deque()
-        self._received = self._unconfirmed = 0
+        self._waiting = WorkerEvents()
+        self._unconfirmed = 0
         self._awaited_until_s: dict[str, float] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
@@ -80,7 +83,17 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Do nothing: a worker begins with its first event, as nothing is kept."""
+        """Have the publisher begin there, after what waits; drop what waits of an earlier worker behind it."""
+        if not self._is_remembered:
+            return
+        self._waiting.begin(position)
+        self._unconfirmed = 0
+        self._pass_on()
+
+    def go_back(self) -> None:
+        """Receive nothing more of the worker. What is not confirmed does not count, so the end may still wait."""
+        super().go_back()
+        self._waiting.drop_newest()
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""
@@ -101,22 +114,27 @@ class LivePartition(Partition):
         """Receive events, in order; they wait while a subscriber holds back."""
         if not self.refusal:
             self._waiting.extend(events)
-        self._received += len(events)
         self._pass_on()
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
-        received = self._received
-        while not await self.changed.wait_until(lambda: self._received - len(self._waiting) >= received, again_s):
+        waiting = self._waiting
+        received = waiting.received
+        while not await self.changed.wait_until(lambda: waiting.received - len(waiting) >= received, again_s):
             pass
         if self.refusal:
             raise ProtocolError(self.refusal)
 
     def confirmed(self) -> Confirmed:
-        """Return how many messages the worker may forget: all of them once the partition has ended."""
-        if not self._publisher.is_finished:
+        """Return how many messages the worker may forget: all of them once the partition has ended.
+
+        Before that, a worker that keeps them is told of all but the newest. So none takes the end for received before
+        it is passed on.
+        """
+        left = 0 if self._publisher.is_finished else 1
+        if self._unconfirmed <= left or (left and not self._is_remembered):
             return _NOTHING
-        messages, self._unconfirmed = self._unconfirmed, 0
+        messages, self._unconfirmed = self._unconfirmed - left, left
         return Confirmed(messages, 0)
 
     @property
@@ -139,6 +157,7 @@ class LivePartition(Partition):
 
     def go_on(self) -> None:
         """Pass on the received events, read from the worker if there is room, and wake all waiting calls."""
+        self._goes_on_soon = False
         self._pass_on()
         self._settle()
 
@@ -161,7 +180,10 @@ class LivePartition(Partition):
         passed_bytes = 0
         try:
             while self._waiting and passed_bytes <= self._most_bytes and not publisher.is_held:
-                event = self._waiting.popleft()
+                event = self._waiting.take()
+                if isinstance(event, WorkerPosition):
+                    publisher.begin(event)
+                    continue
                 passed_bytes += size_of(event)
                 publisher.feed([event])
         except ProtocolError as error:
@@ -190,11 +212,7 @@ class LivePartition(Partition):
         """Go on when all that has just happened is done with; once, however many ask for it."""
         if not self._goes_on_soon:
             self._goes_on_soon = True
-            self._loop.call_soon(self._go_on_now)
-
-    def _go_on_now(self) -> None:
-        self._goes_on_soon = False
-        self.go_on()
+            self._loop.call_soon(self.go_on)
 
     # ------------------------------------------------------------------ subscribers
 

@@ -28,10 +28,10 @@ import msgspec
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
+from tidewheel.pubsub.messages.wire import WorkerPosition
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, frame_of, unpickled
@@ -50,7 +50,7 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
-    return frame_of(dumps((position.lower, position.sent)), ())
+    return frame_of(dumps((position.lower, position.sent, position.events, position.generation)), ())
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
@@ -65,8 +65,8 @@ def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
 
 def _position_of(first: EncodedMessage) -> WorkerPosition:
     match unpickled(first.head):
-        case (list(lower), dict(sent)):
-            return WorkerPosition(lower, sent)
+        case (list(lower), dict(sent), int(events), int(generation)):
+            return WorkerPosition(lower, sent, events, generation)
         case fields:
             raise ProtocolError(f"a worker has to say first where it begins, and not {fields!r:.100}")
 
@@ -311,6 +311,11 @@ class Partition(ABC):
     def leave(self, child: str) -> None:
         """Forget a child."""
         self.children.let_go(child)
+
+    def go_back(self) -> None:
+        """Receive nothing more of the worker: its job goes back to a snapshot, and another worker will connect."""
+        if self._worker is not None:
+            self._worker.close()
 
     def _settle(self) -> None:
         """Tell the worker what is confirmed, and read on if there is room."""

@@ -122,6 +122,14 @@ class RunningPublication(RunningAttachment):
     def check(self) -> None:
         """Look whether all publishers live, without waiting; raise PublisherLost if one has died."""
 
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Prepare for workers, on these nodes, that go back to a snapshot of the job.
+
+        Raises:
+            PublisherLost: a publisher has died that is not started again, or its worker is on another node now.
+            DeliveryError: the topic has ended at some partitions and not at all of them.
+        """
+
     @property
     def problem(self) -> str | None:
         """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
@@ -156,16 +164,24 @@ class LocalPublication(RunningPublication):
         self._changed = threading.Condition()
         self._publishers = [
             LocalPublisher(
-                Publisher(publication.domain, publication.capacity_bytes, publication.awaited), self._changed, host.pump
+                Publisher(
+                    publication.domain,
+                    publication.capacity_bytes,
+                    publication.awaited,
+                    has_begun=not host.keeps_snapshots,
+                ),
+                self._changed,
+                host.pump,
             )
             for _ in range(publication.partitions(host))
         ]
         self._info = publication.entry(host, self._publishers)
+        remembered = publication.domain if host.keeps_snapshots else None
         LOCAL_CATALOG.register(self._info)
         self.handles = publication.handles(
             host,
             [
-                LocalConnection(publication.topic, partition, publisher)
+                LocalConnection(publication.topic, partition, publisher, remembered)
                 for partition, publisher in enumerate(self._publishers)
             ],
         )

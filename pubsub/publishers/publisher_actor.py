@@ -162,6 +162,14 @@ class PublisherActor:
         """Return counts of what happened so far, and of what there is, by name."""
         return self.partition.statistics()
 
+    async def go_back(self) -> bool:
+        """Receive nothing more of the worker, as its job goes back to a snapshot; tell whether the partition has ended.
+
+        It does not end from then on, before another worker has connected.
+        """
+        self.partition.go_back()
+        return self.partition.has_ended
+
     # ------------------------------------------------------------------ calls of the publication of a topic with a log
 
     async def open(self) -> bool:

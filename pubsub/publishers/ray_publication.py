@@ -1,8 +1,4 @@
-"""A running publication of a job in Ray actors: their start, their end, and those that have retired.
-
-Publishers of this process that are retired wait for the last readers of a topic that has ended, and hold its log. A job
-that continues that log has precedence: those readers are told to go on with it.
-"""
+"""A running publication of a job in Ray actors: their start, their watch and their end."""
 
 import logging
 import re
@@ -19,12 +15,13 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-from tidewheel.pubsub.publishers.feed import RayConnection
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.pubsub.publishers.ray_connection import RayConnection
+from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import Membership, actor_class, cluster, left, membership, process_id
+from tidewheel.transport.ray_cluster import actor_class, cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,14 +34,8 @@ AWAY: Final = "its publisher is being started again"
 
 _WATCH_S = 600.0
 _OPEN_S = 120.0
+_GO_BACK_S = 30.0
 _CLOSE_S = 10.0
-
-TAKEN_OVER: Final = (
-    "the topic has ended, and another job goes on with its log: subscribe by the same name to go on there"
-)
-
-_LOCK = threading.Lock()
-_RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
 class RayPublication(RunningPublication):
@@ -63,6 +54,7 @@ class RayPublication(RunningPublication):
         self._end_reason: str | None = None
         self._silent: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
+        self._nodes = tuple(host.nodes)
         self._publishers = _start_publishers(publication, host)
         self._awaited = publication.awaited
         self._lonely = set(range(len(self._publishers)))
@@ -70,7 +62,7 @@ class RayPublication(RunningPublication):
         try:
             self._entry.register()
             if self._log:
-                _take_over(self._log)
+                take_over(self._log)
                 self._open(publication.ends)
         except BaseException:
             self._kill()
@@ -79,7 +71,13 @@ class RayPublication(RunningPublication):
             host,
             [
                 RayConnection(
-                    self._topic, partition, publication.domain, publisher, bool(self._log), bool(self._awaited)
+                    self._topic,
+                    partition,
+                    publication.domain,
+                    publisher,
+                    bool(self._log),
+                    bool(self._awaited),
+                    host.keeps_snapshots,
                 )
                 for partition, publisher in enumerate(self._publishers)
             ],
@@ -192,6 +190,24 @@ class RayPublication(RunningPublication):
             self._problems[partition] = AWAY
         self._listen_for_problems(partition)
 
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Prepare for workers, on these nodes, that go back to a snapshot of the job."""
+        for partition in range(len(self._publishers)):
+            if nodes[partition] != self._nodes[partition]:
+                moved = "its worker is on another node now, and a publisher stays where it is"
+                raise PublisherLost.at(self._topic, partition, f"cannot be reached: {moved}")
+        if not self._log:  # the worker of one that has a log takes the place of the one before as it connects
+            have_ended = self._ask("go_back", within_s=_GO_BACK_S)
+            for partition, has_ended in enumerate(have_ended):
+                if has_ended is None:
+                    raise PublisherLost.at(self._topic, partition, "is dead, or does not answer")
+                if has_ended != have_ended[0]:
+                    partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
+                    raise DeliveryError.at(self._topic, partition, partly)
+        for handle in self.handles:
+            if isinstance(handle, RayConnection):
+                handle.generation += 1
+
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
         # One that has not answered in time may only be starting: it is asked again the next time.
@@ -251,7 +267,7 @@ class RayPublication(RunningPublication):
         for partition in done:
             ray.kill(self._publishers[partition], no_restart=True)
         if late:
-            _retire(self._log, [self._publishers[partition] for partition in late])
+            retire(self._log, [self._publishers[partition] for partition in late])
 
     def _end(self, error: str | None, deadline_s: float, *, on_purpose: bool) -> None:
         reason = error
@@ -315,18 +331,26 @@ def _start_publishers(publication: Publication, host: AttachmentHost) -> list[An
     nodes = host.nodes[: publication.partitions(host)]
     return [
         actor.options(**options, scheduling_strategy=_only_on(node)).remote(
-            publication.topic, number, _maker(publication, number, len(nodes), node)
+            publication.topic, number, _maker(publication, number, len(nodes), node, host.keeps_snapshots)
         )
         for number, node in enumerate(nodes)
     ]
 
 
-def _maker(topic: Publication, number: int, partitions: int, node: str) -> MakePartition:
+def _maker(topic: Publication, number: int, partitions: int, node: str, is_remembered: bool) -> MakePartition:
     """Return what makes a partition."""
     log = topic.log
     if log is None:
         name = f"{topic.topic!r}[{number}]"
-        return partial(LivePartition, name, topic.domain, topic.capacity_bytes, topic.awaited, node=node)
+        return partial(
+            LivePartition,
+            name,
+            topic.domain,
+            topic.capacity_bytes,
+            topic.awaited,
+            is_remembered=is_remembered,
+            node=node,
+        )
     identity = LogIdentity(topic.topic, number, partitions, _named(topic.domain))
     directory = Path(log.of_partition(topic.topic, number))
     kept_s = log.retention_s
@@ -347,29 +371,3 @@ def _named(domain: TimeDomain) -> str:
     """Return what tells a domain from others in every process, so without addresses; it is in logs, so it stays."""
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
     return re.sub(r" at 0x[0-9a-fA-F]+", "", named)
-
-
-def _retire(log: str, publishers: Sequence[Any]) -> None:
-    """Let publishers end once all their readers have everything, or another job wants their log.
-
-    Args:
-        log: what they have open, for all partitions of the topic; empty if that is nothing.
-        publishers: the handles of their actors.
-    """
-    process, joined = process_id(), membership()
-    with _LOCK:
-        for key in [key for key in _RETIRED if key[0] != joined]:
-            del _RETIRED[key]  # of a cluster that this process has left
-        if log:
-            _RETIRED[joined, log] = list(publishers)
-    for publisher in publishers:
-        # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-        publisher.retire.options(num_returns=0).remote(process)
-
-
-def _take_over(log: str) -> None:
-    """Have those end that still hold a log, if there are any; does not wait."""
-    with _LOCK:
-        publishers = _RETIRED.pop((membership(), log), [])
-    for publisher in publishers:
-        publisher.fail.options(num_returns=0).remote(TAKEN_OVER)

@@ -115,8 +115,10 @@ class LocalJob(Job):
         return "in this process"
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep))
         snapshots = self._snapshots
+        keeps = snapshots is not None
+        host = AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep, keeps_snapshots=keeps)
+        self._attachments.start(attachments, host)
         beginnings = [None] * self.workers if snapshots is None else snapshots.read(self._beginnings)
         for worker, beginning in enumerate(beginnings):
             core = WorkerCore(

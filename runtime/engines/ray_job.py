@@ -70,13 +70,15 @@ class RayJob(Job):
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         nodes: Sequence[str] = self._workers.nodes
-        self._attachments.start(attachments, AttachmentHost(self.name, self.engine, self.workers, nodes=nodes))
+        keeps_snapshots = self._snapshots is not None
+        host = AttachmentHost(self.name, self.engine, self.workers, nodes=nodes, keeps_snapshots=keeps_snapshots)
+        self._attachments.start(attachments, host)
         if self._is_host:
             self._workers.come_up()
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
         if self._snapshots is not None or any(one.needs_same_batches for one in attachments.values()):
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
-        if self._snapshots is not None and self._is_host and not attachments:
+        if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)
         self._deploy_workers(nodes)
         if self._recovery is None:
@@ -152,9 +154,10 @@ class RayJob(Job):
         before, self._goes_back = self._link, True
         self._taker.close()
         before.close()
-        self._workers.come_up_again(self.name)
+        self._workers.come_up_again(self.name, stay=bool(self._attachments.by_name))
         assert self._recovery is not None, "it is what goes back"
         self._recovery.have_come_up()
+        self._attachments.go_back(self._workers.nodes)
         snapshots.go_back()
         self._deploy_workers([""] * self.workers)
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.engines.placement import Placement
+from tidewheel.runtime.engines.placement import Node, Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
@@ -89,8 +89,12 @@ class RayWorkers:
         )
         self._monitor.start()
 
-    def come_up_again(self, job: str) -> None:
+    def come_up_again(self, job: str, *, stay: bool = False) -> None:
         """Have the workers leave a dataflow, and replace those that cannot, as they have died or do not let go of it.
+
+        Args:
+            job: the name of its job.
+            stay: whether a worker has to be on the node where it was, if that is there.
 
         Raises:
             JobError: there is no place for them, or they do not come up.
@@ -101,18 +105,20 @@ class RayWorkers:
         ray.wait(calls, num_returns=len(calls), timeout=2 * _DROP_TIMEOUT_S)
         for worker, call in enumerate(calls):
             if not _has_left(call):
-                self._replace(worker)
+                self._replace(worker, stay=stay)
         with self._lock:
             self._error = None
         self.come_up()
 
-    def _replace(self, worker: int) -> None:
+    def _replace(self, worker: int, *, stay: bool) -> None:
         import ray
 
         ray.kill(self.actors[worker], no_restart=True)
         deadline = time.monotonic() + self._config.deploy_timeout_s
         while True:  # the name of an actor is free once Ray knows that it has died
-            [node] = self._placement.choose(1, self._config.deploy_timeout_s, self._job)
+            node = self._nodes[worker]
+            if not stay or node.id not in {one.id for one in Node.all()}:
+                [node] = self._placement.choose(1, self._config.deploy_timeout_s, self._job)
             self._nodes[worker], self.nodes[worker] = node, node.id
             try:
                 self.actors[worker] = self._made(worker)

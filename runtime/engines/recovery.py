@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import FeederGone, JobError
+from tidewheel.runtime.errors import CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Recovery:
     def _recover(self, error: TidewheelError) -> None:
         cause: TidewheelError | None = error
         while cause is not None and not self._closed.is_set():
-            if self._attempts >= self._snapshots.restarts:
+            if self._attempts >= self._snapshots.restarts or isinstance(cause, CannotGoBack):
                 self._job._fail_for_good(cause)
                 return
             self._attempts += 1

@@ -2,11 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import CannotGoBack, JobError
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
@@ -44,6 +44,16 @@ class RunningAttachments:
                     running.finish(reason, _FINISH_TIMEOUT_S, on_purpose=on_purpose)
                 except Exception:
                     _LOGGER.exception("job %r could not end %r in good order", self._job, name)
+
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Prepare all for workers, on these nodes, that go back to a snapshot; raise CannotGoBack if one cannot."""
+        for name, running in self.by_name.items():
+            try:
+                running.go_back(nodes)
+            except TidewheelError as error:
+                raise CannotGoBack(
+                    f"job {self._job!r} cannot go back to a snapshot because of {name!r}: {error}"
+                ) from error
 
     def check(self) -> None:
         """Raise JobError if one has died."""

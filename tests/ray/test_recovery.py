@@ -158,9 +158,9 @@ def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
             begins = threading.Event()
             go_back = job._workers.come_up_again
 
-            def observed(job: str) -> None:
+            def observed(job: str, *, stay: bool = False) -> None:
                 begins.set()
-                go_back(job)
+                go_back(job, stay=stay)
 
             job._workers.come_up_again = observed  # type: ignore[method-assign]
             os.kill(job.pids[1], signal.SIGKILL)

@@ -10,7 +10,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.protocol.publisher import PublisherStatistics
+from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 
 KIB = 1 << 10
 SMALL = tw.RuntimeConfig(bytes_in_flight=64 * KIB)

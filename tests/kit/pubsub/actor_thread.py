@@ -17,7 +17,7 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
-from tidewheel.pubsub.protocol.publisher import PublisherStatistics
+from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.subscribers.subscribing import read_live

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.unit.pubsub.exactly_once.test_journal import INTEGERS, integer_runs
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.journal import Journal, WorkerPosition, checksum_of
+from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, place_of
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 
 
 class Log:
@@ -52,12 +52,17 @@ def events_of(run: list[Any]) -> list[FeedEvent]:
 
 @given(run=integer_runs(), data=st.data())
 def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
-    """The publisher dies, and is sent what was not durable; the worker dies, and sends everything; in any order."""
+    """The publisher dies, and is sent what was not durable; the worker dies, and sends everything; in any order.
+
+    Or it goes on from a snapshot that was taken at any moment.
+    """
     events = events_of(run)
     log, worker = Log(), SentEvents(INTEGERS)
     at = fed = 0  # how many events the worker has made, and how many of those that wait it has sent
     durable = 0  # how many records are
-    for step in data.draw(st.lists(st.sampled_from(["make", "make", "sync", "publisher", "worker"]), max_size=60)):
+    saved, saved_at = worker.saved, 0
+    steps = ["make", "make", "sync", "publisher", "worker", "snapshot", "goes back"]
+    for step in data.draw(st.lists(st.sampled_from(steps), max_size=60)):
         if step == "make" and at < len(events):
             log.feed(worker.add(events[at]))
             at, fed = at + 1, fed + 1
@@ -72,15 +77,20 @@ def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
             for message in worker.messages():
                 log.feed(message)
             fed = worker.waiting
-        elif step == "worker":
-            worker = SentEvents(INTEGERS)
-            log.journal.begin()
-            at = fed = 0
+        elif step == "snapshot":
+            saved, saved_at = worker.saved, at
+        else:
+            goes_back = step == "goes back"
+            worker, at = SentEvents(INTEGERS, saved if goes_back else None), saved_at * goes_back
+            log.journal.begin(worker.position)
+            for message in worker.messages():
+                log.feed(message)
+            fed = worker.waiting
     for event in events[at:]:
         log.feed(worker.add(event))
     assert log.records == events
     worker.durable(worker.waiting)
-    assert (worker.waiting, worker.waiting_bytes, worker.position) == (0, 0, WorkerPosition([], {}))
+    assert (worker.waiting, worker.waiting_bytes, worker.position) == (0, 0, WorkerPosition([], {}, len(events)))
 
 
 def test_what_cannot_be() -> None:

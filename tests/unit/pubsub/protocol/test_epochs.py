@@ -1,6 +1,7 @@
 """The states of epochs, the assembly of whole ones, and the items that wait until a frontier has passed them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, TimeDomain
 from tidewheel.progress.time_domain import Time
-from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier
+from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier, RolledBack
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import SubscriberStatistics
 from tidewheel.pubsub.protocol.epochs import EpochStates, WaitingEpochs
@@ -17,6 +18,9 @@ from tidewheel.pubsub.protocol.epochs import EpochStates, WaitingEpochs
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
 MANY = 1_000
+
+VOID_AND_OTHERS = [(1, 0, 9), (2, 0, 5), (2, 0, 6), (2, 1, 7), (3, 0, 8)]
+"""Time, partition and number of batches, of which those of partition 0 behind number 5, from time 2 on, are void."""
 
 pairs = st.tuples(st.integers(0, 4), st.integers(0, 4))
 
@@ -172,3 +176,20 @@ def test_a_frontier_that_moves_back_is_refused() -> None:
     ended.advance([(0, -1)])
     with pytest.raises(ProtocolError, match="moved back"):
         ended.advance([(9, 1)])
+
+
+def test_void_batches_are_not_assembled() -> None:
+    """Only those of one partition that came last, of epochs that are not complete; an epoch of nothing else is none."""
+    assembler = EpochAssembler(INTEGERS)
+    numbered = [replace(batch(time, partition), number=number) for time, partition, number in VOID_AND_OTHERS]
+    for one in numbered:
+        assembler.receive(one)
+    size_bytes = assembler.size_bytes
+    assert assembler.receive(RolledBack(0, 5, Antichain(INTEGERS, [2]))) == []
+    left = [
+        (one.time, one.partition, one.number)
+        for epoch in assembler.receive(frontier(INTEGERS))
+        for one in epoch.batches
+    ]
+    assert left == [(1, 0, 9), (2, 0, 5), (2, 1, 7)]
+    assert size_bytes == len(numbered) * len(numbered[0].encoded.payload)

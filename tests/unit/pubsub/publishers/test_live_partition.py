@@ -23,13 +23,20 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.exactly_once.messages import Ack
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
-from tidewheel.pubsub.messages.wire import Failed, FeedEvent, LowerFrontierUpdate, Numbered, PartitionEnded
-from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused, RayConnection
+from tidewheel.pubsub.messages.wire import (
+    Failed,
+    FeedEvent,
+    LowerFrontierUpdate,
+    Numbered,
+    PartitionEnded,
+    WorkerPosition,
+)
+from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
+from tidewheel.pubsub.publishers.ray_connection import RayConnection
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)

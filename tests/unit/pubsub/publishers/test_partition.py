@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidewheel.pubsub.exactly_once.journal import WorkerPosition
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
+from tidewheel.pubsub.messages.wire import WorkerPosition
 from tidewheel.pubsub.publishers.partition import (
     TOLD_BYTES,
     TOLD_EVERY_S,

@@ -1,0 +1,153 @@
+"""The connection of a publish operator to its publisher actor, on a worker that is a Ray actor, too."""
+
+import socket
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SavedEvents, SentEvents
+from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
+from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.tickets import SocketOffer
+
+_LISTEN_TIMEOUT_S = 60.0
+_PING_TIMEOUT_S = 10.0
+
+
+class RayConnection(PublisherConnection):
+    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
+
+    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
+    worker may go.
+
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+        domain: the times of the topic.
+        publisher: the handle of the actor.
+        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
+            again, and sends again what is not durable.
+        awaits: whether the publisher may await its first subscribers.
+        is_remembered: whether the job keeps snapshots.
+        generation: how often the job has gone back to one; an attribute, too, for the next connection.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        domain: TimeDomain,
+        publisher: Any,
+        has_log: bool,
+        awaits: bool = False,
+        is_remembered: bool = False,
+        generation: int = 0,
+    ) -> None:
+        super().__init__(topic, partition)
+        self._domain = domain
+        self._publisher = publisher
+        self._has_log = has_log
+        self._awaits = awaits
+        self._is_remembered = is_remembered
+        self.generation = generation
+        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
+        self._feed: Feed | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        described = self._topic, self._partition, self._domain, self._publisher
+        return type(self), (*described, self._has_log, self._awaits, self._is_remembered, self.generation)
+
+    def go_on(self, saved: SavedEvents | None) -> None:
+        """Begin to send where a snapshot is: the publisher is told at once."""
+        if not self._is_remembered:
+            return
+        sent = SentEvents(self._domain, saved, self.generation)
+        if saved is not None:
+            moves = [event.updates for event in saved.kept if isinstance(event, LowerFrontierUpdate)]
+            lower = [(time, 1) for time in saved.position.lower]
+            self._frontier = ChangeBatch([*lower, *chain.from_iterable(moves)])
+        try:
+            self._feed = self._new_feed(sent)
+        except FeedLost as error:
+            raise self._error(error) from error
+
+    def saved(self) -> SavedEvents | None:
+        """Return what the publisher has, and what it may not have."""
+        return None if self._feed is None or not self._is_remembered else self._feed.saved
+
+    def close(self) -> None:
+        """Let go of the publisher."""
+        if self._feed is not None:
+            self._feed.close()
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Receive one move of the frontier, indivisible."""
+        changes = list(updates)
+        self._frontier.extend(changes)
+        super().frontier(changes)
+
+    def _has_room(self) -> bool:
+        """Tell whether what was sent is on its way."""
+        try:
+            if self._feed is None and self._awaits:
+                self._feed = self._new_feed()
+            return self._feed is None or self._feed.has_room()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the publisher has not said yet that its first subscribers have come."""
+        return self._feed is not None and self._feed.is_awaiting
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when there is room again."""
+        return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            if self._feed is None:
+                self._feed = self._new_feed()
+            self._feed.send(events)
+            if not self._frontier:
+                self._feed.finish()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def _new_feed(self, sent: SentEvents | None = None) -> Feed:
+        if self._has_log:
+            return Feed(sent or SentEvents(self._domain), self._connect, is_awaiting=self._awaits)
+        sent = sent or PassingEvents(self._domain)
+        return Feed(sent, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
+
+    def _connect(self) -> socket.socket:
+        """Return a new connection to the publisher, which is on this node."""
+        import ray
+
+        try:
+            awaits = self._awaits if self._feed is None else self._feed.is_awaiting
+            offer: SocketOffer = ray.get(self._publisher.listen.remote(awaits), timeout=_LISTEN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise FeedLost(str(error)) from error
+        connection = offer.connect(node_id())
+        if connection is None:
+            raise FeedLost("there is no connection to it from this node")
+        return connection
+
+    def _error(self, error: FeedLost | FeedRefused) -> Exception:
+        """Return what to raise; of the end of a publisher Ray knows more than what a socket tells."""
+        import ray
+
+        if isinstance(error, FeedRefused):
+            return self._refusal(error)
+        reason: Exception = error
+        try:
+            ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
+        except ray.exceptions.RayError as said:
+            reason = said
+        return PublisherLost.at(self._topic, self._partition, f"is dead: {reason}")

@@ -1,0 +1,43 @@
+"""The retired publishers of this process, which wait for the last readers of a topic that has ended.
+
+They hold its log. A job that continues that log has precedence: those readers are told to go on with it.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidewheel.transport.ray_cluster import Membership, membership, process_id
+
+TAKEN_OVER: Final = (
+    "the topic has ended, and another job goes on with its log: subscribe by the same name to go on there"
+)
+
+_LOCK = threading.Lock()
+_RETIRED: dict[tuple[Membership, str], list[Any]] = {}
+
+
+def retire(log: str, publishers: Sequence[Any]) -> None:
+    """Let publishers end once all their readers have everything, or another job wants their log.
+
+    Args:
+        log: what they have open, for all partitions of the topic; empty if that is nothing.
+        publishers: the handles of their actors.
+    """
+    process, joined = process_id(), membership()
+    with _LOCK:
+        for key in [key for key in _RETIRED if key[0] != joined]:
+            del _RETIRED[key]  # of a cluster that this process has left
+        if log:
+            _RETIRED[joined, log] = list(publishers)
+    for publisher in publishers:
+        # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
+        publisher.retire.options(num_returns=0).remote(process)
+
+
+def take_over(log: str) -> None:
+    """Have those end that still hold a log, if there are any; does not wait."""
+    with _LOCK:
+        publishers = _RETIRED.pop((membership(), log), [])
+    for publisher in publishers:
+        publisher.fail.options(num_returns=0).remote(TAKEN_OVER)

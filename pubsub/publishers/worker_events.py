@@ -1,0 +1,58 @@
+"""The events of a worker that wait at its publisher while a subscriber holds that back."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from tidewheel.pubsub.messages.wire import FeedEvent, WorkerPosition
+
+
+class WorkerEvents:
+    """The events in order, and among them the positions at which the worker has begun.
+
+    Attributes:
+        received: how many have come and were not dropped here.
+
+    >>> events = WorkerEvents()
+    >>> events.extend(["a", "b", "c"])
+    >>> events.begin(WorkerPosition([0], {}, events=1, generation=1))
+    >>> len(events), events.take(), events.take().generation
+    (2, 'a', 1)
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[FeedEvent | WorkerPosition] = deque()
+        self._counted = 0  # the worker's count of events, as far as they have come
+        self.received = 0
+
+    def extend(self, events: Iterable[FeedEvent]) -> None:
+        """Add events of the worker."""
+        before = len(self._waiting)
+        self._waiting.extend(events)
+        added = len(self._waiting) - before
+        self.received += added
+        self._counted += added
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Add where the worker begins, and drop what waits of its earlier life behind that."""
+        while self._counted > position.events and self._waiting:
+            self.drop_newest()
+        self._waiting.append(position)
+        self.received += 1
+        self._counted = position.events
+
+    def drop_newest(self) -> None:
+        """Drop the newest, if any waits."""
+        if self._waiting:
+            self.received -= 1
+            self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)
+
+    def take(self) -> FeedEvent | WorkerPosition:
+        """Return and remove the oldest."""
+        return self._waiting.popleft()
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._waiting.clear()
+
+    def __len__(self) -> int:
+        return len(self._waiting)

@@ -1,0 +1,78 @@
+"""A best-effort topic of a job that goes on from a snapshot: subscribers see whole epochs, or nothing of them."""
+
+from pathlib import Path
+
+import pytest
+
+import tidewheel as tw
+
+FOLLOWING = {1: [3], 2: [1, 2, 3]}
+
+
+def published(topic: str) -> tw.Dataflow:
+    flow = tw.Dataflow("resumed")
+    flow.input("numbers").exchange(abs).publish(topic)
+    return flow
+
+
+def go_on(topic: str, folder: Path, workers: int) -> list[tuple[int, list[int]]]:
+    """Send the rest of an epoch and another one; return what a subscriber sees that is there before all."""
+    flow = published(topic)
+    with (
+        tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(folder), paused=True) as job,
+        tw.subscribe(topic) as epochs,
+    ):
+        job.start()
+        numbers = job.input("numbers")
+        assert numbers.position.batches == 2
+        for time, records in FOLLOWING.items():
+            numbers.advance_to(time)
+            numbers.send(records)
+        numbers.close()
+        return [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout=20)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_rest_of_an_epoch_is_not_shown(tmp_path: Path, workers: int) -> None:
+    """Epoch 1 has begun in the snapshot, and no publisher has its first part, with any number of workers."""
+    with tw.run(published("rest"), workers=2, engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+        numbers = job.input("numbers")
+        numbers.send([1, 2, 3, 4])
+        numbers.advance_to(1)
+        numbers.send([1, 2])
+        with tw.subscribe("rest") as events:
+            left = 2
+            while left:  # until the epoch is under way
+                batches = [event for event in events.take(20) if isinstance(event, tw.Batch)]
+                left -= sum(len(batch) for batch in batches if batch.time == 1)
+        job.stop(snapshot=True)
+    assert go_on("rest", tmp_path, workers) == [(2, [1, 2, 3])]
+
+
+def test_an_epoch_that_had_not_begun_is_shown(tmp_path: Path) -> None:
+    """What waits in the dataflow is in the snapshot, and is published by the next job, whole."""
+    flow = tw.Dataflow("resumed")
+    flow.input("numbers").sort().publish("not begun")
+    with tw.run(flow, workers=2, engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+        job.input("numbers").send([3, 1])
+        job.stop(snapshot=True)
+    with (
+        tw.run(flow, workers=2, engine="local", snapshots=tw.Snapshots(tmp_path), paused=True) as job,
+        tw.subscribe("not begun") as epochs,
+    ):
+        job.start()
+        job.input("numbers").send([2])
+        job.input("numbers").close()
+        assert [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout=20)] == [(0, [1, 2, 3])]
+
+
+def test_a_topic_that_had_ended_ends_at_once(tmp_path: Path) -> None:
+    """The end is in the snapshot, too."""
+    for _ in range(2):
+        flow = published("ended")
+        with tw.run(flow, workers=2, engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+            with tw.subscribe("ended") as epochs:
+                job.input("numbers").close()
+                job.wait(20)
+                assert list(epochs.epochs(timeout=20)) == []
+            job.stop(snapshot=True)

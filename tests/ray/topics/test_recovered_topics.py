@@ -1,0 +1,188 @@
+"""A job that publishes goes back to its last snapshot when a worker dies: subscribers see epochs once, and whole."""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.driver_process import DriverProcess
+from tests.ray.leftovers import nothing_left
+from tests.ray.topics.test_exactly_once_kills import kill_actor
+from tests.waiting import eventually
+from tidewheel.runtime.engines.ray_job import RayJob
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+EPOCHS = 80
+BATCHES = 3
+PAUSE_S = 0.004
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
+READER = "tests.ray.topics.epochs_program"
+
+
+def batch_of(epoch: int, number: int) -> list[int]:
+    return [epoch * 100 + number * 10 + n for n in range(5)]
+
+
+def expected() -> list[Any]:
+    return [[epoch, sorted(n for b in range(BATCHES) for n in batch_of(epoch, b))] for epoch in range(EPOCHS)]
+
+
+def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
+    job = tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, "restarts": 4, **settings}))
+    assert isinstance(job, RayJob)
+    return job
+
+
+def feed(job: tw.Job, kills: dict[int, Any]) -> int:
+    """Send all epochs, again where the job goes back; call what is to be called at some of them, once."""
+    rewound = 0
+    while True:
+        try:
+            numbers = job.input("numbers")
+            for sent in range(numbers.position.batches, EPOCHS * BATCHES):
+                kills.pop(sent, lambda: None)()
+                numbers.advance_to(sent // BATCHES)
+                numbers.send(batch_of(sent // BATCHES, sent % BATCHES))
+                threading.Event().wait(PAUSE_S)  # so that there are snapshots in between, in the middle of epochs
+            numbers.close()
+            job.wait(DEADLINE_S)
+        except tw.Rewound:
+            rewound += 1
+        else:
+            return rewound
+
+
+def kill_worker(job: RayJob, random: Random) -> None:
+    os.kill(random.choice(job.pids), signal.SIGKILL)
+
+
+def moments(random: Random, count: int) -> list[int]:
+    return random.sample(range(20 * BATCHES, EPOCHS * BATCHES), count)
+
+
+def read(reader: DriverProcess) -> list[Any]:
+    """Return the epochs that a reader has seen, up to the end of the topic."""
+    lines: list[str] = []
+    for line in reader.lines():
+        if line == "end":
+            return [json.loads(one) for one in lines]
+        lines.append(line)
+    raise AssertionError(f"the reader ended after {len(lines)} epochs: {reader.ended()[1]}")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_epochs_of_a_best_effort_topic_are_shown_once(tmp_path: Path, ray_cluster: str, seed: int) -> None:
+    """Which worker publishes a record depends on timing, so an epoch may not be made of what two lives have sent."""
+    random = Random(seed)
+    topic = f"recovered-{seed}"
+    flow = tw.Dataflow("best effort")
+    flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance().publish(topic, wait_for=1)
+    with nothing_left(), run(flow, tmp_path) as job, DriverProcess(ray_cluster, READER, topic, "") as reader:
+        rewound = feed(job, {moment: lambda: kill_worker(job, random) for moment in moments(random, 2)})
+        job.stop()
+        found = read(reader)
+    assert rewound, f"seed {seed}: the job never went back"
+    assert found == expected(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_epochs_of_an_exactly_once_topic_are_shown_once(tmp_path: Path, ray_cluster: str, seed: int) -> None:
+    """A worker is killed and then a publisher; what the log has already is not logged again."""
+    random = Random(seed)
+    topic = f"recovered-exactly-once-{seed}"
+    flow = tw.Dataflow("exactly once")
+    flow.input("numbers").map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
+    with (
+        nothing_left(),
+        run(flow, tmp_path / "snapshots") as job,
+        DriverProcess(ray_cluster, READER, topic, "reader") as reader,
+    ):
+        publication: Any = job.topic(topic)
+        worker, publisher = sorted(moments(random, 2))
+        kills = {
+            worker: lambda: kill_worker(job, random),
+            publisher: lambda: kill_actor(random.choice(publication._publishers)),
+        }
+        rewound = feed(job, kills)
+        job.stop()
+        found = read(reader)
+    assert rewound, f"seed {seed}: the job never went back"
+    assert found == expected(), f"seed {seed}"
+
+
+def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: str) -> None:
+    """Another program with the same folders publishes what comes after the snapshot, and the log has the rest."""
+    topic = "resumed exactly once"
+    flow = tw.Dataflow("resumed")
+    flow.input("numbers").map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log")
+    with nothing_left(), run(flow, tmp_path / "snapshots", every_s=1000) as job:
+        numbers = job.input("numbers")
+        for sent in range(EPOCHS * BATCHES // 2 + 1):
+            numbers.advance_to(sent // BATCHES)
+            numbers.send(batch_of(sent // BATCHES, sent % BATCHES))
+            if sent == EPOCHS:
+                job.snapshot()
+        job.topic(topic).wait_until(EPOCHS // 2, DEADLINE_S)
+    with (
+        nothing_left(),
+        run(flow, tmp_path / "snapshots") as job,
+        DriverProcess(ray_cluster, READER, topic, "reader") as reader,
+    ):
+        assert job.input("numbers").position.batches == EPOCHS + 1
+        job.topic(topic).wait_for_subscribers(1, DEADLINE_S)
+        assert not feed(job, {})
+        job.stop()
+        found = read(reader)
+    assert found == expected()
+
+
+def test_the_death_of_a_best_effort_publisher_ends_the_job(tmp_path: Path) -> None:
+    """Nothing has what it had, so its job does not go back: the error names topic and partition."""
+    flow = tw.Dataflow("lost publisher")
+    flow.input("numbers").publish("lost publisher")
+    lost = pytest.raises(tw.JobError, match=r"topic 'lost publisher', partition 0.* is dead")
+    with nothing_left(), lost, run(flow, tmp_path) as job:
+        job.input("numbers").send([1])
+        job.snapshot()
+        publication: Any = job.topic("lost publisher")
+        kill_actor(publication._publishers[0])
+        assert eventually(lambda: job._error is not None, DEADLINE_S)
+        job.input("numbers").send([2])
+
+
+def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:
+    """Without the void batches they have each record once."""
+    flow = tw.Dataflow("events")
+    flow.input("numbers").publish("events of a recovered job", wait_for=1)
+    batches: list[tw.Batch] = []
+    with nothing_left(), run(flow, tmp_path, every_s=1000) as job, tw.subscribe("events of a recovered job") as topic:
+        numbers = job.input("numbers")
+        numbers.send([1])
+        job.snapshot()
+        numbers.send([2])
+        while len(batches) < 2:
+            batches += [event for event in topic.take(DEADLINE_S) if isinstance(event, tw.Batch)]
+        os.kill(job.pids[0], signal.SIGKILL)
+        assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
+        with pytest.raises(tw.Rewound):
+            numbers.send([2])
+        numbers.send([2])
+        numbers.close()
+        returns = []
+        for event in topic:
+            match event:
+                case tw.RolledBack():
+                    returns.append(event)
+                    batches = [batch for batch in batches if not event.voids(batch)]
+                case tw.Batch():
+                    batches.append(event)
+    assert sorted(event.partition for event in returns) == [0, 1]
+    assert sorted(record for batch in batches for record in batch.records) == [1, 2]

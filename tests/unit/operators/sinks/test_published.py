@@ -1,0 +1,56 @@
+"""What a snapshot has of a publish operator: pickled, gone on from, and divided among another number of workers."""
+
+import pickle
+
+from tidewheel.operators.sinks.published import Published
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, WorkerPosition
+from tidewheel.pubsub.publishers.connection import PublisherConnection
+
+INTEGERS = IntegerDomain()
+BATCH = DataMessage(4, b"", "pickle", 1)
+
+
+class Connection(PublisherConnection):
+    """Remembers what it goes on from, and has sent something since."""
+
+    def __init__(self) -> None:
+        super().__init__("topic", 0)
+        self.sent = SentEvents(INTEGERS)
+
+    def go_on(self, saved: SavedEvents | None) -> None:
+        self.sent = SentEvents(INTEGERS, saved)
+
+    def saved(self) -> SavedEvents | None:
+        return self.sent.saved
+
+
+def test_it_is_pickled_as_the_connection_has_it() -> None:
+    """Whoever goes on from it says what was confirmed, and sends the rest again."""
+    published, connection = Published(INTEGERS), Connection()
+    published.connect(connection)
+    connection.sent.add(LowerFrontierUpdate([(0, -1), (3, 1)]))
+    connection.sent.add(BATCH)
+    connection.sent.durable(1)
+    restored: Published = pickle.loads(pickle.dumps(published))
+    following = Connection()
+    restored.connect(following)
+    assert restored.is_behind
+    assert following.sent.position == WorkerPosition([3], {}, 1)
+    assert following.sent.saved.kept == [BATCH]
+
+
+def test_fewer_workers_have_all_that_had_begun() -> None:
+    """The frontier is the earliest, and no batch that may not have been received is lost."""
+    one = Published(INTEGERS, [5], SavedEvents(WorkerPosition([3], {4: 2}, 7), [BATCH, LowerFrontierUpdate([])]))
+    other = Published(INTEGERS, [6], SavedEvents(WorkerPosition([2], {2: 1}, 3), []))
+    first, *rest = one.split(3)
+    assert first is one
+    assert rest == [None, None]
+    merged = one.merge(other)
+    connection = Connection()
+    merged.connect(connection)
+    assert list(merged.announced) == [2]
+    assert connection.sent.position == WorkerPosition([2], {4: 2, 2: 1}, 10)
+    assert connection.sent.saved.kept == [BATCH]
