@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
-import msgspec
-
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
@@ -74,7 +72,8 @@ class InputHandle(FedJob):
         self._time = time
         self.number = number
         self._is_new = goes_on_from is None
-        self._batches, self._records = msgspec.structs.astuple(goes_on_from or InputPosition(time))[1:3]
+        beginning = goes_on_from or InputPosition(time)
+        self._batches, self._records, self._ends = beginning.batches, beginning.records, beginning.ends
         self._next_worker = (number + self._batches) % self.workers
         self._ended = useless_because
         self._rewound: Rewound | None = None
@@ -91,7 +90,7 @@ class InputHandle(FedJob):
     @property
     def position(self) -> InputPosition:
         """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
-        return InputPosition(self._time, self._batches, self._records, self.is_closed)
+        return InputPosition(self._time, self._batches, self._records, self.is_closed, self._ends)
 
     @property
     def is_closed(self) -> bool:
@@ -193,6 +192,7 @@ class InputHandle(FedJob):
             self._check_open("end a substream of")
             if keys:
                 self._tell_all(self._command("end", self._time, list(keys)))
+                self._ends += 1
 
     def clone(self) -> Self:
         """Return one more handle of the input, at the same time; both have to be closed in the end.
@@ -302,6 +302,7 @@ class InputHandle(FedJob):
         self._ended = None
         self._is_new = False
         self._time, self._batches, self._records = position.time, position.batches, position.records
+        self._ends = position.ends
         self._next_worker = (self.number + position.batches) % self.workers
         self._left.clear()
         if not is_told and position != before:

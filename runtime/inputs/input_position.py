@@ -13,12 +13,14 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
         time: the time at which it sends next.
         batches, records: how many it has sent in all.
         is_closed: whether it sends nothing any more.
+        ends: how many times it has called `InputHandle.end_substream`.
     """
 
     time: Any
     batches: int = 0
     records: int = 0
     is_closed: bool = False
+    ends: int = 0
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]

@@ -6,17 +6,10 @@ from typing import Any, NamedTuple
 from tidewheel.progress import Time
 from tidewheel.runtime.inputs.input_position import Positions
 from tidewheel.runtime.state.operator_state import OperatorCut
-from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.substreams.substream_part import SubstreamPart
+from tidewheel.runtime.worker.envelope import InputAction, InputCommand
 from tidewheel.transport.batches import Batch
-
-
-class Unread(NamedTuple):
-    """A message that an operator has not received."""
-
-    time: Time
-    batch: Batch
-    label: Labels | None
 
 
 class UndoneCommand(NamedTuple):
@@ -47,11 +40,13 @@ class OperatorPart:
         kept: what it keeps.
         unread: the messages that wait at each of its inputs.
         mailbox: what it has of feeders, if it is an input.
+        substreams: what it knows of substreams, if it knows something.
     """
 
     kept: OperatorCut
     unread: list[list[Unread]]
     mailbox: MailboxPart | None = None
+    substreams: SubstreamPart | None = None
 
 
 @dataclass(slots=True)
@@ -83,20 +78,20 @@ class SavedMailbox(NamedTuple):
 
     Attributes:
         tokens: the time of each open handle, by the handle's number.
-        sends: the batches that it has to send first, each with its time.
+        first: the batches that it has to send first, and the keys whose substreams it has to end, each with the time.
     """
 
     tokens: dict[int, Time]
-    sends: list[tuple[Time, Batch]]
+    first: list[tuple[InputAction, Time, Batch]]
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return what comes of the commands of a mailbox: the handles behind them, and the batches that they send.
+    """Return what comes of the commands of a mailbox: the handles behind them, and what they send and end.
 
     What waits for a handle that is not there yet comes once that is there, as in a `Mailbox`.
     """
     tokens = dict(part.tokens)
-    sends: list[tuple[Time, Batch]] = []
+    first: list[tuple[InputAction, Time, Batch]] = []
     left = list(part.commands)
     while left:
         waits: list[UndoneCommand] = []
@@ -106,17 +101,17 @@ def outcome_of(part: MailboxPart) -> SavedMailbox:
             if needs not in tokens or any(before.feeder == undone.feeder for before in waits):
                 waits.append(undone)
             else:
-                _do(command, tokens, sends)
+                _do(command, tokens, first)
         if len(waits) == len(left):
             break
         left = waits
-    return SavedMailbox(tokens, sends)
+    return SavedMailbox(tokens, first)
 
 
-def _do(command: InputCommand, tokens: dict[int, Any], sends: list[tuple[Time, Batch]]) -> None:
+def _do(command: InputCommand, tokens: dict[int, Any], first: list[tuple[InputAction, Time, Batch]]) -> None:
     match command.action:
-        case "send":
-            sends.append((tokens[command.handle], command.batch))
+        case "send" | "end":
+            first.append((command.action, tokens[command.handle], command.batch))
         case "advance":
             tokens[command.handle] = command.time
         case "clone":
