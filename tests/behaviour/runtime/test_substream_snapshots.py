@@ -8,8 +8,12 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.snapshot_group import SnapshotGroup
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_address import DRIVER
 
 SELDOM_S = 1000.0
 LETTERS = "abc"
@@ -155,3 +159,25 @@ def test_nothing_of_a_substream_is_missed(seed: int) -> None:
     group.finish()
     found = sorted(row for _, batch in group.captured("found") for row in batch)
     assert found == [(key, 5) for key in range(4)], f"with seed {seed}"
+
+
+def test_what_waits_for_an_announcement_is_late() -> None:
+    """A worker holds back an envelope when it takes its part, and applies it afterwards: so the part has it."""
+    flow = tw.Dataflow("held back")
+    flow.input("words").substreams("words", key=str).collect_substream(lambda key, _: key)
+    core = WorkerCore(description_of(flow).plan(), 1, 3, is_tracked=True)
+    [location] = core._ports
+    message = Message(location, 0, ["x"], 0, 2, (0, "x"))
+    core.receive(Envelope(2, 0, 0, [message], heard=1))
+    core.receive(Envelope(DRIVER, 0, 0, snapshot=1))
+    core.receive(Envelope(2, 0, 1, heard=1, snapshot=1))
+    core.receive(Envelope(0, 0, 0, substreams=SubstreamNews(over={0: ["x"]})))
+    assert not core.memory.parts
+    core.receive(Envelope(0, 0, 1, snapshot=1))
+    [part] = core.memory.parts
+    collect = next(one for name, one in part.operators.items() if name.startswith("collect"))
+    assert collect.unread == [[(0, ["x"], (0, "x"))]]
+    gate = part.operators["input words"].substreams
+    assert gate is not None
+    assert gate.gate is not None
+    assert gate.gate.over == ["x"]
