@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.errors import GraphError
@@ -58,6 +58,19 @@ class _State:
     positive: frozenset[int]
     awaited: tuple[int, ...]
     is_closed: bool
+
+
+class ToldEnds(NamedTuple):
+    """What a view has told: all that another view needs to go on, besides the counts.
+
+    Attributes:
+        ended: the substreams at which nobody may send any more, and that are not forgotten; with the locations where
+            their ends were told.
+        queues: by ordered location, those of them of which no end was told there, in order.
+    """
+
+    ended: Mapping[Key, Sequence[int]]
+    queues: Mapping[int, Sequence[Key]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,8 @@ class SubstreamTracker:
         """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
         self._begin = _State({self.closing: senders}, frozenset([number]), tuple(self._before), False)
         self._lives: dict[Key, _State] = {}
+        self._closed_before: set[Key] = set()
+        """Those of the view before that were closed there, and are not over."""
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
@@ -159,7 +174,7 @@ class SubstreamTracker:
             else:
                 lives.pop(key, None)
             told.append(key)
-            if move.closes:
+            if move.closes and key not in self._closed_before:
                 self._closed.append(key)
                 for queue in self._queues.values():
                     queue[key] = False
@@ -206,6 +221,7 @@ class SubstreamTracker:
         for key in keys:
             if key not in self._lives and not any(key in queue for queue in self._queues.values()):
                 self._over.append(key)
+                self._closed_before.discard(key)
 
     def finish(self) -> Ends:
         """Close all keys for all who may send: nobody sends at any key any more. Return what that ends.
@@ -228,6 +244,33 @@ class SubstreamTracker:
         which = [counts.index(count) for count in still_open.values()]
         ends = self.update(still_open, which, [[(closing, -count)] for count in counts])
         return list(still_open), ends
+
+    def told(self) -> ToldEnds:
+        """Return what was told so far. O(the substreams that it remembers)."""
+        queues = {location: list(queue) for location, queue in self._queues.items()}
+        closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
+        closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)
+        for key in chain(*queues.values()):
+            closed.setdefault(key, ())
+        ended = {
+            key: [at for at in self._before if at not in awaited and key not in self._queues.get(at, ())]
+            for key, awaited in closed.items()
+        }
+        return ToldEnds(ended, queues)
+
+    def go_on(self, told: ToldEnds) -> None:
+        """Know what another view has told, before the first update: it is not told again, and keeps its order.
+
+        What is counted is told anew by all who send, closing included.
+        """
+        begin = self._begin
+        states: dict[tuple[int, ...], _State] = {}
+        for key, locations in told.ended.items():
+            awaited = tuple(at for at in self._before if at not in locations)
+            self._lives[key] = states.setdefault(awaited, _State(begin.counts, begin.positive, awaited, False))
+        self._closed_before = set(told.ended)
+        for location, queue in self._queues.items():
+            queue.update(dict.fromkeys(told.queues.get(location, ()), False))
 
     def drain_over(self) -> list[Key]:
         """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""

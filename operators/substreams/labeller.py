@@ -105,7 +105,7 @@ class Labeller:
             name for name in how.predicates if gate.is_shared or owner_of(name, context.workers) == context.worker
         ]
         self._has_the_rest = gate.is_shared or context.worker == 0
-        for name in self._names:
+        for name in self._names if not gate.is_restored else ():
             gate.admit(name, gate.domain.minimum())
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:

@@ -180,6 +180,7 @@ class InputHandle(PlacedHandle):
             self._check_open("end a substream of")
             if keys:
                 self._tell_all(self._command("end", self._time, list(keys)))
+                self._ends += 1
 
     def clone(self) -> Self:
         """Return one more handle of the input, at the same time; both have to be closed in the end.

@@ -15,6 +15,7 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
         is_closed: whether it sends nothing any more.
         batches_at_time: how many of the batches it has sent at that time.
         is_first: whether it has the place of the first handle, which was passed to another process as this one.
+        ends: how many times it has called `InputHandle.end_substream`.
     """
 
     time: Any
@@ -23,6 +24,7 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
     is_closed: bool = False
     batches_at_time: int = 0
     is_first: bool = False
+    ends: int = 0
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]

@@ -54,16 +54,16 @@ class Mailbox:
     def open(self, input_name: str, token: TimestampToken) -> None:
         """Make the tokens of the handles with which it begins, from the operator's initial token.
 
-        A batch that a snapshot has is sent by a handle of its own, which is closed right behind it.
+        What a snapshot has to send or to end is done by a handle of its own, which is closed right behind it.
         """
         if self._saved is None:
             self.tokens[FIRST_HANDLE] = token
             return
         self._known = set(self._saved.tokens)
         self.tokens.update((handle, token.delayed(time)) for handle, time in self._saved.tokens.items())
-        for number, (time, batch) in enumerate(self._saved.sends, 1):
+        for number, (action, time, batch) in enumerate(self._saved.first, 1):
             self.tokens[-number] = token.delayed(time)
-            self._queue.append((DRIVER, InputCommand(input_name, "send", batch=batch, handle=-number)))
+            self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=-number)))
             self._queue.append((DRIVER, InputCommand(input_name, "close", handle=-number)))
         token.discard()
 

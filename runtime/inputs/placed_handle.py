@@ -33,12 +33,18 @@ class PlacedHandle(FedJob):
     def position(self) -> InputPosition:
         """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
         return InputPosition(
-            self._time, self._batches, self._records, self.is_closed, self._batches_at_time, self._is_first
+            self._time,
+            self._batches,
+            self._records,
+            self.is_closed,
+            self._batches_at_time,
+            self._is_first,
+            self._ends,
         )
 
     def _begin_at(self, position: InputPosition) -> None:
         self._time: Time = position.time
-        self._batches, self._records = position.batches, position.records
+        self._batches, self._records, self._ends = position.batches, position.records, position.ends
         self._batches_at_time, self._is_first = position.batches_at_time, position.is_first
         self._next_worker = (self.number + self._batches) % self.workers
 

@@ -14,12 +14,13 @@ from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedCut
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
 from tidewheel.runtime.state.state_pickling import pickle_state
-from tidewheel.runtime.state.worker_part import OperatorPart, Unread, WorkerPart
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.state.worker_part import OperatorPart, WorkerPart
 from tidewheel.transport.pickling import pack, unpack
 
 _LENGTH = 8
 
-_Kind: TypeAlias = Literal["state", "format", "times", "all", "pairs", "gone", "unread", "mailbox"]
+_Kind: TypeAlias = Literal["state", "format", "times", "all", "pairs", "gone", "unread", "mailbox", "substreams"]
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -77,6 +78,8 @@ def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
             yield "unread", str(port), pickle_state(message._replace(batch=pack(message.batch))).data
     if part.mailbox is not None:
         yield "mailbox", "", pickle_state(part.mailbox).data
+    if part.substreams is not None:
+        yield "substreams", "", pickle_state(part.substreams).data
 
 
 def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
@@ -145,6 +148,8 @@ def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
             one.unread.setdefault(int(entry.name), []).append(message._replace(batch=unpack(message.batch)))
         case "mailbox":
             one.mailbox = _loaded(entry, data)
+        case "substreams":
+            one.substreams = _loaded(entry, data)
 
 
 def _loaded(entry: _Entry, data: memoryview) -> Any:

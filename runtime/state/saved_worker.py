@@ -17,7 +17,10 @@ from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import KeyedChanges
 from tidewheel.runtime.state.operator_state import CAPTURED, SavedOperator
-from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, Unread, outcome_of
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, outcome_of
+from tidewheel.runtime.substreams.substream_part import SubstreamPart
+from tidewheel.runtime.worker.envelope import InputAction
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class SavedOnWorker:
         keyed: what it kept by name and key.
         unread: the messages that waited at its inputs, by number.
         mailbox: what it had of feeders, if it is an input.
+        substreams: what it knew of substreams, if it knew something.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -39,6 +43,7 @@ class SavedOnWorker:
     keyed: dict[str, KeyedChanges] = field(default_factory=dict)
     unread: dict[int, list[Unread]] = field(default_factory=dict)
     mailbox: MailboxPart | None = None
+    substreams: SubstreamPart | None = None
 
 
 @dataclass(slots=True)
@@ -63,12 +68,14 @@ class WorkerBeginning:
         operators: what each operator that was there has, by its name.
         unread: the messages at each of its inputs.
         mailboxes: what each input has.
+        substreams: what each operator knows of substreams, if it knows something.
     """
 
     number: int = 0
     operators: dict[str, SavedOperator] = field(default_factory=dict)
     unread: dict[str, dict[int, list[Unread]]] = field(default_factory=dict)
     mailboxes: dict[str, SavedMailbox] = field(default_factory=dict)
+    substreams: dict[str, SubstreamPart] = field(default_factory=dict)
 
 
 def check_fits(plan: Plan, saved: Sequence[SavedWorker]) -> None:
@@ -104,12 +111,15 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
     for operator in plan.operators:
         had = [(one.worker, one.operators[operator.name]) for one in own if operator.name in one.operators]
         if had:
-            share = _Share(operator, had, worker, workers, is_rescaled=own is saved and len(saved) != workers)
+            share = _Share(operator, had, worker, workers, len(saved), is_rescaled=len(saved) != workers)
             made.operators[operator.name] = share.kept()
             made.unread[operator.name] = share.unread()
             mailbox = share.mailbox()
             if mailbox is not None:
                 made.mailboxes[operator.name] = mailbox
+            substreams = share.substreams()
+            if substreams is not None:
+                made.substreams[operator.name] = substreams
     return made
 
 
@@ -121,6 +131,7 @@ class _Share:
     had: Sequence[tuple[int, SavedOnWorker]]
     worker: int
     workers: int
+    before: int
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
@@ -173,18 +184,33 @@ class _Share:
     def _inherits(self, number: int) -> bool:
         return number % self.workers == self.worker
 
+    def substreams(self) -> SubstreamPart | None:
+        """Return what the operator knows of substreams, if it knows something.
+
+        Raises:
+            SnapshotError: it belongs to another number of workers, as each of them looks at ends by itself.
+        """
+        found = next((one.substreams for _, one in self.had if one.substreams is not None), None)
+        if found is not None and self.is_rescaled:
+            raise SnapshotError(
+                f"operator {self.operator.name!r} has substreams, and each worker has its own part in their "
+                f"ends. So the job cannot go on with {self.workers} workers instead of {self.before}: give it as many "
+                "as before"
+            )
+        return found
+
     def mailbox(self) -> SavedMailbox | None:
         """Return what the input has, if it is one."""
         found = [(number, outcome_of(one.mailbox)) for number, one in self.had if one.mailbox is not None]
         if not found:
             return None
         tokens: dict[int, Time] = {}
-        sends: list[tuple[Time, Any]] = []
+        first: list[tuple[InputAction, Time, Any]] = []
         for number, one in found:
             tokens.update(one.tokens)
             if not self.is_rescaled or self._inherits(number):
-                sends += one.sends
-        return SavedMailbox(tokens, sends)
+                first += one.first
+        return SavedMailbox(tokens, first)
 
 
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -7,17 +7,10 @@ from typing import Any, NamedTuple
 from tidewheel.progress import Time
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.state.operator_state import OperatorCut
-from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.substreams.substream_part import SubstreamPart
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.transport.batches import Batch
-
-
-class Unread(NamedTuple):
-    """A message that an operator has not received."""
-
-    time: Time
-    batch: Batch
-    label: Labels | None
 
 
 class UndoneCommand(NamedTuple):
@@ -50,11 +43,13 @@ class OperatorPart:
         kept: what it keeps.
         unread: the messages that wait at each of its inputs.
         mailbox: what it has of feeders, if it is an input.
+        substreams: what it knows of substreams, if it knows something.
     """
 
     kept: OperatorCut
     unread: list[list[Unread]]
     mailbox: MailboxPart | None = None
+    substreams: SubstreamPart | None = None
 
 
 @dataclass(slots=True)
@@ -86,11 +81,11 @@ class SavedMailbox(NamedTuple):
 
     Attributes:
         tokens: the time of each open handle, by the handle's number.
-        sends: the batches that it has to send first, each with its time.
+        first: the batches that it has to send first, and the keys whose substreams it has to end, each with the time.
     """
 
     tokens: dict[int, Time]
-    sends: list[tuple[Time, Batch]]
+    first: list[tuple[InputAction, Time, Batch]]
 
 
 def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:
@@ -110,8 +105,8 @@ def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]])
     return found
 
 
-def _progress(position: InputPosition) -> int:
-    return position.batches
+def _progress(position: InputPosition) -> tuple[int, int]:
+    return position.batches, position.ends
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
@@ -123,12 +118,12 @@ def note_position(positions: dict[int, InputPosition], command: InputCommand) ->
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return what comes of the commands of a mailbox: the handles behind them, and the batches that they send.
+    """Return what comes of the commands of a mailbox: the handles behind them, and what they send and end.
 
     What waits for a handle that is not there yet comes once that is there, as in a `Mailbox`.
     """
     tokens = dict(part.tokens)
-    sends: list[tuple[Time, Batch]] = []
+    first: list[tuple[InputAction, Time, Batch]] = []
     left = list(part.commands)
     while left:
         waits: list[UndoneCommand] = []
@@ -138,17 +133,17 @@ def outcome_of(part: MailboxPart) -> SavedMailbox:
             if needs not in tokens or any(before.feeder == undone.feeder for before in waits):
                 waits.append(undone)
             else:
-                _do(command, tokens, sends)
+                _do(command, tokens, first)
         if len(waits) == len(left):
             break
         left = waits
-    return SavedMailbox(tokens, sends)
+    return SavedMailbox(tokens, first)
 
 
-def _do(command: InputCommand, tokens: dict[int, Any], sends: list[tuple[Time, Batch]]) -> None:
+def _do(command: InputCommand, tokens: dict[int, Any], first: list[tuple[InputAction, Time, Batch]]) -> None:
     match command.action:
-        case "send":
-            sends.append((tokens[command.handle], command.batch))
+        case "send" | "end":
+            first.append((command.action, tokens[command.handle], command.batch))
         case "advance":
             tokens[command.handle] = command.time
         case "clone":

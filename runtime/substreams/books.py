@@ -122,11 +122,12 @@ class SubstreamBooks:
         compiled: the graph.
         declared: what was declared in it, by number.
         worker, workers: the number of this worker, and how many there are.
-
         pass_on: called with what worker 0 tells everyone, when it has been noted here.
+        goes_on: whether the workers go on from a snapshot.
 
     Attributes:
         heard: how many times worker 0 has told everyone something, as far as this worker has heard.
+        view: that of all workers, if this is worker 0 and somebody asks for ends.
     """
 
     def __init__(
@@ -136,6 +137,8 @@ class SubstreamBooks:
         worker: int,
         workers: int,
         pass_on: Callable[[SubstreamNews], None],
+        *,
+        goes_on: bool = False,
     ) -> None:
         self._workers = workers
         self._pass_on = pass_on
@@ -149,11 +152,13 @@ class SubstreamBooks:
             )
             for number, one in tracked.items()
         }
-        self._view = CommonView(compiled, tracked, workers) if worker == TELLER and tracked else None
+        self.view = CommonView(compiled, tracked, workers, goes_on=goes_on) if worker == TELLER and tracked else None
+        self._received: list[SubstreamNews] = []
+        """What others have told: the view looks at it in a step, so that between steps it has nothing to tell."""
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
         """Label and number of the messages that this worker has sent itself in this step, by identity of the label."""
         self._steps_due = 0
-        self._mine = SubstreamNews()
+        self._mine = SubstreamNews(is_first=goes_on and bool(tracked))
         """What is to be told to worker 0."""
         self.heard = 0
 
@@ -217,7 +222,8 @@ class SubstreamBooks:
     @property
     def is_due(self) -> bool:
         """Whether there is something to tell."""
-        if self._mine.ending or self._mine.finished or (self._view is not None and self._view.has_news):
+        mine = self._mine
+        if mine.ending or mine.finished or mine.is_first or self._received:
             return True
         return any(book.due for book in self._books.values())
 
@@ -239,11 +245,14 @@ class SubstreamBooks:
         if out_of_work or self._steps_due >= _MOST_STEPS or self._are_many_due:
             self._steps_due = 0
             mine = self._changes()
-        if self._view is None:
+        if self.view is None:
             return {} if mine is None else {TELLER: mine}
+        received, self._received = self._received, []
+        for news_of_other in received:
+            self.view.take(news_of_other)
         if mine is not None:
-            self._view.take(mine)
-        news = self._view.news()
+            self.view.take(mine)
+        news = self.view.news()
         if news is None:
             return {}
         self._hear(news)
@@ -256,19 +265,21 @@ class SubstreamBooks:
     def _changes(self) -> SubstreamNews | None:
         mine = self._mine
         for book in self._books.values():
+            if mine.is_first:
+                book.due.update(dict.fromkeys(book.counts))
             if book.due and (changes := book.take_changes()):
                 mine.changes.append(changes)
-        if not mine.changes and not mine.ending and not mine.finished:
+        if not (mine.changes or mine.ending or mine.finished or mine.is_first):
             return None
         self._mine = SubstreamNews()
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
         """Receive what another worker has told."""
-        if self._view is None:
+        if self.view is None:
             self._hear(news)
         else:
-            self._view.take(news)
+            self._received.append(news)
 
     def _hear(self, news: SubstreamNews) -> None:
         """Act on what worker 0 tells everyone."""

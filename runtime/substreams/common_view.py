@@ -2,9 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import chain
+
+import msgspec
 
 from tidewheel.progress import CompiledGraph
-from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
+from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker, ToldEnds
 from tidewheel.runtime.substreams.declared import DeclaredSubstreams
 from tidewheel.runtime.substreams.news import Changes, Keys, SubstreamNews
 
@@ -16,9 +19,14 @@ class CommonView:
         compiled: the graph.
         tracked: the declarations of which somebody asks for ends, by number.
         workers: how many there are.
+        goes_on: whether they go on from a snapshot. Then each of them tells first of all messages and tokens that it
+            has. Only once all have told that, it is looked at what they have closed: so nothing of a substream is
+            missed.
     """
 
-    def __init__(self, compiled: CompiledGraph, tracked: Mapping[int, DeclaredSubstreams], workers: int) -> None:
+    def __init__(
+        self, compiled: CompiledGraph, tracked: Mapping[int, DeclaredSubstreams], workers: int, *, goes_on: bool
+    ) -> None:
         self._workers = workers
         self._tracked = tracked
         self._trackers = {
@@ -32,6 +40,9 @@ class CommonView:
         """At how many of those something of a key waits."""
         self._told_over: set[int] = set()
         self._news = SubstreamNews()
+        self._to_begin = workers if goes_on else 0
+        """How many workers have not told what they have of a snapshot."""
+        self._early: list[SubstreamNews] = []
 
     @property
     def has_news(self) -> bool:
@@ -41,6 +52,34 @@ class CommonView:
 
     def take(self, news: SubstreamNews) -> None:
         """Receive what a worker has told, which may be this one."""
+        if not self._to_begin:
+            self._take(news)
+            return
+        self._early.append(news)
+        self._to_begin -= news.is_first
+        if not self._to_begin:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Look at what was told so far: first at all that there is, and then at what was closed."""
+        early, self._early = self._early, []
+        for changes in chain.from_iterable(news.changes for news in early):
+            tracker = self._trackers[changes.declaration]
+            others = [[change for change in shape if change[0] != tracker.closing] for shape in changes.shapes]
+            tracker.update(changes.keys, changes.which, others)
+        for news in early:
+            closed = [changes.only(self._trackers[changes.declaration].closing) for changes in news.changes]
+            self._take(msgspec.structs.replace(news, changes=closed))
+
+    def told(self, declaration: int) -> ToldEnds:
+        """Return what was told of the substreams of a declaration."""
+        return self._trackers[declaration].told()
+
+    def go_on(self, declaration: int, told: ToldEnds) -> None:
+        """Know what the view before has told of the substreams of a declaration."""
+        self._trackers[declaration].go_on(told)
+
+    def _take(self, news: SubstreamNews) -> None:
         for changes in news.changes:
             tracker = self._trackers[changes.declaration]
             self._end(changes.declaration, tracker.update(changes.keys, changes.which, changes.shapes))

@@ -19,12 +19,12 @@ Source: seed "Substream Management", section "Firm bound".
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
+from tidewheel.runtime.substreams.substream_part import EndOfPiece, FirmPart
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.ports import RunningInput
@@ -62,19 +62,14 @@ class WaitingEnds:
             self._counts[key] = left
         return key
 
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._queue)
+
     def __contains__(self, key: Key) -> bool:
         return key in self._counts
 
     def __len__(self) -> int:
         return len(self._queue)
-
-
-@dataclass(frozen=True, slots=True)
-class EndOfPiece:
-    """The end of a substream in the queue of an input with a firm bound: the input has received all of it."""
-
-    key: Key
-    size: ClassVar[int] = 0
 
 
 class FirmMailbox:
@@ -167,12 +162,46 @@ class FirmMailbox:
                 assert _is_same(turn, key), "ends on a cycle are told in the order of closing"
                 self._begin_turn()
 
+    def part(self) -> FirmPart:
+        """Return what it has, for a snapshot."""
+        queue = [one if isinstance(one, EndOfPiece) else _unread(one) for one in self._port.queue]
+        held = [_unread(message) for messages in self._held.values() for message in messages]
+        return FirmPart(queue, held, list(map(_unread, self._between)), list(self._turns or ()))
+
+    def begin_with(self, part: FirmPart) -> None:
+        """Have what a mailbox had, and then do what that was told next."""
+        if self._turns is not None:
+            self._turns.extend(part.turns)
+        for one in part.queue:
+            self._port.queue.append(one if isinstance(one, EndOfPiece) else self._again(one))
+        for unread in part.held:
+            assert isinstance(unread.label, tuple), "each message is of one substream"
+            self._held.setdefault(unread.label[1], []).append(self._again(unread))
+        self._between += map(self._again, part.between)
+        if part.closed:
+            self.close(part.closed)
+        self.end(part.ends)
+
+    def _again(self, unread: Unread) -> Message:
+        """Make a message that had come, and count it as it was counted."""
+        time, batch, label = unread
+        self._host.produce(self._port.location, time)
+        if label is not None and self._turns is None:
+            self._count(label, time, 1)
+        elif label is not None:
+            self._host.books.record(label, self._port.location, time, 1)
+        return Message(self._port.location, time, batch, 0, self._host.worker, label)
+
     def _begin_turn(self) -> None:
         assert self._turns is not None, "only on a cycle are there turns"
         self._port.queue.extend(self._between)
         self._between.clear()
         if self._turns:
             self._port.queue.extend(self._held.pop(self._turns[0], ()))
+
+
+def _unread(message: Message) -> Unread:
+    return Unread(message.time, message.batch, message.label)
 
 
 def _is_same(one: Key, other: Key) -> bool:

@@ -22,6 +22,7 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.substreams.news import Ending
+from tidewheel.runtime.substreams.substream_part import ClosedKey, GatePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class SubstreamGate:
         is_shared: whether every worker lets in records of each key, or only one.
         domain: the times of the stream.
         books: where it is noted what is closed.
+        is_restored: whether it goes on from a snapshot.
     """
 
     number: int
@@ -77,10 +79,13 @@ class SubstreamGate:
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
+    _ended: set[Key] = field(default_factory=set)
+    """Keys that have ended with the stream, and are not over."""
     _waiting: set[Key] = field(default_factory=set)
     _told_waiting: dict[Key, None] | None = None
     """Once no more comes than what waits here, the keys of which that was told."""
     _is_finished: bool = False
+    is_restored: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
         """Return the label for records of a key at a time; None if they have to wait until `take_reopened` has the key.
@@ -137,8 +142,9 @@ class SubstreamGate:
             "time, and is another substream then"
         )
 
-    def over(self, keys: Iterable[Key]) -> None:
+    def over(self, keys: Collection[Key]) -> None:
         """Note that substreams that were closed are over."""
+        self._ended.difference_update(keys)
         for key in keys:
             closed = self._closed.get(key)
             if closed is not None:
@@ -178,6 +184,7 @@ class SubstreamGate:
             begun = [key for key in now if key not in before]
             done = [key for key in before if key not in now]
             self.books.end(Ending(self.number, self._told_waiting is None, begun, done), self._open)
+            self._ended |= self._open
             self._open = set()
             self._told_waiting = now
 
@@ -188,6 +195,27 @@ class SubstreamGate:
             self.end(())
             self.books.finish(self.number, self._open)
             self._open = set()
+
+    # ------------------------------------------------------------------ snapshots
+
+    def part(self) -> GatePart:
+        """Return what it knows. That nothing more comes it finds out again, so what has ended by that is open."""
+        closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
+        open_keys = [*self._open, *self._ended]
+        return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))
+
+    def begin_with(self, part: GatePart) -> None:
+        """Know what a gate did, and tell which keys are closed."""
+        self.is_restored = True
+        self._open.update(set(part.open).difference(part.over))
+        self._waiting.update(part.waiting)
+        self._reopened += part.reopened
+        for key, time, is_over, is_past in part.closed:
+            self._closed[key] = _Closed(time, is_over, is_past)
+            if not is_past:
+                self._closed_at.setdefault(time, set()).add(key)
+        self.over(part.over)
+        self.books.close(self.number, [key for key, closed in self._closed.items() if not closed.is_over])
 
     def __len__(self) -> int:
         """Return how many keys it remembers."""

@@ -1,6 +1,6 @@
 """The news of substreams that workers send each other."""
 
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,13 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     which: list[int]
     shapes: list[Shape]
 
+    def only(self, point: tuple[int, Time]) -> Self:
+        """Return only what has happened at a point, and to the keys to which something has happened there."""
+        shapes = [tuple(change for change in shape if change[0] == point) for shape in self.shapes]
+        places = [place for place, at in enumerate(self.which) if shapes[at]]
+        keys, which = [self.keys[place] for place in places], [self.which[place] for place in places]
+        return type(self)(self.declaration, keys, which, shapes)
+
 
 class Ending(msgspec.Struct, frozen=True, array_like=True):
     """No more comes to where a worker lets records in than what waits there for its key to be used again.
@@ -55,6 +62,7 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     - ``changes``: what has happened to substreams that are about to end.
     - ``ending``: declarations at which no more comes to the sender than what waits there.
     - ``finished``: the numbers of declarations at which the sender will let in nothing any more.
+    - ``is_first``: whether these are the first news of a worker that goes on from a snapshot: they tell of all it has.
 
     From worker 0, to every other:
 
@@ -75,3 +83,4 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     ends: Keys = {}
     over: Keys = {}
     all_over: list[int] = []
+    is_first: bool = False

@@ -9,8 +9,9 @@ from typing import Any
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.substreams.firm_mailbox import EndOfPiece, FirmMailbox, WaitingEnds
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox, WaitingEnds
 from tidewheel.runtime.substreams.labels import EndOfSubstream, Label, Labels, MixedLabel, labels_of
+from tidewheel.runtime.substreams.substream_part import EndOfPiece
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.envelope import Message

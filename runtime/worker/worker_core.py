@@ -122,11 +122,13 @@ class WorkerCore(OperatorHost):
         declared = declared_substreams(plan, self._compiled)
         self._instances, self._edges = wire(self, plan, self._compiled, declared)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
-        self._substreams = WorkerSubstreams(self, self._compiled, declared, self._instances)
-        self.books = self._substreams.books
+        saved = beginning.substreams if beginning is not None and beginning.number else None
+        self._substreams = WorkerSubstreams(self, self._compiled, declared, self._instances, saved)
         for operator in plan.inputs.values():
             self._instances[operator].mailbox = Mailbox(self.intake)
-        self.memory = WorkerMemory(self, plan, self._compiled, self._instances, beginning, is_tracked=is_tracked)
+        self.memory = WorkerMemory(
+            self, plan, self._compiled, self._instances, self._substreams, beginning, is_tracked=is_tracked
+        )
         self._build(attachments or {}, nodes or [""] * workers)
 
     def _build(self, attachments: Mapping[str, Any], nodes: Sequence[str]) -> None:

@@ -15,30 +15,25 @@ from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.state.state_pickling import MakeToken, Stamp
-from tidewheel.runtime.state.worker_part import (
-    MailboxPart,
-    OperatorPart,
-    UndoneCommand,
-    Unread,
-    WorkerPart,
-    positions_of,
-)
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart, positions_of
+from tidewheel.runtime.substreams.substream_part import SubstreamPart
+from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.transport.socket_address import DRIVER
 
 
 class WorkerMemory:
     """Takes the parts of one worker.
 
-    Raises:
-        JobError: the dataflow declares substreams.
-
     Args:
         host: the worker.
         plan: the dataflow, and ``compiled``, its graph.
         instances: its operators.
+        substreams: what it does for substreams.
         beginning: what it has of a snapshot; None begins anew.
         is_tracked: whether snapshots are taken.
 
@@ -55,18 +50,16 @@ class WorkerMemory:
         plan: Plan,
         compiled: CompiledGraph,
         instances: Sequence[OperatorInstance],
+        substreams: WorkerSubstreams,
         beginning: WorkerBeginning | None,
         *,
         is_tracked: bool,
     ) -> None:
-        if is_tracked and plan.declarations:
-            raise JobError(
-                f"dataflow {plan.name!r} declares substreams, and snapshots do not hold these: run it without"
-            )
         self._host = host
         self._plan = plan
         self._compiled = compiled
         self._instances = instances
+        self._substreams = substreams
         self._beginning = beginning or WorkerBeginning()
         self._is_tracked = is_tracked
         self._part: WorkerPart | None = None
@@ -101,6 +94,8 @@ class WorkerMemory:
             port = instance.inputs[number]
             for message in unread:
                 self._host.produce(port.location, message.time)
+                if message.label is not None:
+                    self._host.books.record(message.label, port.location, message.time, 1)
                 port.put(Message(port.location, message.time, message.batch, 0, self._host.worker, message.label))
 
     # ------------------------------------------------------------------ snapshots
@@ -172,6 +167,13 @@ class WorkerMemory:
             mailbox = part.operators[self._instances[self._plan.inputs[command.input]].name].mailbox
             assert mailbox is not None, "each input has one"
             mailbox.commands.append(UndoneCommand(envelope.sender, command))
+        if envelope.substreams is not None:
+            self._substreams.add_late(envelope.substreams, lambda number: self._substreams_in(part, number))
+
+    def _substreams_in(self, part: WorkerPart, operator: int) -> SubstreamPart:
+        found = part.operators[self._instances[operator].name].substreams
+        assert found is not None, "the operator knows of substreams"
+        return found
 
     def _taken(self, number: int) -> WorkerPart:
         part = WorkerPart(number, self._host.worker, self._host.workers)
@@ -182,8 +184,10 @@ class WorkerMemory:
             except SnapshotError as error:
                 raise JobError(str(error), operator=instance.name, worker=self._host.worker) from error
             stamps += kept.stamps
-            unread = [[Unread(one.time, one.batch, one.label) for one in port.queue] for port in instance.inputs]
-            part.operators[instance.name] = OperatorPart(kept, unread, _mailbox_part(instance.mailbox, stamps))
+            substreams = self._substreams.part_of(instance)
+            unread = [_unread(port.queue) if _is_plain(substreams, port) else [] for port in instance.inputs]
+            mailbox = _mailbox_part(instance.mailbox, stamps)
+            part.operators[instance.name] = OperatorPart(kept, unread, mailbox, substreams)
         self._check_tokens(stamps)
         return part
 
@@ -204,6 +208,15 @@ class WorkerMemory:
                     worker=self._host.worker,
                     time=time,
                 )
+
+
+def _is_plain(substreams: SubstreamPart | None, port: RunningInput) -> bool:
+    """Tell whether nothing but messages waits at an input, and all of it in its queue."""
+    return substreams is None or port.port not in substreams.firm
+
+
+def _unread(queue: Iterable[Message]) -> list[Unread]:
+    return [Unread(one.time, one.batch, one.label) for one in queue]
 
 
 def _mailbox_part(mailbox: Mailbox | None, stamps: list[Stamp]) -> MailboxPart | None:

@@ -161,6 +161,35 @@ def test_a_key_is_not_over_before_its_end_is_told() -> None:
     assert len(tracker) == 0
 
 
+def test_another_view_goes_on_with_what_one_has_told() -> None:
+    """An end is told once by both, in the order of closing that the first has told; what is counted comes again."""
+    graph = GraphShape(
+        (
+            OperatorShape("input", (), (ROOT,), {}),
+            OperatorShape("near", (ROOT,), (ROOT,), {(0, 0): (PathSummary.identity(ROOT),)}),
+            OperatorShape("far", (ROOT,), (), {}),
+        ),
+        ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 0))),
+    )
+    compiled = CompiledGraph(graph)
+    near, far = (compiled.index[Target(operator, 0)] for operator in (1, 2))
+    asked = [Target(1, 0), Target(2, 0)]
+    before, tracker = (SubstreamTracker(compiled, Source(0, 0), 1, asked, asked[1:]) for _ in range(2))
+    closed_a: list[SubstreamChange] = [(SubstreamPoint("a", far, 0), 1), (SubstreamPoint("a", *before.closing), -1)]
+    closed_b: list[SubstreamChange] = [(SubstreamPoint("b", *before.closing), -1)]
+    assert take(before, closed_a) == [SubstreamEnd("a", near)]
+    assert take(before, closed_b) == [SubstreamEnd("b", near)]
+    assert before.drain_closed() == ["a", "b"]
+    tracker.go_on(before.told())
+    assert tracker.told() == before.told()
+    assert take(tracker, closed_b) == []
+    assert take(tracker, closed_a) == []
+    assert tracker.drain_closed() == []
+    assert take(tracker, [(SubstreamPoint("a", far, 0), -1)]) == [SubstreamEnd("a", far), SubstreamEnd("b", far)]
+    assert sorted(map(str, tracker.drain_over())) == ["a", "b"]
+    assert len(tracker) == 0
+
+
 def test_where_no_substream_gets_none_is_awaited() -> None:
     """Whoever asked for ends there would wait for ever."""
     graph = GraphShape((OperatorShape("one", (), (ROOT,), {}), OperatorShape("other", (), (ROOT,), {})), ())

@@ -122,6 +122,44 @@ def test_a_program_that_sends_nothing_need_not_know(tmp_path: Path) -> None:
     assert sum(count for epoch in counts.values() for (_, count), times in epoch.items() for _ in range(times)) == 4000
 
 
+def halved(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2))
+    return moved.filter(lambda walk: walk[1] > 0), moved
+
+
+def answered(job: tw.Job, killed: "Killer | None" = None) -> dict[Any, Counter[Any]]:
+    """Send walks of keys that end in each epoch, and of one that never does; return the steps of each."""
+    while True:
+        walks = job.input("walks")
+        try:
+            sent = walks.position
+            for epoch in range(sent.ends, EPOCHS):
+                if killed is not None:
+                    killed.at(epoch)
+                walks.advance_to(epoch)
+                if epoch >= sent.batches:
+                    walks.send([(key, 7 * epoch + part) for key in (0, 1, "open") for part in range(3)])
+                walks.end_substream(0, 1)
+                threading.Event().wait(0.005)  # so that there are snapshots in between
+            walks.close()
+            job.wait(DEADLINE_S)
+        except tw.Rewound:
+            continue
+        return by_time(job.captured("steps"))
+
+
+def test_substreams_end_as_without_a_crash(tmp_path: Path) -> None:
+    """Keys are used again in each epoch, and walk round a loop between workers when one of these is killed."""
+    flow = tw.Dataflow("walked")
+    walks = flow.input("walks").substreams("walks", key=lambda walk: walk[0])
+    steps = walks.iterate(halved).collect_substream(lambda key, found: (key, *sorted(n for _, n in found)))
+    steps.probe("done").capture("steps")
+    with nothing_left(), run(flow, tmp_path) as job:
+        found = answered(job, Killer(job, Random(3), kills=2))
+    with tw.run(flow, engine="local") as undisturbed:
+        assert found == answered(undisturbed)
+
+
 def slowly(number: int) -> int:
     threading.Event().wait(0.0005)
     return number

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from tests.simulation.counts import Counts, add
@@ -84,7 +85,16 @@ class Truth:
                 counts[pointstamp] = counts.get(pointstamp, 0) + 1
             else:
                 del shown[key]
-        for location, port in self._cores[worker]._ports.items():
-            for message in port.queue:
-                counts[location, message.time] = counts.get((location, message.time), 0) + 1
+        core = self._cores[worker]
+        early = (envelope.messages for envelope in core._substreams._early)
+        for message in chain(unreceived(core), *early):
+            pointstamp = (message.target, message.time)
+            counts[pointstamp] = counts.get(pointstamp, 0) + 1
         return counts
+
+
+def unreceived(core: WorkerCore) -> Iterator[Message]:
+    """Yield the messages that wait at the inputs of operators."""
+    for port in core._ports.values():
+        yield from (message for message in port.queue if isinstance(message, Message))
+        yield from port.held

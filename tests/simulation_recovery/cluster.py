@@ -2,10 +2,10 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.kit.simulation.violation import TooLargeError, ViolationError
 from tests.simulation.frontier_watch import FrontierWatch
@@ -13,6 +13,7 @@ from tests.simulation.links import Links
 from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.world import World as Shown
+from tests.simulation_recovery.divided import WATCHED
 from tests.simulation_recovery.driver import Driver, Script
 from tests.simulation_recovery.feeders import SimulatedFeeders, feeder_maker
 from tests.simulation_recovery.snapshots import WrittenSnapshots
@@ -26,6 +27,9 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import records
 from tidewheel.transport.socket_address import DRIVER
+
+ToldEnds: TypeAlias = dict[str, Counter[Any]]
+"""By operator, of how many ends of each key it was told."""
 
 _MOST_ROUNDS = 3000
 _MOST_MESSAGES = 2500
@@ -206,12 +210,16 @@ class Cluster:
         envelope, core = self._links.take(sender, receiver), self.cores[receiver]
         assert envelope is not None
         colour, now = self._colours[sender, receiver].popleft(), self._now[receiver]
-        if colour > now:
-            self._had[receiver][colour] = self._witness.look(core)
-            self._now[receiver] = colour
+        newest = max([colour, *(early.snapshot for early in core._substreams._early)])
+        had = self._witness.look(core, newest) if newest > now else None
         for number in range(colour + 1, now + 1):
             self._late[receiver, number] += self._witness.records(envelope.messages)
         core.receive(envelope)
+        self._now[receiver] = core.memory.cut.number
+        if had is not None and self._now[receiver] > now:
+            # If one that was held back has begun the snapshot, the worker had received this one before.
+            more = self._witness.records(envelope.messages) if colour < self._now[receiver] else Counter()
+            self._had[receiver][self._now[receiver]] = replace(had, unread=had.unread + more)
         if sender >= 0:
             self._truth.delivered(sender, receiver)
         self.feeders.receive(receiver)
@@ -239,6 +247,23 @@ class Cluster:
                 for time, batch in core.captured(name):
                     found[name][time].update(map(repr, records(batch)))
         return found
+
+    def told_ends(self) -> ToldEnds:
+        """Return of which ends operators were told, on each worker, in the same order."""
+        found: dict[str, list[Any]] = {}
+        for core in self.cores:
+            for instance in core._instances:
+                told = instance.kept.states.get(WATCHED)
+                if told is not None and found.setdefault(instance.name, told) != told:
+                    what = f"{instance.name} was told of {told} on worker {core.worker}, and on worker 0 of"
+                    raise ViolationError("ends", f"{what} {found[instance.name]}")
+        return {name: Counter(told) for name, told in found.items()}
+
+    def check_ends(self, expected: ToldEnds) -> None:
+        """Check that operators were told of the ends that there were, and once."""
+        found = self.told_ends()
+        if found != expected:
+            raise ViolationError("ends", f"operators were told of {found}, and without a crash of {expected}")
 
     def check_end(self) -> None:
         """Check that nothing is left, that every worker knows, and that the last snapshot was taken."""

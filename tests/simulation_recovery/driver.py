@@ -12,17 +12,21 @@ from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 
+_FEW = 3
+"""The number of keys of substreams."""
+
 Post: TypeAlias = Callable[[int, Envelope], None]
 """Sends an envelope to a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a handle does: send records, advance to a time, make another handle at a time, or close."""
+    """What a handle does: send records, advance to a time, end substreams, make another handle at a time, or close."""
 
     action: InputAction
     time: Time = None
     records: tuple[Record, ...] = ()
+    keys: tuple[int, ...] = ()
     handle: int = FIRST_HANDLE
 
 
@@ -38,6 +42,26 @@ class Script:
         script = cls()
         script._add(random, FIRST_HANDLE, 0, random.randint(3, 16))
         return script
+
+    @classmethod
+    def with_ends(cls, random: Random) -> "Script":
+        """Return a random script of one handle, which ends substreams, and uses their keys again at later times."""
+        time, acts = 0, []
+        ended: dict[int, int] = {}
+        for _ in range(random.randint(3, 24)):
+            usable = [number for number in range(_FEW) if ended.get(number, -1) < time]
+            match random.choice(("send", "send", "send", "advance", "advance", "end", "end")):
+                case "advance":
+                    time += random.randint(1, 2)
+                    acts.append(Act("advance", time))
+                case "send" if usable:
+                    records = ((random.choice(usable), random.randint(0, 3)) for _ in range(random.randint(1, 3)))
+                    acts.append(Act("send", time, tuple(records)))
+                case "end" if usable:
+                    keys = random.sample(usable, random.randint(1, len(usable)))
+                    ended.update(dict.fromkeys(keys, time))
+                    acts.append(Act("end", time, keys=tuple(keys)))
+        return cls({FIRST_HANDLE: [*acts, Act("close")]})
 
     def _add(self, random: Random, handle: int, time: int, size: int) -> None:
         acts = self.handles[handle] = []
@@ -126,6 +150,8 @@ class Driver:
                 return
             case "clone":
                 command = InputCommand(name, "clone", act.time, handle=act.handle, origin=handle)
+            case "end":
+                command = InputCommand(name, "end", None, list(act.keys), handle=handle)
             case "close":
                 del self.handles[name][handle]
                 command = InputCommand(name, "close", handle=handle)

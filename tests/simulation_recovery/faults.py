@@ -5,8 +5,10 @@ from typing import Any
 
 from tests.kit.simulation.fault import Fault
 from tests.kit.simulation.injection import Injection, replaced
+from tests.simulation_recovery import substream_faults as substreams
 from tests.simulation_recovery.driver import Driver
 from tests.simulation_recovery.scenario import RecoveryScenario
+from tests.simulation_recovery.simulation import Simulation
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
@@ -64,8 +66,12 @@ def _recorded_until_any_marker() -> Injection:
 
 def _taken_after_the_first_envelope() -> Injection:
     def wrong(core: WorkerCore, envelope: Envelope) -> None:
+        if core._substreams.holds_back(envelope):
+            return
         core._apply(envelope)
         core.memory.arrives(envelope)
+        for early in core._substreams.hear(envelope.substreams) if envelope.substreams is not None else ():
+            core._take_in(early)
 
     return replaced(WorkerCore, "_take_in", lambda _: wrong)
 
@@ -185,9 +191,9 @@ def _command_lost() -> Injection:
 
 def _handle_at_old_time() -> Injection:
     def make(do: Method) -> Method:
-        def wrong(command: InputCommand, tokens: Any, sends: Any) -> None:
+        def wrong(command: InputCommand, tokens: Any, first: Any) -> None:
             if command.action != "advance":
-                do(command, tokens, sends)
+                do(command, tokens, first)
 
         return wrong
 
@@ -231,7 +237,16 @@ def _swept(scenario: RecoveryScenario) -> bool:
     return scenario.least_swept < 4
 
 
+def _divided(scenario: RecoveryScenario) -> bool:
+    return bool(Simulation(scenario).plan.declarations)
+
+
+def _divided_among_several(scenario: RecoveryScenario) -> bool:
+    return _several(scenario) and _divided(scenario)
+
+
 _SAVED = frozenset({"restored", "outputs", "liveness"})
+_OF_SUBSTREAMS = _SAVED | {"ends", "border", "safety", "raised"}
 
 FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("a late envelope missed", _late_envelope_missed, _SAVED),
@@ -256,4 +271,11 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("a broadcast repeated", _broadcast_repeated, _SAVED, _rescaled),
     Fault("a key to the wrong worker", _key_to_wrong_worker, _SAVED, _rescaled),
     Fault("messages that stay where they were", _messages_stay_where_they_were, _SAVED, _rescaled),
+    Fault("an open key lost", substreams.open_key_lost, _OF_SUBSTREAMS, _divided),
+    Fault("a closed key that is open again", substreams.closed_key_open_again, _OF_SUBSTREAMS, _divided),
+    Fault("a key forgotten that something waits for", substreams.waiting_key_forgotten, _OF_SUBSTREAMS, _divided),
+    Fault("news of substreams missed", substreams.news_missed, _OF_SUBSTREAMS, _divided_among_several),
+    Fault("ends told again", substreams.ends_told_again, _OF_SUBSTREAMS, _divided),
+    Fault("a held piece lost", substreams.held_piece_lost, _OF_SUBSTREAMS, _divided),
+    Fault("an end of a handle lost", substreams.end_of_a_handle_lost, _OF_SUBSTREAMS, _divided),
 )

@@ -10,6 +10,7 @@ from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
 from tests.laws.domains import small_summaries
 from tests.simulation_recovery import operators
+from tests.simulation_recovery.divided import Divider
 from tests.simulation_recovery.operators import FOR_EVER, group_of, operator
 from tests.simulation_recovery.world import NUMBERS, Record, World, made_of, number_of
 from tidewheel.operators.stream_base import make_pact
@@ -44,6 +45,7 @@ class RandomDataflow:
     Attributes:
         plan: what workers run.
         cases: by name of a capture, the use of an operator of the library there, and the number of the input.
+        ended_inputs: the names of the inputs whose handles end substreams.
     """
 
     def __init__(self, random: Random, world: World) -> None:
@@ -53,12 +55,16 @@ class RandomDataflow:
         self._flow = flow = tw.Dataflow("random")
         self._names = 0
         self._has_library = random.random() < 0.6
+        divider = Divider(flow, random, world, self._name)
         inputs: list[Stream] = [flow.input(f"input {number}") for number in range(random.randint(1, 2))]
         if self._has_library and random.random() < 0.4:
             self._add_case(inputs)
         self._grow(description_of(flow).root, inputs, random.randint(2, 6))
         for stream in inputs[-2:]:
             stream.probe(self._name("probe")).capture(self._name("capture"))
+        for _ in range(random.choice((0, 0, 0, 1, 1, 2))):
+            divider.add().capture(self._name("capture"))
+        self.ended_inputs = divider.ended_inputs
         self.plan: Plan = description_of(flow).plan()
 
     def _add_case(self, inputs: list[Stream]) -> None:

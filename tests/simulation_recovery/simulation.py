@@ -11,7 +11,7 @@ import tidewheel as tw
 from tests.kit.operators.operator_case import plain_bags
 from tests.kit.simulation.injection import replaced
 from tests.kit.simulation.violation import TooLargeError, ViolationError
-from tests.simulation_recovery.cluster import Cluster, Restored
+from tests.simulation_recovery.cluster import Cluster, Restored, ToldEnds
 from tests.simulation_recovery.driver import Script
 from tests.simulation_recovery.random_dataflow import RandomDataflow
 from tests.simulation_recovery.scenario import RecoveryScenario
@@ -19,12 +19,14 @@ from tests.simulation_recovery.witness import Tokens
 from tests.simulation_recovery.world import World
 from tidewheel.operators.sinks import capture
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots import part_writer
 from tidewheel.runtime.state import keyed_state, layered_dict
 
 _MOST_RECEIVED = 2000
 _MOST_MORE = 800
+_REFUSED = ("in one piece", "as many as before")
+"""The errors of what cannot go on with another number of workers."""
 
 Outputs: TypeAlias = dict[str, dict[Time, Counter[str]]]
 
@@ -35,7 +37,7 @@ class Simulation:
     Attributes:
         plan: what workers run.
         restored: the snapshots from which it went on.
-        refused: how often a state in one piece could not go on with another number of workers.
+        refused: how often a state in one piece, or substreams, could not go on with another number of workers.
         outputs: how often each record came out, by capture and time.
     """
 
@@ -46,7 +48,10 @@ class Simulation:
         random = scenario.random("dataflow")
         dataflow = RandomDataflow(random, self._world)
         self.plan, self._cases = dataflow.plan, dataflow.cases
-        self._scripts = {name: Script.of(random) for name in self.plan.inputs}
+        ended = dataflow.ended_inputs
+        self._scripts = {
+            name: Script.with_ends(random) if name in ended else Script.of(random) for name in self.plan.inputs
+        }
         self._numbers = count(1)
         self.restored: list[Restored] = []
         self.refused = 0
@@ -64,14 +69,14 @@ class Simulation:
             stack.enter_context(replaced(layered_dict, "_FEW", lambda _: scenario.least_swept))
             stack.enter_context(replaced(part_writer, "_politely", lambda _: iter))
             stack.enter_context(self._tokens.watched())
-            expected = self._undisturbed()
-            self._disturbed()
+            expected, told = self._undisturbed()
+            self._disturbed(told)
         if self.outputs != expected:
             raise ViolationError("outputs", _differences(self.outputs, expected))
         return self
 
-    def _undisturbed(self) -> Outputs:
-        """Return what comes out if nothing waits, and nothing crashes."""
+    def _undisturbed(self) -> tuple[Outputs, ToldEnds]:
+        """Return what comes out if nothing waits, and nothing crashes, and of which ends operators are told."""
         cluster = self._cluster(0, None, Random(0))
         self._world.drain()
         self._finish(cluster, Random(0))
@@ -82,9 +87,9 @@ class Simulation:
             expected = case.expected(self._scripts[f"input {number}"].feed())
             if found != expected:
                 raise ViolationError("plain", f"{case} has {found}, and plain Python {expected}")
-        return cluster.captured(list(self.plan.captures))
+        return cluster.captured(list(self.plan.captures)), cluster.told_ends()
 
-    def _disturbed(self) -> None:
+    def _disturbed(self, told: ToldEnds) -> None:
         snapshot: Restored | None = None
         *before, last = range(len(self.scenario.lives))
         for life in before:
@@ -93,19 +98,21 @@ class Simulation:
             self._live(cluster, life, random)
             if random.random() < 0.1:
                 self._finish(cluster, random)
+                cluster.check_ends(told)
             snapshot = self._after_crash(cluster, random) or snapshot
         random = self.scenario.random(f"life {last}")
         cluster = self._cluster(last, snapshot, random)
         self._live(cluster, last, random)
         self._finish(cluster, random)
+        cluster.check_ends(told)
         self.outputs = cluster.captured(list(self.plan.captures))
 
     def _cluster(self, life: int, snapshot: Restored | None, random: Random) -> Cluster:
         scenario, inner = self.scenario.lives[life], (self.plan, self._world, self._scripts, random, self._tokens)
         try:
             return Cluster(scenario, *inner, snapshot, life)
-        except JobError as error:
-            if snapshot is None or "in one piece" not in str(error):
+        except (JobError, SnapshotError) as error:
+            if snapshot is None or not any(why in str(error) for why in _REFUSED):
                 raise
             self.refused += 1
             return Cluster(replace(scenario, workers=len(snapshot.workers)), *inner, snapshot, life)

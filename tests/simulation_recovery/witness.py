@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from tests.kit.simulation.injection import replaced
 from tests.kit.simulation.violation import ViolationError
+from tests.simulation.truth import unreceived
 from tests.simulation_recovery.operators import OWNED
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.pacts import BroadcastPact
@@ -95,8 +96,11 @@ class Witness:
             if isinstance(pact, BroadcastPact)
         }
 
-    def look(self, core: WorkerCore) -> Had:
-        """Return what a worker has; raise ViolationError if its ledger has other tokens."""
+    def look(self, core: WorkerCore, number: int = 0) -> Had:
+        """Return what a worker has; raise ViolationError if its ledger has other tokens.
+
+        What it holds back until it has heard the news belongs to that, up to the snapshot before ``number``.
+        """
         live = Counter((at, token.time) for at, token in self._tokens.of(core).values() if token.is_live)
         if live != Counter(core.ledger.tokens()):
             raise ViolationError("ledger", f"worker {core.worker} has {live}, its ledger {core.ledger.tokens()}")
@@ -106,7 +110,8 @@ class Witness:
             for instance in core._instances
             for name, kept in instance.kept.by_key.items()
         }
-        return Had(self.records(message for port in core._ports.values() for message in port.queue), tokens, keyed)
+        early = (envelope.messages for envelope in core._substreams._early if envelope.snapshot < number)
+        return Had(self.records(chain(unreceived(core), *early)), tokens, keyed)
 
     def records(self, messages: Iterable[Message]) -> Unread:
         """Return the records of messages."""

@@ -142,7 +142,7 @@ def _closed_twice() -> Injection:
     def make(close: Any) -> Any:
         def twice(books: SubstreamBooks, declaration: int, keys: Any) -> None:
             close(books, declaration, keys)
-            if declaration in books._books and books._view is None:
+            if declaration in books._books and books.view is None:
                 books._books[declaration].close(keys)
 
         return twice

@@ -261,14 +261,15 @@ class World:
             "due": [book.due for book in books._books.values() if book.due],
             "early": core._substreams._early,
             "open": [gate._open for gate in gates if gate._open],
+            "ended": [gate._ended for gate in gates if gate._ended and core._substreams._declared[gate.number].asked],
             "waiting": [gate._waiting for gate in gates if gate._waiting],
             "reopened": [gate._reopened for gate in gates if gate._reopened],
             "not over": [key for gate in gates for key, closed in gate._closed.items() if not closed.is_over],
             "ends": [port for port in core._ports.values() if not port.is_empty],
             "messages": [message for port in core._ports.values() for message in unreceived(port)],
         }
-        if books._view is not None:
-            left["lives"] = [len(tracker) for tracker in books._view._trackers.values() if len(tracker)]
+        if books.view is not None:
+            left["lives"] = [len(tracker) for tracker in books.view._trackers.values() if len(tracker)]
         found = {name: what for name, what in left.items() if what}
         if found:
             raise ViolationError("left", f"worker {core.worker} still remembers {found}")

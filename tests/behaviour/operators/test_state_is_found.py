@@ -23,14 +23,12 @@ from tidewheel.runtime.description.plan import Schedule
 
 WORKERS = (1, 2, 3)
 MOST_TURNS = 6
-NOT_IN_SNAPSHOTS = ("substreams", "without_substreams", "collect_substream")
-"""Operators of dataflows that declare substreams; a snapshot of such is refused."""
 IN_A_JOB = ("publish",)
 """Operators that need the attachments of a job."""
-ON_AS_MANY_WORKERS = ("capture_to",)
+ON_AS_MANY_WORKERS = ("capture_to", "substreams", "without_substreams", "collect_substream")
 """Operators that refuse another number of workers."""
 
-CASES = [case for case in all_cases() if case.operator not in (*NOT_IN_SNAPSHOTS, *IN_A_JOB)]
+CASES = [case for case in all_cases() if case.operator not in IN_A_JOB]
 
 
 def replaced(group: SnapshotGroup, *, rescales: bool) -> SnapshotGroup:

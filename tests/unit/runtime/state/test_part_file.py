@@ -18,7 +18,8 @@ from tidewheel.runtime.state.keyed_state import KeyedState, entries_of
 from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.part_file import read_worker, write_part
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
-from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, Unread, WorkerPart
+from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart
 from tidewheel.runtime.worker.envelope import InputCommand
 
 

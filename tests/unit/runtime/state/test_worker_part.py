@@ -51,18 +51,25 @@ def outcome(tokens: dict[int, Time], *commands: tuple[int, InputCommand]) -> Sav
 def test_commands_are_done_in_their_order() -> None:
     """A batch is sent at the time that its handle had reached, and a handle that was closed is gone."""
     found = outcome({0: 1}, (-1, send("a")), (-1, advance(4)), (-1, send("b")), (-1, clone(7, 0, 5)), (-1, close()))
-    assert found == ({7: 5}, [(1, ["a"]), (4, ["b"])])
+    assert found == ({7: 5}, [("send", 1, ["a"]), ("send", 4, ["b"])])
+
+
+def test_a_substream_ends_behind_what_was_sent_before() -> None:
+    """At the time that its handle had reached."""
+    end = InputCommand("numbers", "end", batch=["key"])
+    found = outcome({0: 1}, (-1, send("a")), (-1, end), (-1, advance(4)), (-1, send("b")))
+    assert found == ({0: 4}, [("send", 1, ["a"]), ("end", 1, ["key"]), ("send", 4, ["b"])])
 
 
 def test_a_handle_that_is_not_there_yet_is_waited_for() -> None:
     """With all that its feeder says behind it, as that keeps its order."""
     found = outcome({0: 1, 1: 1}, (-2, send("late", 7)), (-2, send("x", 1)), (-1, clone(7, 0, 3)), (-1, send("a")))
-    assert found == ({0: 1, 1: 1, 7: 3}, [(1, ["a"]), (3, ["late"]), (1, ["x"])])
+    assert found == ({0: 1, 1: 1, 7: 3}, [("send", 1, ["a"]), ("send", 3, ["late"]), ("send", 1, ["x"])])
 
 
 def test_what_waits_for_a_handle_that_never_comes_is_not_sent() -> None:
     """Its maker has not made it before the cut, so the user of the handle has not, either."""
-    assert outcome({0: 1}, (-2, send("never", 9)), (-1, send("a"))) == ({0: 1}, [(1, ["a"])])
+    assert outcome({0: 1}, (-2, send("never", 9)), (-1, send("a"))) == ({0: 1}, [("send", 1, ["a"])])
 
 
 class Feeders:

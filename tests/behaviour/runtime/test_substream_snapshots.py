@@ -1,0 +1,183 @@
+"""Substreams of a job that is started again: open keys stay open, and each end is told once."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.runtime.snapshot_group import SnapshotGroup
+from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.worker.worker_core import WorkerCore
+from tidewheel.transport.socket_address import DRIVER
+
+SELDOM_S = 1000.0
+LETTERS = "abc"
+
+
+def halve(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
+    moved = walks.exchange(lambda walk: walk[1]).map(lambda walk: (walk[0], walk[1] // 2))
+    return moved.filter(lambda walk: walk[1] > 0), moved
+
+
+def walking(name: str = "walks", *before: str) -> tw.Dataflow:
+    """Return a dataflow that says how many steps the walks of each key had."""
+    flow = tw.Dataflow("walking")
+    for other in before:
+        flow.input(other).substreams(other, key=str).collect_substream(lambda key, _: key, name=f"collect {other}")
+    walks = flow.input("walks").substreams(name, key=lambda walk: walk[0])
+    walks.iterate(halve).collect_substream(lambda key, steps: (key, len(steps))).probe("answered").capture("lengths")
+    return flow
+
+
+def run(flow: tw.Dataflow, folder: Path, workers: int = 2) -> tw.Job:
+    return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(folder, every_s=SELDOM_S))
+
+
+def lengths(job: tw.Job) -> list[Any]:
+    return sorted((one.time, *row) for one in job.captured("lengths") for row in one.batch)
+
+
+def stopped_midway(folder: Path) -> None:
+    """Run a job in which one key has ended, one is open, and stop it."""
+    with run(walking(), folder) as job:
+        walks = job.input("walks")
+        walks.send([("a", 9), ("b", 5)])
+        walks.end_substream("a")
+        job.stop(snapshot=True)
+
+
+def test_an_open_key_stays_open(tmp_path: Path) -> None:
+    """What came of it before belongs to the same substream as what comes after, and a key that has ended comes again.
+
+    The position says how often substreams were ended.
+    """
+    stopped_midway(tmp_path)
+    with run(walking(), tmp_path) as job:
+        walks = job.input("walks")
+        assert walks.position == tw.InputPosition(0, 1, 2, ends=1)
+        walks.send([("b", 3)])
+        walks.end_substream("b")
+        walks.advance_to(1)
+        walks.send([("a", 1)])
+        walks.close()
+        job.wait()
+        assert lengths(job) == [(0, "a", 4), (0, "b", 5), (1, "a", 1)]
+
+
+def test_a_key_that_has_ended_is_refused_as_before(tmp_path: Path) -> None:
+    """At the time at which it has ended."""
+    stopped_midway(tmp_path)
+    refused = pytest.raises(tw.JobError, match="substream 'a' of 'walks' came at time 0, but that substream has ended")
+    with refused, run(walking(), tmp_path) as job:
+        job.input("walks").send([("a", 1)])
+        job.input("walks").close()
+        job.wait()
+
+
+def test_substreams_stay_on_as_many_workers(tmp_path: Path) -> None:
+    """The error says how many, and which operator."""
+    stopped_midway(tmp_path)
+    with pytest.raises(tw.SnapshotError, match=r"operator 'input walks' .* with 3 workers instead of 2"):
+        run(walking(), tmp_path, workers=3)
+
+
+def test_substreams_keep_their_names_and_places(tmp_path: Path) -> None:
+    """As labels of saved records have their numbers."""
+    stopped_midway(tmp_path)
+    for changed in (walking("paths"), walking("walks", "others")):
+        with pytest.raises(tw.TidewheelError, match=r"in the snapshot it is 'walks', 0\. Keep the names of substreams"):
+            run(changed, tmp_path)
+
+
+def told_of_ends(context: tw.OperatorContext) -> Schedule:
+    """Build an operator that keeps the keys of whose ends it is told, and no token."""
+    told: list[Any] = context.state("told", list)
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for token, batch in input:
+            output.send(token, batch)
+        told.extend(input.ended)
+
+    return schedule
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_end_is_told_once(seed: int) -> None:
+    """To operators that keep nothing else of a key, on each worker, wherever the snapshot falls; at the end, too.
+
+    Ends, records and news are on their way then; keys that the stream's end ends are known by nothing but the gates.
+    """
+    random = Random(seed)
+    flow = tw.Dataflow("told")
+    letters = flow.input("letters").substreams("letters", key=lambda letter: letter)
+    near = letters.unary("near", told_of_ends, bound=random.choice(("soft", "firm")), ordered=random.random() < 0.5)
+    near.exchange(str).unary("far", told_of_ends, bound="soft")
+    group = SnapshotGroup(flow, random.randint(1, 3), random)
+    group.send("letters", list(LETTERS))
+    end = random.sample(LETTERS, random.randint(0, 3))
+    for worker in range(len(group.cores)) if end else ():
+        group.tell(worker, commands=[InputCommand("letters", "end", batch=end)])
+    is_closed = random.random() < 0.5
+    if is_closed:
+        group.close("letters")
+    for _ in range(2):
+        group.run_for(6)
+        group.take_snapshot()
+        group.run_for(3)
+        group = group.gone_on(len(group.cores))
+    if not is_closed:
+        group.close("letters")
+    group.finish()
+    told = [one.kept.states["told"] for core in group.cores for one in core._instances if one.name in {"near", "far"}]
+    assert all(sorted(keys) == list(LETTERS) for keys in told), f"with seed {seed}: {told}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_of_a_substream_is_missed(seed: int) -> None:
+    """Its owner has closed it, and other workers have messages of it, or tokens: it ends when these are gone."""
+    random = Random(seed)
+    flow = tw.Dataflow("owned")
+    rows = [(key, number) for key in range(4) for number in range(5)]
+    divided = flow.input("rows").map(tuple).substreams("rows", lambda row: row[0], last=lambda row: row[1] == 4)
+    scattered = divided.exchange(lambda row: row[0] * 5 + row[1])
+    scattered.iterate(lambda left: (left.filter(lambda row: row[1] < 0), left)).collect_substream(
+        lambda key, found: (key, len(found))
+    ).capture("found")
+    group = SnapshotGroup(flow, random.randint(2, 3), random)
+    group.send("rows", rows, worker=0)
+    for _ in range(3):
+        group.run_for(3)
+        group.take_snapshot()
+        group.run_for(3)
+        group = group.gone_on(len(group.cores))
+    group.close("rows")
+    group.finish()
+    found = sorted(row for _, batch in group.captured("found") for row in batch)
+    assert found == [(key, 5) for key in range(4)], f"with seed {seed}"
+
+
+def test_what_waits_for_an_announcement_is_late() -> None:
+    """A worker holds back an envelope when it takes its part, and applies it afterwards: so the part has it."""
+    flow = tw.Dataflow("held back")
+    flow.input("words").substreams("words", key=str).collect_substream(lambda key, _: key)
+    core = WorkerCore(description_of(flow).plan(), 1, 3, is_tracked=True)
+    [location] = core._ports
+    message = Message(location, 0, ["x"], 0, 2, (0, "x"))
+    core.receive(Envelope(2, 0, 0, [message], heard=1))
+    core.receive(Envelope(DRIVER, 0, 0, snapshot=1))
+    core.receive(Envelope(2, 0, 1, heard=1, snapshot=1))
+    core.receive(Envelope(0, 0, 0, substreams=SubstreamNews(over={0: ["x"]})))
+    assert not core.memory.parts
+    core.receive(Envelope(0, 0, 1, snapshot=1))
+    [part] = core.memory.parts
+    collect = next(one for name, one in part.operators.items() if name.startswith("collect"))
+    assert collect.unread == [[(0, ["x"], (0, "x"))]]
+    gate = part.operators["input words"].substreams
+    assert gate is not None
+    assert gate.gate is not None
+    assert gate.gate.over == ["x"]

@@ -1,0 +1,89 @@
+"""The faults seeded into what snapshots have of substreams."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.kit.simulation.injection import Injection, replaced
+from tidewheel.progress.substream_tracker import SubstreamTracker
+from tidewheel.runtime.state import worker_part
+from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
+from tidewheel.runtime.substreams.gate import SubstreamGate
+from tidewheel.runtime.substreams.substream_part import FirmPart, GatePart
+from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
+from tidewheel.runtime.worker.envelope import InputCommand
+
+Method = Callable[..., Any]
+
+
+def open_key_lost() -> Injection:
+    """The gate does not know again which keys were let in."""
+    return _gates_have(open=[])
+
+
+def closed_key_open_again() -> Injection:
+    """What had ended, and was not over, is not closed again."""
+
+    def make(part: Method) -> Method:
+        def wrong(gate: SubstreamGate) -> GatePart:
+            made: GatePart = part(gate)
+            made.closed = [one for one in made.closed if one.is_over]
+            return made
+
+        return wrong
+
+    return replaced(SubstreamGate, "part", make)
+
+
+def _gates_have(**what: Any) -> Injection:
+    def make(part: Method) -> Method:
+        def wrong(gate: SubstreamGate) -> GatePart:
+            made: GatePart = part(gate)
+            for name, value in what.items():
+                setattr(made, name, value)
+            return made
+
+        return wrong
+
+    return replaced(SubstreamGate, "part", make)
+
+
+def news_missed() -> Injection:
+    """What worker 0 has told, and has not arrived, is not added to the part."""
+    return replaced(WorkerSubstreams, "add_late", lambda _: lambda *_: None)
+
+
+def ends_told_again() -> Injection:
+    """Worker 0 does not know again what it has told."""
+    return replaced(SubstreamTracker, "go_on", lambda _: lambda *_: None)
+
+
+def held_piece_lost() -> Injection:
+    """What waits for its substream to end is not saved."""
+
+    def make(part: Method) -> Method:
+        def wrong(mailbox: FirmMailbox) -> FirmPart:
+            made: FirmPart = part(mailbox)
+            made.held = []
+            return made
+
+        return wrong
+
+    return replaced(FirmMailbox, "part", make)
+
+
+def end_of_a_handle_lost() -> Injection:
+    """Of what an input has not done, it does not end substreams."""
+
+    def make(do: Method) -> Method:
+        def wrong(command: InputCommand, tokens: Any, first: Any) -> None:
+            if command.action != "end":
+                do(command, tokens, first)
+
+        return wrong
+
+    return replaced(worker_part, "_do", make)
+
+
+def waiting_key_forgotten() -> Injection:
+    """A gate does not know again that something waits for a key to be over."""
+    return _gates_have(waiting=[], reopened=[])
