@@ -109,7 +109,10 @@ class TokenLedger:
         error = TokenError(f"{why}. {_REMEDY}")
         self.refusals.append(Refusal(operator, time, error))  # before its thread discards the token
         self.wake()
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # else its traceback would keep it, and with it the token, until the collector runs
 
     def drain(self) -> list[Change]:
         """Take the changes of all groups recorded so far, whole groups only."""

@@ -30,8 +30,15 @@ def misuse_token(random: Random, token: TimestampToken, output: OutputPort, othe
 
 
 def misuse_outside(token: TimestampToken, output: OutputPort) -> None:
-    """Send while the operator is not scheduled."""
+    """Send while the operator is not scheduled, as a thread may do, and nobody may look at the error.
+
+    So the worker is told, too. That is taken back, so that the job goes on.
+    """
     _refused("sending between two calls", lambda: output.send(token, [1]))
+    refusals = running_output(output).ledger.refusals
+    if [refusal.time for refusal in refusals] != [token.time]:
+        raise ViolationError("tokens", f"a batch was sent between two calls, and the worker was told {list(refusals)}")
+    refusals.clear()
 
 
 def misuse_lent(lent: LentToken, output: OutputPort) -> None:

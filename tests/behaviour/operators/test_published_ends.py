@@ -60,8 +60,14 @@ class Noting:
         self.clock = lambda: 0.0
         self._domain = domain
 
-    def state(self, _: str, make: Any) -> Any:
+    def state(self, _: str, make: Any, **ways: Any) -> Any:
         return make()
+
+    def on_close(self, close: Any) -> None:
+        """Never close."""
+
+    def close(self) -> None:
+        """Do nothing, as a connection of a topic."""
 
     is_awaiting = False
 

@@ -171,8 +171,8 @@ def assert_nothing_left(job: tw.Job) -> None:
             assert not book.closing
             assert not book.due
         assert not core._substreams._early
-        if books._view is not None:
-            assert all(len(tracker) == 0 for tracker in books._view._trackers.values())
+        if books.view is not None:
+            assert all(len(tracker) == 0 for tracker in books.view._trackers.values())
         for gate in core._substreams.gates:
             assert all(closed.is_over for closed in gate._closed.values())
             assert not gate._open

@@ -59,7 +59,7 @@ def test_an_open_key_stays_open(tmp_path: Path) -> None:
     stopped_midway(tmp_path)
     with run(walking(), tmp_path) as job:
         walks = job.input("walks")
-        assert walks.position == tw.InputPosition(0, 1, 2, ends=1)
+        assert walks.position == tw.InputPosition(0, 1, 2, batches_at_time=1, ends=1)
         walks.send([("b", 3)])
         walks.end_substream("b")
         walks.advance_to(1)
