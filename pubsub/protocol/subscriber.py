@@ -46,7 +46,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WentBack,
 )
-from tidewheel.pubsub.protocol.epochs import WaitingEpochs
+from tidewheel.pubsub.protocol.epochs import EpochFilter, WaitingEpochs
 from tidewheel.pubsub.protocol.generations import Generations
 
 
@@ -109,43 +109,6 @@ class PartitionStream:
         self._received = sequence
         self.state = following
         return message
-
-
-class EpochFilter:
-    """The filter of epochs, made from the snapshots of all partitions.
-
-    A time passes if, at every partition's snapshot, it was latent and not below the upper frontier: no element of
-    the upper frontier is at or after it, and some element of the lower frontier is at or before it. Then no
-    partition had sent any of it before its snapshot, and every partition has sent, or will send, all of it after.
-
-    The second half matters as soon as there are two partitions: an epoch that one had completed, and another had
-    not begun, is below neither upper frontier; the seed's rule alone would let through the second partition's part
-    of it.
-
-    The times that pass are closed upwards: with a time, all later ones pass. So in a total order there are no
-    holes, and the filter has done its work once every element of the merged lower frontier passes.
-
-    >>> from tidewheel.progress import IntegerDomain
-    >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])
-    >>> epochs = EpochFilter(IntegerDomain(), [one, other])
-    >>> [time for time in range(5) if epochs.passes(time)]
-    [3, 4]
-    """
-
-    def __init__(self, domain: TimeDomain, snapshots: Sequence[InitialFrontierSnapshot]) -> None:
-        self._domain = domain
-        self._lowers = list(dict.fromkeys(Antichain(domain, snapshot.lower) for snapshot in snapshots))
-        self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
-
-    def passes(self, time: Time) -> bool:
-        """Tell whether the subscriber sees the epoch ``time``. Complexity: O(elements of all snapshots)."""
-        if any(self._domain.less_equal(time, element) for element in self._upper):
-            return False
-        return all(lower.less_equal(time) for lower in self._lowers)
-
-    def is_done(self, frontier: Antichain) -> bool:
-        """Tell whether every time that can still come passes, given the merged lower frontier."""
-        return all(self.passes(time) for time in frontier)
 
 
 class Subscriber:

@@ -55,8 +55,7 @@ class WorkerCore(OperatorHost):
 
     Args:
         plan: the dataflow.
-        worker: the number of this worker.
-        workers: how many workers there are.
+        worker: the number of this worker, of ``workers``.
         attachments: this worker's handles of the dataflow's attachments.
         wake: called from any thread when a token was used, in case the worker sleeps.
         incarnation: grows when a worker restarts; peers refuse a mixture.
@@ -94,10 +93,8 @@ class WorkerCore(OperatorHost):
         beginning: WorkerBeginning | None = None,
         is_tracked: bool = False,
     ) -> None:
-        self.plan = plan
-        self.worker = worker
-        self.workers = workers
-        self.clock = clock
+        self.plan, self.clock = plan, clock
+        self.worker, self.workers = worker, workers
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
         self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(workers))
@@ -108,7 +105,7 @@ class WorkerCore(OperatorHost):
         self.flow = FlowControl(worker, workers, bytes_in_flight)
         self._inbox: OrderedInbox[Envelope] = OrderedInbox()
         self.intake = Intake()
-        self._to_release = 1
+        self._steps, self._to_release = 0, 1
         self.outbox = Outbox(worker, workers, incarnation)
         self.agenda = Agenda(clock, wake)
         self.activate = self.agenda.activate
@@ -118,7 +115,6 @@ class WorkerCore(OperatorHost):
         self.leaks: list[Leak] = []
         self._on_leak = on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
-        self._steps = 0
         declared = declared_substreams(plan, self._compiled)
         self._instances, self._edges = wire(self, plan, self._compiled, declared)
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}

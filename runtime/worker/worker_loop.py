@@ -82,13 +82,11 @@ class WorkerLoop:
         self._worker = worker
         self.mail = Mail(ENVELOPES)
         self._routes: dict[int, Sender[Envelope]] = {}
-        self._stopping = False
-        self._leaving = False
+        self._stopping = self._leaving = self._started = False
         self._closing = threading.Lock()
         self._next_check = 0.0
         self._status = WorkerStatus(Phase.RUNNING)
-        self._statuses_sent = 0
-        self._started = False
+        self._statuses_sent = self._told = 0
         self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
         self._asked: deque[Future[WorkerReport]] = deque()
         self._core = WorkerCore(
@@ -111,7 +109,6 @@ class WorkerLoop:
         self._core.memory.feeders_in = self.feeders.begin_snapshot
         self._parts = None if snapshots is None else PartsInBackground(snapshots.writer(), self._receiver.wake)
         self._untold_limit = max(1, config.bytes_in_flight // UNTOLD_PARTS)
-        self._told = 0
         self._thread.start()
 
     # ------------------------------------------------------------------ from any thread

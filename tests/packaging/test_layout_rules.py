@@ -25,8 +25,8 @@ from tests.packaging.layout import (
 from tests.packaging.repository import name_of, shipped_modules
 
 MOST_CROWDED_FILES = 1
-MOST_PRODUCT_LINES = 33_000
-"""28,700 before the features for new users, which are about a thousand, and snapshots, which are about three."""
+MOST_PRODUCT_LINES = 34_600
+"""28,700 before the features for new users, which are about a thousand, and snapshots, which are about five."""
 MOST_PUBSUB_LINES = 9_000
 
 PERMITTED_CIRCLES = {"operators": 15}

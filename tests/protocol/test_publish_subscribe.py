@@ -14,7 +14,7 @@ from tidewheel.pubsub import Batch, EpochAssembler
 from tidewheel.pubsub.messages import encoded_message, events
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol import subscriber
-from tidewheel.pubsub.protocol.subscriber import EpochFilter
+from tidewheel.pubsub.protocol.epochs import EpochFilter
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = cast("list[Order]", ["total", "product"])

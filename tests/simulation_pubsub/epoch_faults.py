@@ -8,8 +8,7 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Epoch, EpochAssembler, Event, Frontier, Subscriber
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Numbered
-from tidewheel.pubsub.protocol.epochs import EpochStates
-from tidewheel.pubsub.protocol.subscriber import EpochFilter
+from tidewheel.pubsub.protocol.epochs import EpochFilter, EpochStates
 
 
 def upper_frontiers_only() -> Injection:

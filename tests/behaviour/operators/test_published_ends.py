@@ -69,6 +69,9 @@ class Noting:
     def close(self) -> None:
         """Do nothing, as a connection of a topic."""
 
+    def go_on(self, saved: Any) -> None:
+        """Go on with nothing."""
+
     is_awaiting = False
 
     def has_room(self) -> bool:

@@ -19,7 +19,8 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.subscriber import TRANSITIONS, EpochFilter, PartitionState, PartitionStream
+from tidewheel.pubsub.protocol.epochs import EpochFilter
+from tidewheel.pubsub.protocol.subscriber import TRANSITIONS, PartitionState, PartitionStream
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)

@@ -1,0 +1,88 @@
+"""The feed of a job of the local engine: what the driver sends lies where the next round of steps finds it."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidewheel.progress import Antichain, TimeDomain
+from tidewheel.runtime.errors import JobError, TokenError
+from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.transport.batches import copy_of
+from tidewheel.transport.socket_address import DRIVER
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.local_job import LocalJob
+
+_QUIET_S = 0.2
+
+
+class LocalFeed(Feed):
+    """Feeds the inputs of a job in this process."""
+
+    def __init__(self, job: "LocalJob") -> None:
+        super().__init__(DRIVER, job.workers, job._lock, job.config, job.outermost_probes)
+        self._job = job
+
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped."""
+        self._job._check_alive()
+
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Put an envelope where the next round finds it; it is not pickled, so it has no size."""
+        with self.lock:
+            # Ray pickles what is sent; here too the driver may use its list or array again.
+            copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
+            self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
+            self.sequences[worker] += 1
+        self._job._rounds.wake()
+        return 0
+
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        """Return the frontier at a probe."""
+        with self.lock:
+            return self._job._cores[0].probes.frontier(probe)
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Run the job until ``condition()`` holds."""
+        job, rounds = self._job, self._job._rounds
+        rests_since = time.monotonic()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while job._started and not rounds.is_under_way:
+            if condition():
+                return Admission.ROOM
+            if deadline is not None and time.monotonic() >= deadline:
+                return Admission.TIMED_OUT
+            if not job._is_at_rest:
+                rests_since = time.monotonic()
+            until = time.monotonic() + _QUIET_S
+            has_run = job.run_round() or rounds.sleep(until if deadline is None else min(until, deadline))
+            if condition():
+                return Admission.ROOM
+            # Other dataflows may feed this one, or go on for ever.
+            if not has_run or (job._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
+                return Admission.LET_IN
+        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
+
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
+        """Refuse."""
+        raise TokenError(
+            f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
+            "threads may share the handle. Other processes can feed jobs of engine='ray'"
+        )
+
+    def save(self, timeout: float) -> None:
+        """Take a snapshot, if the job keeps some."""
+        if self._job._snapshots is not None:
+            self._job.snapshot(timeout)
+
+    def fail(self, error: JobError) -> None:
+        """Fail the job, between two steps of it."""
+        with self.lock:
+            self._job._fail(error)
+
+    def _taken(self, worker: int) -> int:
+        return self._job._cores[worker].intake.taken.get(DRIVER, 0)
