@@ -14,7 +14,6 @@ from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.keyed_state import KeyedCut, KeyedState
-from tidewheel.runtime.state.layered_dict import Settled
 from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
@@ -119,9 +118,7 @@ def _old_tokens_stay() -> Injection:
 
 def _change_not_noted() -> Injection:
     """What was set since the last cut is not written, unless all is."""
-    return replaced(
-        KeyedState, "_cut_some", lambda cut: lambda state, changed: cut(state, Settled([], [], changed.gone))
-    )
+    return replaced(KeyedState, "_cut_some", lambda cut: lambda state, _: cut(state, set()))
 
 
 def _gone_key_comes_back() -> Injection:

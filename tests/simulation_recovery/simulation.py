@@ -21,7 +21,7 @@ from tidewheel.operators.sinks import capture
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots import part_writer
-from tidewheel.runtime.state import keyed_state, layered_dict
+from tidewheel.runtime.state import keyed_state
 
 _MOST_RECEIVED = 2000
 _MOST_MORE = 800
@@ -64,9 +64,7 @@ class Simulation:
             keys = scenario.random("keys of captures")
             stack.enter_context(replaced(capture, "randbits", lambda _: keys.getrandbits))
             stack.enter_context(replaced(keyed_state, "_LEAST_SWEPT", lambda _: scenario.least_swept))
-            for module in (keyed_state, layered_dict):
-                stack.enter_context(replaced(module, "MOST_IN_FRONT", lambda _: scenario.most_changed))
-            stack.enter_context(replaced(layered_dict, "_FEW", lambda _: scenario.least_swept))
+            stack.enter_context(replaced(keyed_state, "_MOST_CHANGED", lambda _: scenario.most_changed))
             stack.enter_context(replaced(part_writer, "_politely", lambda _: iter))
             stack.enter_context(self._tokens.watched())
             expected, told = self._undisturbed()

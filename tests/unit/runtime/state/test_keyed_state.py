@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewheel.runtime.state import keyed_state, layered_dict
+from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedChanges, KeyedCut, KeyedState, entries_of
 
 MILLION = 1_000_000
@@ -53,7 +53,6 @@ def small_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def use_small_sweeps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(keyed_state, "_LEAST_SWEPT", 3)
-    patch.setattr(layered_dict, "_FEW", 3)
 
 
 def pairs_in(cut: KeyedCut) -> list[tuple[Any, Any]]:
