@@ -209,10 +209,13 @@ def _broadcast_repeated() -> Injection:
 
 
 def _key_to_wrong_worker() -> Injection:
-    def make(owners_of: Method) -> Method:
-        return lambda keys, workers: [(owner + 1) % workers for owner in owners_of(keys, workers)]
+    def make(restored: Method) -> Method:
+        def wrong(state: OperatorState, name: str, saved: Any, owners: Any, *more: Any) -> Any:
+            return restored(state, name, saved, lambda keys, n: [(owner + 1) % n for owner in owners(keys, n)], *more)
 
-    return replaced(operator_state, "owners_of", make)
+        return wrong
+
+    return replaced(OperatorState, "_restored_keys", make)
 
 
 def _messages_stay_where_they_were() -> Injection:
@@ -260,7 +263,7 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("a sweep that ends too early", _sweep_ends_early, _SAVED, _swept),
     Fault("an old value that wins", _old_value_wins, _SAVED, _swept),
     Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
-    Fault("positions before the marker", _positions_before_the_marker, _SAVED),
+    Fault("positions before the marker", _positions_before_the_marker, _SAVED | {"raised"}),
     Fault("a feeder waited for that has left", _left_feeder_waited_for, frozenset({"snapshot"}), _several),
     Fault("a handle forgotten that nobody has claimed", _unclaimed_handle_forgotten, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
