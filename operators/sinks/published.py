@@ -34,6 +34,7 @@ class Published:
         self._connection: PublisherConnection | None = None
         self.announced = Antichain(domain, [domain.minimum()] if announced is None else announced)
         self.is_behind = announced is not None
+        self._lowers = [] if saved is None else [Antichain(domain, saved.position.lower)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         saved = self._saved if self._connection is None else self._connection.saved()
@@ -49,12 +50,19 @@ class Published:
         return [self, *[None] * (workers - 1)]
 
     def merge(self, other: "Published") -> "Published":
-        """Return the shares of two workers as one. Moves of the frontier that were not received are left out."""
+        """Return the shares of two workers as one. Moves of the frontier that were not received are left out.
+
+        So are kept batches of times that another worker had passed: its part of these epochs is not published again.
+        """
         saved = [one._saved for one in (self, other) if one._saved is not None]
-        lower: list[Time] = [time for one in saved for time in one.position.lower]
         if not saved:
             return Published(self._domain, [*self.announced, *other.announced])
+        lowers = [*self._lowers, *other._lowers]
+        lower = Antichain(self._domain, [time for one in lowers for time in one])
         sent = {time: batches for one in saved for time, batches in one.position.sent.items()}
-        kept = [event for one in saved for event in one.kept if isinstance(event, DataMessage)]
-        position = WorkerPosition(list(Antichain(self._domain, lower)), sent, sum(one.position.events for one in saved))
-        return Published(self._domain, position.lower, SavedEvents(position, kept))
+        batches = [event for one in saved for event in one.kept if isinstance(event, DataMessage)]
+        kept = [batch for batch in batches if all(one.less_equal(batch.time) for one in lowers)]
+        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved))
+        merged = Published(self._domain, position.lower, SavedEvents(position, kept))
+        merged._lowers = lowers
+        return merged

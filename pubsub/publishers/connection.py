@@ -259,14 +259,23 @@ class LocalConnection(PublisherConnection):
         self._most_gathered = min(_MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def go_on(self, saved: SavedEvents | None) -> None:
-        """Begin to send where a snapshot is."""
+        """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
         if self._remembered is not None:
-            self._sent = SentEvents(self._remembered, saved)
+            self._sent = SentEvents(self._remembered, saved and SavedEvents(saved.position, ()))
+            self._events = [] if saved is None else list(saved.kept)
             self._publisher.begin(self._sent.position)
 
     def saved(self) -> SavedEvents | None:
-        """Return where this is; the publisher has all that was sent."""
-        return None if self._sent is None else self._sent.saved
+        """Return where this is; the publisher has all that was flushed."""
+        if self._sent is None:
+            return None
+        saved = self._sent.saved
+        return SavedEvents(saved.position, [*saved.kept, *self._events])
+
+    def flush(self) -> None:
+        """Send everything since the last flush, once the first subscribers have come; raises what `_send` raises."""
+        if not self.is_awaiting:
+            super().flush()
 
     def _send(self, events: list[FeedEvent]) -> None:
         if self._sent is not None:

@@ -93,7 +93,9 @@ class LivePartition(Partition):
     def go_back(self) -> None:
         """Receive nothing more of the worker. What is not confirmed does not count, so the end may still wait."""
         super().go_back()
-        self._waiting.drop_newest()
+        if self._unconfirmed:  # not so if it is called again before the next worker has begun
+            self._waiting.drop_newest()
+        self._unconfirmed = 0
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""

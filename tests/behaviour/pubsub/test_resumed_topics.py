@@ -1,10 +1,12 @@
 """A best-effort topic of a job that goes on from a snapshot: subscribers see whole epochs, or nothing of them."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import tidewheel as tw
+from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 
 FOLLOWING = {1: [3], 2: [1, 2, 3]}
 
@@ -76,3 +78,30 @@ def test_a_topic_that_had_ended_ends_at_once(tmp_path: Path) -> None:
                 job.wait(20)
                 assert list(epochs.epochs(timeout=20)) == []
             job.stop(snapshot=True)
+
+
+@pytest.mark.parametrize("wait_for", [0, 1])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_a_snapshot_has_of_unconfirmed_events_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_closed: bool, wait_for: int
+) -> None:
+    """As of a job on Ray, whose publishers confirm late: subscribers that are there before all receive it."""
+    flow = tw.Dataflow("resumed")
+    flow.input("numbers").publish("unconfirmed", wait_for=wait_for)
+    with monkeypatch.context() as patched:
+        patched.setattr(SentEvents, "durable", lambda *_: None)
+        with tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path)) as job, tw.subscribe("unconfirmed") as old:
+            numbers = job.input("numbers")
+            numbers.send([1])
+            numbers.advance_to(1)
+            if is_closed:
+                numbers.close()
+            assert [epoch.time for epoch in islice(old.epochs(timeout=20), 1)] == [0]
+            job.stop(snapshot=True)
+    with (
+        tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path), paused=True) as job,
+        tw.subscribe("unconfirmed") as epochs,
+    ):
+        job.start()
+        job.input("numbers").close()
+        assert [(epoch.time, epoch.records) for epoch in epochs.epochs(timeout=20)] == [(0, [1])]

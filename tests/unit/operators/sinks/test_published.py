@@ -1,15 +1,18 @@
 """What a snapshot has of a publish operator: pickled, gone on from, and divided among another number of workers."""
 
 import pickle
+from functools import reduce
+
+import pytest
 
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
-from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, WorkerPosition
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 
 INTEGERS = IntegerDomain()
-BATCH = DataMessage(4, b"", "pickle", 1)
+BATCH, LATER = (DataMessage(time, b"", "pickle", 1) for time in (4, 5))
 
 
 class Connection(PublisherConnection):
@@ -54,3 +57,16 @@ def test_fewer_workers_have_all_that_had_begun() -> None:
     assert list(merged.announced) == [2]
     assert connection.sent.position == WorkerPosition([2], {4: 2, 2: 1}, 10)
     assert connection.sent.saved.kept == [BATCH]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 2, 0)])
+def test_fewer_workers_leave_out_what_one_of_them_had_passed(order: tuple[int, ...]) -> None:
+    """Its part of the epoch was published before, and does not come again."""
+    passed = Published(INTEGERS, [5], SavedEvents(WorkerPosition([5], {}, 2), []))
+    idle = Published(INTEGERS, [5], SavedEvents(WorkerPosition([4], {}, 1), []))
+    kept: list[FeedEvent] = [BATCH, LowerFrontierUpdate([(4, -1), (5, 1)]), LATER]
+    held_back = Published(INTEGERS, [5], SavedEvents(WorkerPosition([4], {}, 1), kept))
+    shares = [passed, idle, held_back]
+    connection = Connection()
+    reduce(Published.merge, [shares[number] for number in order]).connect(connection)
+    assert connection.sent.saved == SavedEvents(WorkerPosition([4], {}, 4), [LATER])

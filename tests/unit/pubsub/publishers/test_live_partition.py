@@ -1,5 +1,6 @@
 """A publisher without a log, its worker and its subscribers over real sockets: order, ends, peers that have gone."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ import pytest
 from tests.kit.pubsub.actor_thread import (
     DEADLINE_S,
     NODE,
+    PLENTY,
     ActorThread,
     Offering,
     data,
@@ -35,6 +37,7 @@ from tidewheel.pubsub.messages.wire import (
     WorkerPosition,
 )
 from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
 
@@ -327,3 +330,19 @@ def test_events_of_calls_and_of_sockets_are_the_same() -> None:
         assert [one.message for one in read] == [one.message for one in polled if isinstance(one, Numbered)]
         assert [one.sequence for one in read] == [one.sequence for one in polled if isinstance(one, Numbered)]
         reader.close()
+
+
+def test_going_back_twice_in_a_row_drops_nothing_confirmed() -> None:
+    """As when no worker could begin in between: what the snapshot takes for received still waits."""
+
+    async def waiting_after(returns: int) -> int:
+        partition = LivePartition("'ranks'[0]", IntegerDomain(), PLENTY, awaited=1, is_remembered=True)
+        partition.begin(WorkerPosition([0], {}))
+        partition.feed([encode(data(0)) for _ in range(3)])
+        assert partition.confirmed().messages == 2
+        for _ in range(returns):
+            partition.go_back()
+        return len(partition._waiting)
+
+    begin_and_confirmed = 3
+    assert [asyncio.run(waiting_after(returns)) for returns in (1, 2, 3)] == [begin_and_confirmed] * 3
