@@ -161,7 +161,7 @@ class RayJob(Job):
         snapshots.go_back()
         self._deploy_workers([""] * self.workers)
         with self._lock:
-            self._feed.inputs = before.inputs
+            self._feed.go_on_from(before)
             self._feed.snapshot = snapshots.number
             self._rewind_handles(snapshots)
             if self._started:

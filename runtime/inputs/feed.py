@@ -271,6 +271,14 @@ class Feed(ABC):
             if call in self._end_calls:
                 self._end_calls.remove(call)
 
+    def go_on_from(self, before: "Feed") -> None:
+        """Have the inputs of a feed whose workers are gone, and tell those of the end whom that would have told."""
+        self.inputs = before.inputs
+        with before._ending:
+            calls, before._end_calls = before._end_calls, []
+        for call in calls:
+            self.when_over(call)
+
     def tell_end(self, failure: Exception | None) -> None:
         """Say, from any thread, that the job has failed or, if that is None, was stopped. Idempotent."""
         with self._ending:
