@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 NOTED_WITHIN_S: Final = 30.0
 """So long it may take until it is durable that a subscription begins, or where it is."""
 
-RETURN_WITHIN_S: Final = 10.0
+RETURN_WITHIN_S: Final = 5.0
 """So long after a restart it counts that readers which nobody knows any more may be about to come back."""
 
 LEAVE_WITHIN_S: Final = 5.0

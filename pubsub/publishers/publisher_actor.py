@@ -109,18 +109,18 @@ class PublisherActor:
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` subscriptions are read; return how many are in the end."""
         partition = self.partition
-        await partition.changed.wait_until(lambda: partition.readers >= count, timeout_s)
+        await self._wait_until(partition, lambda: partition.readers >= count, timeout_s)
         return partition.readers
 
     async def awaited(self, timeout_s: float) -> bool:
         """Wait until the first subscribers have come that the partition awaits; tell whether they have."""
         partition = self.partition
-        return await partition.changed.wait_until(lambda: not partition.awaiting.awaited, timeout_s)
+        return await self._wait_until(partition, lambda: not partition.awaiting.awaited, timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
         partition = self.partition
-        return await partition.changed.wait_until(lambda: partition.has_ended, timeout_s)
+        return await self._wait_until(partition, lambda: partition.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
         """Wait until the partition is finished and all who read have all of it; tell whether they have.
@@ -154,6 +154,12 @@ class PublisherActor:
         if partition is not None:
             self._problem = partition.problem
             await partition.close()
+            partition.changed.notify()
+
+    async def _wait_until(self, partition: Partition, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until ``condition()`` is true, or this is closed: a call that waits on would keep the process alive."""
+        await partition.changed.wait_until(lambda: self._is_closed or condition(), timeout_s)
+        return condition()
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
@@ -184,14 +190,14 @@ class PublisherActor:
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""
         partition = self._durable
-        return await partition.changed.wait_until(lambda: not partition.core.told.lower.less_than(time), timeout_s)
+        return await self._wait_until(partition, lambda: not partition.core.told.lower.less_than(time), timeout_s)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
         if self._is_closed:
             return self._problem
         partition = self._durable
-        await partition.changed.wait_until(lambda: partition.why_not != known, timeout_s)
+        await self._wait_until(partition, lambda: partition.why_not != known, timeout_s)
         return partition.why_not
 
     # ------------------------------------------------------------------ calls of readers of a topic with a log

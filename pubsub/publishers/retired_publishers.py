@@ -32,7 +32,8 @@ def retire(log: str, publishers: Sequence[Any]) -> None:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
         # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-        publisher.retire.options(num_returns=0).remote(process)
+        # Ray calls it again if it starts the actor again, which would stay for ever otherwise.
+        publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process)
 
 
 def take_over(log: str) -> None:

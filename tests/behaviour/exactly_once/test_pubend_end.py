@@ -79,12 +79,14 @@ def test_it_retires_when_everybody_has_read(
         for reader in readers:
             reader.connect()
         published(host, 2)
+        polls = [host.begin(host.actor.problem("", 600.0)), host.begin(host.actor.wait_for_subscribers(9, 600.0))]
         retiring = host.begin(host.actor.retire("own"))
         assert eventually(lambda: "the last messages are not kept for subscription 'b' any longer" in caplog.text)
         assert not retiring.done()
         readers[0].read(lambda events: len(contents(events)) == 4)
         assert eventually(retiring.done)
         assert (retiring.result(), exits) == (None, ["exit"])
+        assert [poll.result(10.0) for poll in polls] == ["", 2], "Ray keeps an actor alive for the calls that it is in"
         assert [type(one) for one in readers[1].hear()] == [Rejected]
         with pytest.raises(DeliveryError, match=r"its topic has ended"):
             host.call(host.actor.subscribe("late", "late"))

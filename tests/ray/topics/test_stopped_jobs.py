@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.ray.leftovers import nothing_left
+from tests.ray.leftovers import hosts, nothing_left
+from tests.ray.topics.test_exactly_once_kills import kill_actor
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray]
@@ -48,3 +49,26 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
         else:
             assert isinstance(failure, tw.PublisherLost)
             assert "was stopped" in str(failure)
+
+
+def test_a_publisher_that_dies_after_its_job(ray_cluster: str, tmp_path: Path) -> None:
+    """It comes back for those who have not read everything, and goes when they have."""
+    flow = tw.Dataflow("dies late")
+    flow.input("numbers").publish("dies late", delivery="exactly_once", log=tmp_path)
+    with (
+        nothing_left(),
+        tw.run(flow, workers=1) as job,
+        tw.subscribe("dies late", name="slow", start="earliest") as slow,
+    ):
+        numbers = job.input("numbers")
+        numbers.send([1, 2, 3])
+        numbers.close()
+        job.wait(DEADLINE_S)
+        publication: Any = job.topic("dies late")
+        publishers = publication._publishers
+        job.stop()
+        assert eventually(lambda: len(hosts("publisher")) == 1)
+        kill_actor(publishers[0])
+        assert [epoch.records for epoch in slow.epochs(timeout=DEADLINE_S)] == [[1, 2, 3]]
+        slow.close()
+        assert eventually(lambda: not hosts("publisher"), DEADLINE_S)
