@@ -1,8 +1,12 @@
-"""The journal of a partition's logged batches, by epochs, so that the batches of a restarted worker are logged once.
+"""The journal of a partition's logged batches, by epochs, so that what a worker sends again is logged once.
 
-A worker that starts again sends everything from the least time on. Each batch has a place: its time, and its number
-among the batches of that time. A batch at a logged place is the same batch again, and is left out. So is every batch of
-a complete epoch, and every move of the frontier until the worker has caught up with the log.
+A worker whose publisher was started again sends everything again that may not be durable. Each batch has a place: its
+time, and its number among the batches of that time. A batch at a logged place is the same batch again, and is left out.
+So is every move of the frontier until the worker has caught up with the log.
+
+A job that begins again, or goes back to a snapshot, is of a new generation. What it sends may be in other batches, in
+another order, and at other partitions. So an epoch that was complete at all partitions is left out, whatever it is made
+of. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say so.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
@@ -13,7 +17,7 @@ latent or active     the next                    logged
 latent or active     later                       an error: something before it is missing
 ===================  ==========================  =====================================================
 
-A worker must send the same batches each time; another batch is an error.
+Within a generation a worker must send the same batches each time; another batch is an error.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).
@@ -24,8 +28,8 @@ from collections.abc import Iterable
 
 from crc32c import crc32c
 
-from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.messages.wire import WorkerPosition
+from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.messages.wire import WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
 
@@ -57,17 +61,21 @@ class Journal:
     def __init__(self, domain: TimeDomain) -> None:
         self._domain = domain
         self._epochs = EpochStates(domain)
-        self._checksums: dict[Time, list[int]] = {}
+        self._complete = Antichain(domain, [domain.minimum()])
+        self._checksums: dict[Time, list[int | None]] = {}
         self._worker = MutableAntichain(domain)
         self._sent: dict[Time, int] = {}
         self.begin()
 
-    def begin(self, position: WorkerPosition | None = None) -> None:
-        """Record that a worker begins to send, at its start or at a position.
+    def begin(self, position: WorkerPosition | None = None) -> WentBack | None:
+        """Record that a worker begins to send, at its start or at a position; return what to log if it has gone back.
 
         Raises:
-            ProtocolError: the log lacks batches that the worker will not send again.
+            ProtocolError: the log lacks batches that the worker will not send again; or its job has gone back since.
         """
+        returned = None if position is None else self._returned(position)
+        if returned is not None:
+            self.go_back(returned)
         self._worker = MutableAntichain(self._domain)
         self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
         self._sent = {} if position is None else dict(position.sent)
@@ -79,6 +87,17 @@ class Journal:
                 f"the worker at {self._worker.frontier!r}, with batches {self._sent!r}. "
                 "Is this the directory of the log?"
             )
+        return returned
+
+    def _returned(self, position: WorkerPosition) -> WentBack | None:
+        """Return what to log if the worker's job has gone back."""
+        generation = position.generation.number
+        if generation < self._epochs.generation:
+            raise ProtocolError("its job has gone back meanwhile, and another worker sends in its place")
+        if generation == self._epochs.generation:
+            return None
+        standing = {time: sent for time, sent in position.sent.items() if sent}
+        return WentBack(generation, position.number, list(position.lower), position.generation.complete, standing)
 
     def _has(self, time: Time, batches: int) -> bool:
         """Tell whether the log has so many batches of a time."""
@@ -100,7 +119,7 @@ class Journal:
         """
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
-        if self._epochs.is_completed(time):
+        if not self._complete.less_equal(time) or self._epochs.is_completed(time):
             return False
         logged = self._checksums.get(time, [])
         if number > len(logged):
@@ -109,7 +128,7 @@ class Journal:
         if number == len(logged):
             self.record(time, checksum)
             return True
-        if logged[number] != checksum:
+        if logged[number] not in (checksum, None):
             raise ResentDifferentlyError(
                 f"batch {number} of time {time!r} differs from the logged one. A job that starts again must send the "
                 "same batches in the same order. If this is another job, give the topic another log"
@@ -148,6 +167,13 @@ class Journal:
 
     # Contents of the log
 
+    def go_back(self, message: WentBack) -> None:
+        """Record that a return is logged."""
+        self._is_abreast = False
+        self._epochs.go_back(message)
+        self._complete = Antichain(self._domain, message.complete or [self._domain.minimum()])
+        self._checksums = {time: [None] * batches for time, batches in message.standing.items()}
+
     def record(self, time: Time, checksum: int) -> None:
         """Record that a batch is logged, behind the others of its time."""
         self._epochs.observe(time)
@@ -173,19 +199,26 @@ class Journal:
 
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
-        return EpochStates.at(self._domain, self.lower, self._checksums)
+        epochs = EpochStates(self._domain)
+        epochs.go_back(_place(self.lower, self._checksums, self._epochs.generation, self._epochs.complete))
+        return epochs
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        return pickle.dumps((self.lower, self._checksums), 5)
+        return pickle.dumps((self.lower, self._checksums, self._epochs.generation, self._epochs.complete), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        lower, checksums = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
-        journal.advance([(domain.minimum(), -1), *((time, 1) for time in lower)])
-        for time, found in checksums.items():
-            for checksum in found:
-                journal.record(time, checksum)
+        state = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        journal.go_back(_place(*state))
+        journal._checksums = state[1]
         return journal
+
+
+def _place(
+    lower: list[Time], checksums: dict[Time, list[int | None]], generation: int, complete: tuple[Time, ...]
+) -> WentBack:
+    """Return a return to a place of a journal."""
+    return WentBack(generation, -1, lower, complete, {time: len(batches) for time, batches in checksums.items()})

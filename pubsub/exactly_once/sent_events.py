@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, check_size, encode
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, WorkerPosition
+from tidewheel.pubsub.messages.wire import FIRST, DataMessage, FeedEvent, Generation, WorkerPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SentEvents:
     Args:
         domain: the times of the topic.
         saved: where it goes on; None for the least time.
-        generation: how often its job has gone back to a snapshot.
+        generation: the generation of what the worker sends.
 
     Attributes:
         waiting: the number of events that the publisher has not confirmed.
@@ -47,17 +47,23 @@ class SentEvents:
     >>> [place_of(sent.add(DataMessage(0, b"", "pickle", 1))) for _ in range(2)]
     [Place(time=0, number=0), Place(time=0, number=1)]
     >>> sent.durable(1)
-    >>> sent.position, [place_of(message) for message in sent.messages()]
-    (WorkerPosition(lower=[0], sent={0: 1}, events=1, generation=0), [Place(time=0, number=1)])
+    >>> sent.position.lower, sent.position.sent, [place_of(message) for message in sent.messages()]
+    ([0], {0: 1}, [Place(time=0, number=1)])
     """
 
-    def __init__(self, domain: TimeDomain, saved: SavedEvents | None = None, generation: int = 0) -> None:
+    def __init__(
+        self,
+        domain: TimeDomain,
+        saved: SavedEvents | None = None,
+        generation: Generation = FIRST,
+    ) -> None:
         begin = WorkerPosition([domain.minimum()], {}) if saved is None else saved.position
         self._lower = MutableAntichain(domain)
         self._lower.update((time, 1) for time in begin.lower)
         self._durable = dict(begin.sent)
         self._indices = dict(begin.sent)
         self._confirmed = begin.events
+        self._number = begin.number
         self._generation = generation
         self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
         self.waiting = self.waiting_bytes = 0
@@ -80,8 +86,12 @@ class SentEvents:
         self.waiting_bytes += message.size_bytes
         return message
 
-    def durable(self, count: int) -> None:
+    def durable(self, count: int, number: int = -1) -> None:
         """Drop the oldest ``count`` events, which are durable.
+
+        Args:
+            count: of events.
+            number: the number of the last message that the publisher's log has of all events up to these.
 
         Raises:
             ProtocolError: fewer events have been sent.
@@ -90,6 +100,7 @@ class SentEvents:
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
         self.waiting -= count
         self._confirmed += count
+        self._number = number
         updates: list[tuple[Time, int]] = []
         for _ in range(count):
             event, message = self._events.popleft()
@@ -108,7 +119,8 @@ class SentEvents:
     @property
     def position(self) -> WorkerPosition:
         """The position of the worker before the first event that is not durable."""
-        return WorkerPosition(list(self._lower.frontier), dict(self._durable), self._confirmed, self._generation)
+        lower, sent = list(self._lower.frontier), dict(self._durable)
+        return WorkerPosition(lower, sent, self._confirmed, self._generation, self._number)
 
     @property
     def saved(self) -> SavedEvents:
@@ -128,6 +140,6 @@ class PassingEvents(SentEvents):
         self.waiting += 1
         return encode(event)
 
-    def durable(self, count: int) -> None:
+    def durable(self, count: int, number: int = -1) -> None:
         """Record that the publisher has passed on so many more events."""
         self.waiting -= count

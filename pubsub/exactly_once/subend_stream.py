@@ -6,6 +6,7 @@ Invariants:
   once.
 - A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
   the frontiers of its first unacknowledged batch, and every later move comes again.
+- A batch that a return of the job has made void is acknowledged: nobody needs it.
 """
 
 from collections import deque
@@ -13,10 +14,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.messages import Begun
 from tidewheel.pubsub.exactly_once.subend import ROOM_BYTES, Delivered, Order, Subend
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded, WentBack
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
 
 
@@ -25,18 +27,25 @@ class SubendStream(Subend):
 
     Args:
         reader: its id.
+        domain: the times of the topic.
         begun: the place where the subscription begins or continues, of each partition.
         order: the order of messages of different partitions.
         room_bytes: the largest size of the waiting messages of each partition.
     """
 
     def __init__(
-        self, reader: str, begun: Sequence[Begun], order: Order = "publisher", room_bytes: int = ROOM_BYTES
+        self,
+        reader: str,
+        domain: TimeDomain,
+        begun: Sequence[Begun],
+        order: Order = "publisher",
+        room_bytes: int = ROOM_BYTES,
     ) -> None:
         super().__init__(reader, dict(enumerate(begun)), size_of, order=order, room_bytes=room_bytes)
         self._partitions = [
             _Partition(self._incoming[number].horizon - 1, one.frontiers) for number, one in enumerate(begun)
         ]
+        self._domain = domain
         self._is_new = True
 
     def fetch(self) -> list[Fetched]:
@@ -50,8 +59,11 @@ class SubendStream(Subend):
             self._is_new = False
             found += (Fetched(number, one.begin()) for number, one in enumerate(self._partitions))
         for number, delivered in groupby(self.take(), attrgetter("pubend")):
-            numbered = map(self._partitions[number].deliver, delivered)
-            found.append(Fetched(number, [one for one in numbered if one is not None]))
+            numbered = [one for one in map(self._partitions[number].deliver, delivered) if one is not None]
+            found.append(Fetched(number, numbered))
+            for one in numbered:
+                if isinstance(one.message, WentBack):
+                    self._void(number, one.message, one.sequence)
             self._settle(number)
         return [fetched for fetched in found if fetched.messages]
 
@@ -59,9 +71,16 @@ class SubendStream(Subend):
         """Record that the consumer has acknowledged a batch of a partition. Idempotent."""
         batches = self._partitions[pubend].batches
         if tick in batches:
-            batches.remove(tick)
+            del batches[tick]
             super().acknowledge(pubend, tick)
             self._settle(pubend)
+
+    def _void(self, number: int, returned: WentBack, at: int) -> None:
+        """Acknowledge the batches that a return, which is the message ``at``, has made void."""
+        complete = Antichain(self._domain, returned.complete)
+        for tick, time in list(self._partitions[number].batches.items()):
+            if returned.number < tick < at and complete.less_equal(time):
+                self.acknowledge(number, tick)
 
     def _settle(self, number: int) -> None:
         """Acknowledge moves of the frontier that have no unacknowledged batch before them."""
@@ -79,14 +98,14 @@ class _Partition:
 
     Attributes:
         open: the ticks of these messages, in order, and of some acknowledged batches behind them.
-        batches: the ticks of those that are unacknowledged batches.
+        batches: the times of those that are unacknowledged batches, by tick.
     """
 
     def __init__(self, last: int, frontiers: InitialFrontierSnapshot) -> None:
         self._frontiers = frontiers
         self._last = last
         self.open: deque[int] = deque()
-        self.batches: set[int] = set()
+        self.batches: dict[int, Time] = {}
         self._has_ended = not frontiers.lower
 
     def begin(self) -> list[Numbered]:
@@ -98,6 +117,6 @@ class _Partition:
         event, tick = decode(delivered.message), delivered.tick
         self.open.append(tick)
         if isinstance(event, DataMessage):
-            self.batches.add(tick)
+            self.batches[tick] = event.time
         skipped, self._last = tick - self._last - 1, tick
         return None if self._has_ended else Numbered(tick, event, skipped)

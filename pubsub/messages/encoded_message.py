@@ -24,7 +24,15 @@ import msgspec
 
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.wire import DataMessage, Encoding, LowerFrontierUpdate, Message, Notice, PartitionEnded
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Encoding,
+    LowerFrontierUpdate,
+    Message,
+    Notice,
+    PartitionEnded,
+    WentBack,
+)
 from tidewheel.transport.batches import is_arrow
 from tidewheel.transport.frames import LARGE, Payload, unpickled
 from tidewheel.transport.pickling import dumps, stream_of
@@ -242,7 +250,7 @@ def place_of(message: EncodedMessage) -> Place | None:
     return found if isinstance(found, Place) else None
 
 
-def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | PartitionEnded:
+def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | PartitionEnded | WentBack:
     """Return the place of the batch in a message, or the event if the message has no batch.
 
     Raises:
@@ -252,6 +260,8 @@ def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | Par
     # A match statement takes three times as long.
     if type(fields) is tuple and len(fields) == 4 and isinstance(fields[2], int) and isinstance(fields[3], int):
         return Place(fields[0], fields[3])
+    if type(fields) is tuple and len(fields) == 1 and isinstance(fields[0], WentBack):
+        return fields[0]
     return _event(fields)
 
 

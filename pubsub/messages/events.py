@@ -132,7 +132,7 @@ class RolledBack:
     Args:
         partition: the number of the partition.
         number: the number of the last message that stands.
-        frontier: what `Frontier` said last.
+        frontier: the epochs before it are complete: none of their batches are void.
     """
 
     partition: int

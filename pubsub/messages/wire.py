@@ -11,7 +11,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,21 @@ Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 """The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of the keys of ends."""
 
 
+class Generation(NamedTuple):
+    """What the workers of a job publish from its beginning, or its return to a snapshot, to the next return.
+
+    Attributes:
+        number: how often the job has gone back to a snapshot, or has begun again with the same log.
+        complete: the frontier that the logs of the whole topic had when it began; nothing without a log.
+    """
+
+    number: int = 0
+    complete: tuple[Time, ...] = ()
+
+
+FIRST: Final = Generation()
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
     """The position at which a worker begins to send: the first message to its publisher.
@@ -30,24 +45,28 @@ class WorkerPosition:
         lower: its frontier.
         sent: the number of sent batches of each time that the frontier has not passed; its publisher has all of them.
         events: the number of events that it has sent before; its publisher has all of them.
-        generation: how often its job has gone back to a snapshot.
+        generation: the generation of what it sends.
+        number: the number of the last message before it in the publisher's log; -1 if there is none.
     """
 
     lower: list[Time]
     sent: dict[Time, int]
     events: int = 0
-    generation: int = 0
+    generation: Generation = FIRST
+    number: int = -1
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     """Both frontiers of a partition at the moment of subscription: the first message, sent once.
 
-    ``generation`` is how often the job had gone back to a snapshot.
+    ``generation`` is how often the job had gone back to a snapshot. The epochs before ``complete`` were complete then:
+    nothing of them comes.
     """
 
     lower: list[Time]
     upper: list[Time]
     generation: int = 0
+    complete: tuple[Time, ...] = ()
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
@@ -78,12 +97,16 @@ class EpochsDropped(msgspec.Struct, frozen=True):
 class WentBack(msgspec.Struct, frozen=True):
     """The job has gone back to a snapshot, and the lower frontier to ``lower``.
 
-    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``.
+    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. Of a topic
+    with a log, messages of epochs before ``complete`` are never void, and do not come again. ``standing`` is how many
+    batches of each later epoch stand.
     """
 
     generation: int
     number: int
     lower: list[Time]
+    complete: tuple[Time, ...] = ()
+    standing: dict[Time, int] = {}
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):

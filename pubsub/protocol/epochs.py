@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
-from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WentBack
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ class EpochStates:
 
     Attributes:
         active: the active epochs, in the order in which they began.
+        generation: how often the job has gone back.
+        complete: where it went back last, the frontier of the whole topic: nothing comes of epochs before that.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -50,15 +52,31 @@ class EpochStates:
         self._lower = MutableAntichain(domain)
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
+        self.generation = 0
+        self.complete: tuple[Time, ...] = ()
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
         """Return the states where the lower frontier is ``lower``, and some epochs after it are active."""
         epochs = cls(domain)
-        epochs.advance([(domain.minimum(), -1), *((time, 1) for time in lower)])
-        for time in active:
-            epochs.observe(time)
+        epochs._set(lower, active)
         return epochs
+
+    def go_back(self, message: WentBack) -> None:
+        """Go back to where a message says."""
+        self._set(message.lower, message.standing)
+        self.generation, self.complete = message.generation, message.complete
+
+    def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
+        self._lower = MutableAntichain(self._domain)
+        self._lower.update((time, 1) for time in lower)
+        self.active = {}
+        for time in active:
+            self.observe(time)
+
+    def snapshot(self) -> InitialFrontierSnapshot:
+        """Return both frontiers, as a subscriber is told them that begins here."""
+        return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation, self.complete)
 
     @property
     def lower(self) -> Antichain:
@@ -279,7 +297,9 @@ class EpochFilter:
 
     def __init__(self, domain: TimeDomain, snapshots: Sequence[InitialFrontierSnapshot]) -> None:
         self._domain = domain
-        self._lowers = list(dict.fromkeys(Antichain(domain, snapshot.lower) for snapshot in snapshots))
+        lowers = [snapshot.lower for snapshot in snapshots]
+        lowers += [snapshot.complete for snapshot in snapshots if snapshot.complete]
+        self._lowers = list(dict.fromkeys(Antichain(domain, lower) for lower in lowers))
         self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
 
     def passes(self, time: Time) -> bool:

@@ -100,11 +100,11 @@ class Publisher:
         if self._final is not None:
             self._is_repeated = True
             return
-        self._generation = position.generation
+        self._generation = position.generation.number
         self._epochs = EpochStates.at(self._domain, position.lower, position.sent)
         if self._has_begun:
             number = self._timeline.number_of(position.events)
-            self._broadcast(WentBack(position.generation, number, list(position.lower)))
+            self._broadcast(WentBack(self._generation, number, list(position.lower)))
             self._timeline.go_back(position.events, self._sequence)
         else:
             self._has_begun = True

@@ -122,6 +122,9 @@ class Subscriber:
         topic: its name, for the messages of errors.
         expected: what batches have to be, where the publishers do not see to that; None for anything.
         began: both frontiers of each partition where this once began, if it goes on with what others have left.
+
+    Attributes:
+        unseen: the partition and number of batches that the consumer will never see; who reads them removes them.
     """
 
     def __init__(
@@ -151,6 +154,7 @@ class Subscriber:
         self._dropped: set[Time] = set()
         self._stopped = ""
         self._generations = Generations(partitions)
+        self.unseen: list[tuple[int, int]] = []
         self._shown: Antichain | None = None
         """What the consumer takes for the frontier, as long as the partitions have not reached it again."""
 
@@ -178,13 +182,20 @@ class Subscriber:
             self._generations.snapshot(partition, numbered.sequence, message.generation)
             return self._start() if self.is_ready else []
         if isinstance(message, WentBack):
-            self._waiting = [one for one in self._waiting if one[0] != partition or one[1].sequence <= message.number]
+            self._waiting = [one for one in self._waiting if one[0] != partition or self._stands(one[1], message)]
             self._generations.go_back(partition, numbered.sequence, message)
             return self._go_back() if self.is_ready else []
         if not self.is_ready or self._generations.is_ahead(partition):
             self._waiting.append((partition, numbered))
             return []
         return self._deliver(partition, numbered)
+
+    def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
+        """Tell whether a message that came before a return is not void."""
+        is_before = numbered.sequence <= returned.number
+        if is_before or not returned.complete or not isinstance(numbered.message, DataMessage):
+            return is_before
+        return not Antichain(self._domain, returned.complete).less_equal(numbered.message.time)
 
     @property
     def is_ready(self) -> bool:
@@ -239,12 +250,19 @@ class Subscriber:
         if returns is None:
             return []
         self._shown = frontier = self.frontier
-        events = [RolledBack(partition, message.number, frontier) for partition, message in sorted(returns.items())]
+        events = [
+            RolledBack(partition, message.number, self._complete(message, frontier))
+            for partition, message in sorted(returns.items())
+        ]
         for event in events:
             self._counts.filtered += self._held.drop(event.voids)
         self._lower = MutableAntichain(self._domain)
         self._lower.update((time, 1) for time in lowers)
         return [*events, *self._deliver_waiting()]
+
+    def _complete(self, message: WentBack, frontier: Antichain) -> Antichain:
+        """Return the frontier behind which batches may be void: of a topic without a log it is what was shown."""
+        return Antichain(self._domain, message.complete) if message.complete else frontier
 
     def _lowers(self) -> list[Time]:
         """Return the lower frontiers of all partitions, together, before the messages that wait."""
@@ -271,6 +289,7 @@ class Subscriber:
     def _data(self, partition: int, message: DataMessage, number: int) -> list[Event]:
         if message.time in self._dropped or not self._passes(message.time):
             self._counts.filtered += 1
+            self.unseen.append((partition, number))
             return []
         batch: Batch | SubstreamsEnded
         if message.encoding == "ends":

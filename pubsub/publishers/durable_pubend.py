@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal
@@ -25,7 +25,7 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
-from tidewheel.pubsub.messages.encoded_message import EncodedMessage, size_of
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.partition import Confirmed
 from tidewheel.pubsub.publishers.partition_log import (
@@ -131,10 +131,19 @@ class DurablePubend:
         """Take note that a worker begins to send: from its start on, or from where it has to send again.
 
         Raises:
-            ProtocolError: the log does not have all that came before that.
+            ProtocolError: the log does not have all that came before that; or its job has gone back since.
+            LogError: the log takes nothing more.
         """
-        self._journal.begin(position)
+        self._check()
+        if position is not None and position.number > self.written_tick:
+            raise ProtocolError(
+                f"the log lacks messages that its worker takes for durable: up to number {position.number}, and its "
+                f"last one is {self.written_tick}. Is this the directory of the log?"
+            )
+        returned = self._journal.begin(position)
         self._unconfirmed.clear()
+        if returned is not None:
+            self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take what the worker sends, in order; what is logged already is left out.
@@ -149,24 +158,31 @@ class DurablePubend:
             for message in sent:
                 steps += new_messages(self._journal, message)
         finally:
-            assigned = self._pubend.assign([step.message for step in steps], self._now())
-            written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
-            size_bytes = sum(size_of(step.message) for step in steps)
-            self._untold += written
-            if written:
-                self.written_tick = written[-1][0]
-                self._message_end = self.written_tick + 1
-                self.messages += len(written)
-                self.message_bytes += size_bytes
-            self.writer.write(message_entry(tick, step) for tick, step in written)
+            size_bytes = self._write(steps)
         self._unconfirmed.append((self.written_tick, Confirmed(len(sent), size_bytes)))
+
+    def _write(self, steps: Sequence[Step]) -> int:
+        """Have messages logged; return how many bytes they have."""
+        assigned = self._pubend.assign([step.message for step in steps], self._now())
+        written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
+        size_bytes = sum(size_of(step.message) for step in steps)
+        self._untold += written
+        if written:
+            self.written_tick = written[-1][0]
+            self._message_end = self.written_tick + 1
+            self.messages += len(written)
+            self.message_bytes += size_bytes
+        self.writer.write(message_entry(tick, step) for tick, step in written)
+        return size_bytes
 
     def confirmed(self) -> Confirmed:
         """Return what of the messages that were fed has become durable since the last call."""
-        found: list[Confirmed] = []
+        messages, size_bytes, number = 0, 0, -1
         while self._unconfirmed and self._unconfirmed[0][0] <= self.writer.durable_tick:
-            found.append(self._unconfirmed.popleft()[1])
-        return Confirmed(sum(one.messages for one in found), sum(one.size_bytes for one in found))
+            number, confirmed = self._unconfirmed.popleft()
+            messages += confirmed.messages
+            size_bytes += confirmed.size_bytes
+        return Confirmed(messages, size_bytes, number)
 
     @property
     def has_room(self) -> bool:
@@ -304,7 +320,7 @@ class DurablePubend:
         epochs = self.told
         if tick < self._pubend.told_end:
             epochs = recover(self.log, self._domain, tick - 1).journal.epochs()
-        return InitialFrontierSnapshot(list(epochs.lower), epochs.upper())
+        return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
         """Take the last word of a reader, which leaves; its subscription stays if that is durable."""

@@ -196,7 +196,9 @@ class Feed:
                 return
             with self._changed:
                 self.is_awaiting = False
-                self._sent.durable(answer)
+                confirmed, number = answer
+                if confirmed:
+                    self._sent.durable(confirmed, number)
                 if not self._sent.waiting:
                     self._changed.notify_all()
         if answers.is_at_end:

@@ -11,8 +11,9 @@ from           what                                                  head; paylo
 =============  ====================================================  ============================================
 the worker     where it begins to send, once, first                  a `WorkerPosition`, pickled; none
 the worker     messages, in order                                    those of the message
-the publisher  how many more of them are confirmed; 0 at first,      the number, as msgpack; none
-               as soon as it reads
+the publisher  how many more of them are confirmed, and the number   both, as msgpack; none
+               of the last one's message in its log; 0 and -1 at
+               first, as soon as it reads
 the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
 =============  ====================================================  ============================================
 """
@@ -31,7 +32,7 @@ from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.messages.wire import WorkerPosition
+from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, frame_of, unpickled
@@ -42,15 +43,16 @@ TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
 """A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
 
-Answer: TypeAlias = int | str
-"""How many more messages of a worker are confirmed, or why nothing more is received."""
+Answer: TypeAlias = tuple[int, int] | str
+"""How many more messages of a worker are confirmed, and the last one's number; or why nothing more is received."""
 
 _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
-    return frame_of(dumps((position.lower, position.sent, position.events, position.generation)), ())
+    place = (position.lower, position.sent, position.events)
+    return frame_of(dumps((*place, *position.generation, position.number)), ())
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
@@ -65,8 +67,8 @@ def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
 
 def _position_of(first: EncodedMessage) -> WorkerPosition:
     match unpickled(first.head):
-        case (list(lower), dict(sent), int(events), int(generation)):
-            return WorkerPosition(lower, sent, events, generation)
+        case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number)):
+            return WorkerPosition(lower, sent, events, Generation(generation, complete), number)
         case fields:
             raise ProtocolError(f"a worker has to say first where it begins, and not {fields!r:.100}")
 
@@ -90,10 +92,11 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
 
 
 class Confirmed(NamedTuple):
-    """How many more messages the worker may forget, and how many bytes they have."""
+    """How many more messages the worker may forget, their bytes, and the number of the last of them in a log."""
 
     messages: int
     size_bytes: int
+    number: int = -1
 
 
 class MessageSink(Protocol):
@@ -151,6 +154,7 @@ class WorkerLink:
         self._writer = SocketWriter(connection)
         self._has_begun = False
         self._untold = self._untold_bytes = 0
+        self._number = -1
         self._told_s = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self.is_closed = False
@@ -166,9 +170,11 @@ class WorkerLink:
         if sink.error is not None:
             self._refuse(str(sink.error))
             return
-        messages, size_bytes = sink.confirmed() if self._has_begun else (0, 0)
-        self._untold += messages
-        self._untold_bytes += size_bytes
+        if self._has_begun:
+            confirmed = sink.confirmed()
+            self._untold += confirmed.messages
+            self._untold_bytes += confirmed.size_bytes
+            self._number = max(self._number, confirmed.number)
         if self._untold:
             wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
             if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:
@@ -186,7 +192,7 @@ class WorkerLink:
         """Read what the worker sends; tell it at first that the first subscribers are not awaited, or no longer."""
         self._loop.add_reader(self._connection, self._readable)
         if not self._has_begun:
-            self._say(0)
+            self._say((0, self._number))
 
     def _tell(self) -> None:
         if self._telling is not None:
@@ -195,7 +201,7 @@ class WorkerLink:
         if not self.is_closed:
             self._told_s = self._loop.time()
             confirmed, self._untold, self._untold_bytes = self._untold, 0, 0
-            self._say(confirmed)
+            self._say((confirmed, self._number))
 
     def _readable(self) -> None:
         try:

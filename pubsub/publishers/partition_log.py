@@ -12,7 +12,7 @@ from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
-from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
 
 _MESSAGE: Final = 1
@@ -117,6 +117,8 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
                 journal.record(event.time, checksum_of(message.payload))
             elif isinstance(event, LowerFrontierUpdate):
                 journal.advance(list(event.updates))
+            elif isinstance(event, WentBack):
+                journal.go_back(event)
             message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])
@@ -143,19 +145,21 @@ class Step(NamedTuple):
     Attributes:
         message: the message.
         time: of a batch; None where it is none.
-        changes: of the frontier, where it is no batch; nothing at the end.
+        changes: of the frontier, where it is no batch, or a return; nothing at the end.
         checksum: of the payload of a batch, if it has one.
     """
 
     message: EncodedMessage
     time: Time
-    changes: Sequence[tuple[Time, int]] | None = None
+    changes: Sequence[tuple[Time, int]] | WentBack | None = None
     checksum: int | None = None
 
     def take(self, epochs: EpochStates) -> None:
         """Do that."""
         if self.changes is None:
             epochs.observe(self.time)
+        elif isinstance(self.changes, WentBack):
+            epochs.go_back(self.changes)
         else:
             epochs.advance(self.changes)
 

@@ -7,7 +7,7 @@ the same node when it has died. Then it goes on from the log, and its worker and
 
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -26,6 +26,20 @@ _LOG = logging.getLogger(__name__)
 Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[], Partition]
 """Makes the partition of an actor, on its loop."""
+
+
+class LogPlace(NamedTuple):
+    """How far the log of a partition is.
+
+    Attributes:
+        has_begun: whether it has anything.
+        lower: its lower frontier; empty if the partition has ended.
+        generation: how often the job has gone back, or has begun again.
+    """
+
+    has_begun: bool
+    lower: list[Time]
+    generation: int
 
 
 class PublisherActor:
@@ -178,14 +192,21 @@ class PublisherActor:
 
     # ------------------------------------------------------------------ calls of the publication of a topic with a log
 
-    async def open(self) -> bool:
-        """Open the log, in the actor's first life, and return whether it has anything; later the first call opens it.
+    async def open(self) -> LogPlace:
+        """Open the log, in the actor's first life, and return how far it is; later the first call opens it.
 
         Raises LogError, or DeliveryError if this was closed.
         """
+        self._durable.audience.expect_nobody()
+        return await self.place(0.0)
+
+    async def place(self, timeout_s: float) -> LogPlace:
+        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
         partition = self._durable
-        partition.audience.expect_nobody()
-        return partition.core.told.has_begun
+        writer, core = partition.core.writer, partition.core
+        if not await self._wait_until(partition, lambda: writer.durable_tick >= core.written_tick, timeout_s):
+            raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
+        return LogPlace(core.told.has_begun, list(core.told.lower), core.told.generation)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""

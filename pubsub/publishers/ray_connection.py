@@ -9,7 +9,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SavedEvents, SentEvents
-from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import FIRST, FeedEvent, Generation, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
 from tidewheel.transport.ray_cluster import node_id
@@ -34,7 +34,7 @@ class RayConnection(PublisherConnection):
             again, and sends again what is not durable.
         awaits: whether the publisher may await its first subscribers.
         is_remembered: whether the job keeps snapshots.
-        generation: how often the job has gone back to one; an attribute, too, for the next connection.
+        generation: the generation of what is sent; an attribute, too, for the next connection.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RayConnection(PublisherConnection):
         has_log: bool,
         awaits: bool = False,
         is_remembered: bool = False,
-        generation: int = 0,
+        generation: Generation = FIRST,
     ) -> None:
         super().__init__(topic, partition)
         self._domain = domain
@@ -59,14 +59,14 @@ class RayConnection(PublisherConnection):
         self._feed: Feed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        described = self._topic, self._partition, self._domain, self._publisher
-        return type(self), (*described, self._has_log, self._awaits, self._is_remembered, self.generation)
+        described = self._topic, self._partition, self._domain, self._publisher, self._has_log, self._awaits
+        return type(self), (*described, self._is_remembered, self.generation)
 
     def go_on(self, saved: SavedEvents | None) -> None:
         """Begin to send where a snapshot is: the publisher is told at once."""
         if not self._is_remembered:
             return
-        sent = SentEvents(self._domain, saved, self.generation)
+        sent = self._sent_events(saved)
         if saved is not None:
             moves = [event.updates for event in saved.kept if isinstance(event, LowerFrontierUpdate)]
             lower = [(time, 1) for time in saved.position.lower]
@@ -119,9 +119,12 @@ class RayConnection(PublisherConnection):
         except (FeedLost, FeedRefused) as error:
             raise self._error(error) from error
 
+    def _sent_events(self, saved: SavedEvents | None = None) -> SentEvents:
+        return SentEvents(self._domain, saved, self.generation)
+
     def _new_feed(self, sent: SentEvents | None = None) -> Feed:
         if self._has_log:
-            return Feed(sent or SentEvents(self._domain), self._connect, is_awaiting=self._awaits)
+            return Feed(sent or self._sent_events(), self._connect, is_awaiting=self._awaits)
         sent = sent or PassingEvents(self._domain)
         return Feed(sent, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
 

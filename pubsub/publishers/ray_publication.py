@@ -1,27 +1,24 @@
 """A running publication of a job in Ray actors: their start, their watch and their end."""
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from itertools import chain
 from time import monotonic, sleep
 from typing import Any, Final
 
-from tidewheel.progress import IntegerDomain, Time, TimeDomain
+from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
-from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.pubsub.publishers.publisher_actor import LogPlace
+from tidewheel.pubsub.publishers.publisher_actors import start_publishers
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import actor_class, cluster, left, membership, process_id
+from tidewheel.transport.ray_cluster import cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,15 +52,18 @@ class RayPublication(RunningPublication):
         self._silent: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._nodes = tuple(host.nodes)
-        self._publishers = _start_publishers(publication, host)
+        self._publishers = start_publishers(publication, host)
         self._awaited = publication.awaited
+        self._domain = publication.domain
+        self._ends = publication.ends
+        self._generation = FIRST
         self._lonely = set(range(len(self._publishers)))
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
             self._entry.register()
             if self._log:
                 take_over(self._log)
-                self._open(publication.ends)
+                self._open()
         except BaseException:
             self._kill()
             raise
@@ -78,6 +78,7 @@ class RayPublication(RunningPublication):
                     bool(self._log),
                     bool(self._awaited),
                     host.keeps_snapshots,
+                    self._generation,
                 )
                 for partition, publisher in enumerate(self._publishers)
             ],
@@ -90,7 +91,7 @@ class RayPublication(RunningPublication):
             if self._log:
                 self._listen_for_problems(partition)
 
-    def _open(self, ends: bool) -> None:
+    def _open(self) -> None:
         """Have the logs opened; warn if the topic is in them to its end, as nothing more is logged then.
 
         Raises:
@@ -99,12 +100,12 @@ class RayPublication(RunningPublication):
         """
         import ray
 
-        has_begun = False
+        places: list[LogPlace] = []
         calls = [publisher.open.remote() for publisher in self._publishers]
         ray.wait(calls, num_returns=len(calls), timeout=_OPEN_S)
         for partition, call in enumerate(calls):
             try:
-                has_begun |= ray.get(call, timeout=0)
+                places.append(ray.get(call, timeout=0))
             except ray.exceptions.RayError as error:
                 reason = getattr(error, "cause", None) or error
                 self._entry.retract(f"its log cannot be opened: {reason}")
@@ -112,21 +113,34 @@ class RayPublication(RunningPublication):
                     raise reason from None
                 text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
                 raise DeliveryError(text, topic=self._topic, partition=partition) from error
+        has_begun = any(place.has_begun for place in places)
         self._awaited = 0 if has_begun else self._awaited
-        if has_begun and ends:
+        if has_begun and self._ends:
             refusal = (
                 f"the log in {self._log} has something already, and a job that starts again with ends=True may tell an "
                 "end in another epoch. Give this run a log of its own, or publish without ends"
             )
             self._entry.retract(refusal)
             raise DeliveryError(f"topic {self._topic!r}: {refusal}", topic=self._topic)
-        if all(self._ask("ended", 0.0, within_s=0.0, give_up=False)):
+        self._go_on_from(places)
+        if not any(place.lower for place in places):
             _LOG.warning(
                 "topic %r: the log in %s has the topic to its end already, so what this job publishes is left out. "
                 "Give another run a log of its own, or remove that directory first",
                 self._topic,
                 self._log,
             )
+
+    def _go_on_from(self, places: Sequence[LogPlace]) -> None:
+        """Begin a new generation, if the logs have anything; not where a partition has ended, or ends are published.
+
+        Without one, all that comes again has to be in the same batches as before.
+        """
+        number = max(place.generation for place in places)
+        self._generation = Generation(number)
+        if any(place.has_begun for place in places) and all(place.lower for place in places) and not self._ends:
+            lowers = chain.from_iterable(place.lower for place in places)
+            self._generation = Generation(number + 1, tuple(Antichain(self._domain, lowers)))
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
@@ -196,8 +210,11 @@ class RayPublication(RunningPublication):
             if nodes[partition] != self._nodes[partition]:
                 moved = "its worker is on another node now, and a publisher stays where it is"
                 raise PublisherLost.at(self._topic, partition, f"cannot be reached: {moved}")
-        if not self._log:  # the worker of one that has a log takes the place of the one before as it connects
-            have_ended = self._ask("go_back", within_s=_GO_BACK_S)
+        have_ended = self._ask("go_back", within_s=_GO_BACK_S, give_up=not self._log)
+        if self._log:
+            self._go_on_from(self._places())
+        else:
+            self._generation = Generation(self._generation.number + 1)
             for partition, has_ended in enumerate(have_ended):
                 if has_ended is None:
                     raise PublisherLost.at(self._topic, partition, "is dead, or does not answer")
@@ -206,7 +223,19 @@ class RayPublication(RunningPublication):
                     raise DeliveryError.at(self._topic, partition, partly)
         for handle in self.handles:
             if isinstance(handle, RayConnection):
-                handle.generation += 1
+                handle.generation = self._generation
+
+    def _places(self) -> list[LogPlace]:
+        """Return how far the logs are; a publisher that is being started again is waited for."""
+        deadline_s = monotonic() + _GO_BACK_S
+        while True:
+            places = self._ask("place", _LOOK_S, within_s=_LOOK_S, give_up=False)
+            missing = [partition for partition, place in enumerate(places) if place is None]
+            if not missing:
+                return places
+            if monotonic() >= deadline_s:
+                raise PublisherLost.at(self._topic, missing[0], "is dead, or does not answer")
+            sleep(_AGAIN_S)
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
@@ -319,55 +348,3 @@ def _answer(call: Any) -> Any:
     except ray.exceptions.RayError as error:
         _LOG.debug("a publisher did not answer: %s", error)
         return None
-
-
-def _start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
-    """Start an actor for each partition; return their handles.
-
-    Ray starts an actor with a log again when it has died, and only where its log is.
-    """
-    options = {"num_cpus": 0, "max_restarts": 0 if publication.log is None else -1, "max_task_retries": 0}
-    actor = actor_class(PublisherActor)
-    nodes = host.nodes[: publication.partitions(host)]
-    return [
-        actor.options(**options, scheduling_strategy=_only_on(node)).remote(
-            publication.topic, number, _maker(publication, number, len(nodes), node, host.keeps_snapshots)
-        )
-        for number, node in enumerate(nodes)
-    ]
-
-
-def _maker(topic: Publication, number: int, partitions: int, node: str, is_remembered: bool) -> MakePartition:
-    """Return what makes a partition."""
-    log = topic.log
-    if log is None:
-        name = f"{topic.topic!r}[{number}]"
-        return partial(
-            LivePartition,
-            name,
-            topic.domain,
-            topic.capacity_bytes,
-            topic.awaited,
-            is_remembered=is_remembered,
-            node=node,
-        )
-    identity = LogIdentity(topic.topic, number, partitions, _named(topic.domain))
-    directory = Path(log.of_partition(topic.topic, number))
-    kept_s = log.retention_s
-    return partial(DurablePartition, directory, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
-
-
-def _only_on(node: str) -> Any:
-    """Return how to say that: the node of a worker, without which there is no job either.
-
-    With soft=True Ray takes another node at times, and the publisher is lost with that.
-    """
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node, soft=False)
-
-
-def _named(domain: TimeDomain) -> str:
-    """Return what tells a domain from others in every process, so without addresses; it is in logs, so it stays."""
-    named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", named)

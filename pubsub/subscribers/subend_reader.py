@@ -60,7 +60,7 @@ class SubendReader(ActorReader):
         self._info = calls.info
         self._node = node
         self._calls = calls
-        self._stream = SubendStream(greeting.name, begun, calls.options.order)
+        self._stream = SubendStream(greeting.name, calls.info.domain, begun, calls.options.order)
         self._live = set(self._partitions)
         self._relay: Any = None
         self._tells_at_once = calls.options.ack == "manual"

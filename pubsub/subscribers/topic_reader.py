@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 from tidewheel.transport.eager_poll import EagerPoll
@@ -138,10 +138,10 @@ class TopicReader(ABC):
             self.release()
 
     def _receive_message(self, partition: int, numbered: Numbered) -> None:
-        events = self.subscriber.receive(partition, numbered)
-        self.events.extend(events)
-        if not events and isinstance(numbered.message, DataMessage):
-            self.acknowledge([(partition, numbered.sequence)])  # the consumer will never see it
+        self.events.extend(self.subscriber.receive(partition, numbered))
+        if self.subscriber.unseen:
+            self.acknowledge(self.subscriber.unseen)
+            self.subscriber.unseen = []
         if isinstance(numbered.message, PartitionEnded):
             self.detach(partition)
 

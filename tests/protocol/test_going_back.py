@@ -18,7 +18,7 @@ from tidewheel.progress import Time
 from tidewheel.pubsub import EpochAssembler, Publisher, RolledBack, Subscriber
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.events import Epoch, Event
-from tidewheel.pubsub.messages.wire import FeedEvent, InitialFrontierSnapshot, WorkerPosition
+from tidewheel.pubsub.messages.wire import FeedEvent, Generation, InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.timeline import Timeline
 
@@ -88,7 +88,7 @@ class Worker:
         upstream._tokens, upstream.lower = list(cut.tokens), list(cut.lower)
         del upstream.batches[cut.batches :]
         upstream.active = {time for time, _ in upstream.batches if upstream.may_come(time)}
-        self._sent = SentEvents(self._domain, cut.saved, generation)
+        self._sent = SentEvents(self._domain, cut.saved, Generation(generation))
         self._pipe = deque(cut.saved.kept)
         self._received = 0
         self.is_connected = False

@@ -83,7 +83,7 @@ class Reader:
     """One life of a subscription: a stream, a subscriber, and epochs from it."""
 
     def __init__(self, partitions: Sequence[Published], begun: Sequence[Begun], order: Order = "publisher") -> None:
-        self.stream = SubendStream("reader", begun, order)
+        self.stream = SubendStream("reader", partitions[0].domain, begun, order)
         self._subscriber = Subscriber(
             partitions[0].domain, len(partitions), began=[one.first_frontiers for one in begun]
         )
@@ -101,8 +101,9 @@ class Reader:
         for fetched in self.stream.fetch():
             for numbered in fetched.messages:
                 events = self._subscriber.receive(fetched.partition, numbered)
-                if not events and isinstance(numbered.message, DataMessage):
-                    self.stream.acknowledge(fetched.partition, numbered.sequence)
+                for number, tick in self._subscriber.unseen:
+                    self.stream.acknowledge(number, tick)
+                self._subscriber.unseen.clear()
                 for event in events:
                     batches += [event] if isinstance(event, Batch) else []
                     epochs += self._assembler.receive(event)

@@ -113,7 +113,7 @@ class Linked:
         self._worker.sendall(b"".join(parts))
         self.loop.readable()
 
-    def send(self, size_bytes: int = 1) -> list[int | str]:
+    def send(self, size_bytes: int = 1) -> list[tuple[int, int] | str]:
         """Send a message of that size in parts that the socket takes; return what the worker is told."""
         frame = b"".join(message_frame(EncodedMessage(b"head", bytes(size_bytes))))
         for begin in range(0, len(frame), 100_000):
@@ -121,7 +121,7 @@ class Linked:
             self.loop.readable()
         return self.told()
 
-    def told(self) -> list[int | str]:
+    def told(self) -> list[tuple[int, int] | str]:
         """Return what the worker has been told and has not looked at."""
         self._worker.setblocking(False)
         try:
@@ -145,33 +145,33 @@ def linked() -> Iterator[Linked]:
 def test_a_worker_is_told_when_it_is_read_for_the_first_time() -> None:
     """Until then it sends nothing, not even the end; where first subscribers are awaited that is later."""
     at_once, later = Linked(), Linked(has_room=False)
-    assert at_once.first_told == [0]
+    assert at_once.first_told == [(0, -1)]
     assert later.first_told == []
     later.link.settle()
     assert later.told() == []
     later.pubend.has_room = True
     later.link.settle()
-    assert later.told() == [0]
+    assert later.told() == [(0, -1)]
     at_once.close()
     later.close()
 
 
 def test_what_comes_often_is_told_together(linked: Linked) -> None:
     """The first at once, and then all that was durable within some milliseconds; nothing is left untold."""
-    assert linked.send() == [1]
+    assert linked.send() == [(1, -1)]
     assert [linked.send() for _ in range(3)] == [[], [], []]
     linked.loop.sleep(TOLD_EVERY_S)
-    assert linked.told() == [3]
+    assert linked.told() == [(3, -1)]
     linked.loop.sleep(TOLD_EVERY_S)
     assert linked.told() == []
-    assert linked.send() == [1]
+    assert linked.send() == [(1, -1)]
 
 
 def test_much_is_told_at_once(linked: Linked) -> None:
     """As a worker may have no more room; what was to be told later goes with it, and not twice."""
-    assert linked.send() == [1]
+    assert linked.send() == [(1, -1)]
     assert linked.send() == []
-    assert linked.send(TOLD_BYTES) == [2]
+    assert linked.send(TOLD_BYTES) == [(2, -1)]
     linked.loop.sleep(2 * TOLD_EVERY_S)
     assert linked.told() == []
 
@@ -184,12 +184,12 @@ def test_nothing_is_told_before_it_is_durable(linked: Linked) -> None:
     assert linked.told() == []
     linked.pubend.is_slow = False
     linked.link.settle()
-    assert linked.told() == [1]
+    assert linked.told() == [(1, -1)]
 
 
 def test_who_has_gone_is_told_nothing(linked: Linked) -> None:
     """What was to be told later is not told to a connection that is closed."""
-    assert linked.send() == [1]
+    assert linked.send() == [(1, -1)]
     assert linked.send() == []
     linked.link.close()
     linked.loop.sleep(TOLD_EVERY_S)

@@ -1,7 +1,7 @@
 """What a running publication writes into its logs."""
 
 from tidewheel.progress import IntegerDomain, ProductDomain
-from tidewheel.pubsub.publishers.ray_publication import _named
+from tidewheel.pubsub.publishers.publisher_actors import _named
 
 
 def test_the_domain_in_a_log_stays_as_it_is() -> None:
