@@ -24,12 +24,14 @@ publish-subscribe", section "Design Goals" (epoch states).
 """
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.messages.wire import WentBack, WorkerPosition
+from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
 
@@ -37,6 +39,36 @@ from tidewheel.transport.frames import Payload
 def checksum_of(payload: Payload) -> int:
     """Return a checksum; two different contents share one in one of four billion cases."""
     return int(crc32c(payload))
+
+
+class LogPlace(NamedTuple):
+    """How far the log of a partition is.
+
+    Attributes:
+        has_begun: whether it has anything.
+        lower: its lower frontier; empty if the partition has ended.
+        generation: how often the job has gone back, or has begun again.
+    """
+
+    has_begun: bool
+    lower: list[Time]
+    generation: int
+
+
+def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
+    """Return the generation with which a job goes on that begins again, or goes back.
+
+    Args:
+        domain: the times of the topic.
+        places: how far the log of each partition is.
+
+    Returns:
+        A new one, unless nothing is logged, or a partition has ended. Without a new one, all that comes again has to be
+        in the same batches as before.
+    """
+    number = max(place.generation for place in places)
+    is_new = any(place.has_begun or place.generation for place in places) and all(place.lower for place in places)
+    return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(place.lower for place in places))))
 
 
 class ResentDifferentlyError(ProtocolError):
@@ -48,6 +80,9 @@ class Journal:
 
     Args:
         domain: the times of the topic.
+
+    Attributes:
+        reached: the tick of the last batch that the worker has sent, as far as its epoch was not complete.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -61,8 +96,9 @@ class Journal:
     def __init__(self, domain: TimeDomain) -> None:
         self._domain = domain
         self._epochs = EpochStates(domain)
-        self._complete = Antichain(domain, [domain.minimum()])
         self._checksums: dict[Time, list[int | None]] = {}
+        self._ticks: dict[Time, list[int]] = {}
+        self.reached = -1
         self._worker = MutableAntichain(domain)
         self._sent: dict[Time, int] = {}
         self.begin()
@@ -76,12 +112,17 @@ class Journal:
         returned = None if position is None else self._returned(position)
         if returned is not None:
             self.go_back(returned)
+        self.reached = -1 if position is None else position.number
         self._worker = MutableAntichain(self._domain)
         self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
         self._sent = {} if position is None else dict(position.sent)
+        passed = [time for time in self._checksums if not self._worker.less_equal(time)]
+        self._sent |= {time: len(self._checksums[time]) for time in passed}
         self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
-        if missing or not self._worker.frontier.dominates(self._epochs.lower):
+        # After a return the log may be behind its worker in a partial order. Then the number of its last batch says it.
+        is_behind = not self._epochs.generation and not self._worker.frontier.dominates(self._epochs.lower)
+        if missing or is_behind:
             raise ProtocolError(
                 f"the log lacks batches that its worker takes for durable. The log is at {self._epochs.lower!r}, and "
                 f"the worker at {self._worker.frontier!r}, with batches {self._sent!r}. "
@@ -96,8 +137,12 @@ class Journal:
             raise ProtocolError("its job has gone back meanwhile, and another worker sends in its place")
         if generation == self._epochs.generation:
             return None
-        standing = {time: sent for time, sent in position.sent.items() if sent}
-        return WentBack(generation, position.number, list(position.lower), position.generation.complete, standing)
+        complete = Antichain(self._domain, position.generation.complete)
+        behind = Antichain(self._domain, position.lower)
+        # What comes is after both. The later one is the frontier; if there is none, the worker has to catch up.
+        lower = behind if complete.dominates(behind) else complete
+        standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
+        return WentBack(generation, position.number, list(lower), standing)
 
     def _has(self, time: Time, batches: int) -> bool:
         """Tell whether the log has so many batches of a time."""
@@ -119,7 +164,7 @@ class Journal:
         """
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
-        if not self._complete.less_equal(time) or self._epochs.is_completed(time):
+        if self._epochs.is_completed(time):
             return False
         logged = self._checksums.get(time, [])
         if number > len(logged):
@@ -133,6 +178,8 @@ class Journal:
                 f"batch {number} of time {time!r} differs from the logged one. A job that starts again must send the "
                 "same batches in the same order. If this is another job, give the topic another log"
             )
+        if time in self._ticks:
+            self.reached = max(self.reached, self._ticks[time][number])
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
@@ -151,7 +198,8 @@ class Journal:
                     f"{len(checksums)} batches of time {time!r} are logged, but the worker closed the time after "
                     f"{self._sent.get(time, 0)} of them. A job that starts again must send the same batches"
                 )
-        self._sent = {time: sent for time, sent in self._sent.items() if self._worker.less_equal(time)}
+        kept = self._checksums  # where the log is behind the worker, epochs that the worker has passed are in it
+        self._sent = {time: sent for time, sent in self._sent.items() if time in kept or self._worker.less_equal(time)}
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
         self.advance(changes)
         self._is_abreast = is_abreast
@@ -171,13 +219,20 @@ class Journal:
         """Record that a return is logged."""
         self._is_abreast = False
         self._epochs.go_back(message)
-        self._complete = Antichain(self._domain, message.complete or [self._domain.minimum()])
-        self._checksums = {time: [None] * batches for time, batches in message.standing.items()}
+        standing = (message.standing or {}).items()
+        self._checksums = {time: [None] * batches for time, batches in standing}
+        self._ticks = {time: [message.number] * batches for time, batches in standing}
 
     def record(self, time: Time, checksum: int) -> None:
         """Record that a batch is logged, behind the others of its time."""
         self._epochs.observe(time)
         self._checksums.setdefault(time, []).append(checksum)
+
+    def logged(self, time: Time, tick: int) -> None:
+        """Record the tick of a batch, in the order of their records."""
+        self.reached = tick
+        if time in self._checksums:  # its epoch may be complete by now
+            self._ticks.setdefault(time, []).append(tick)
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
         """Record that a move of the frontier is logged."""
@@ -186,6 +241,7 @@ class Journal:
             self._epochs.advance(changes)
             is_completed = self._epochs.is_completed
             self._checksums = {time: found for time, found in self._checksums.items() if not is_completed(time)}
+            self._ticks = {time: self._ticks[time] for time in self._checksums if time in self._ticks}
 
     @property
     def has_ended(self) -> bool:
@@ -200,25 +256,23 @@ class Journal:
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)
-        epochs.go_back(_place(self.lower, self._checksums, self._epochs.generation, self._epochs.complete))
+        epochs.go_back(_place(self.lower, self._checksums, self._epochs.generation))
         return epochs
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        return pickle.dumps((self.lower, self._checksums, self._epochs.generation, self._epochs.complete), 5)
+        return pickle.dumps((self.lower, self._checksums, self._ticks, self._epochs.generation), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        state = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
-        journal.go_back(_place(*state))
-        journal._checksums = state[1]
+        lower, checksums, ticks, generation = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        journal.go_back(_place(lower, checksums, generation))
+        journal._checksums, journal._ticks = checksums, ticks
         return journal
 
 
-def _place(
-    lower: list[Time], checksums: dict[Time, list[int | None]], generation: int, complete: tuple[Time, ...]
-) -> WentBack:
+def _place(lower: list[Time], checksums: dict[Time, list[int | None]], generation: int) -> WentBack:
     """Return a return to a place of a journal."""
-    return WentBack(generation, -1, lower, complete, {time: len(batches) for time, batches in checksums.items()})
+    return WentBack(generation, -1, lower, {time: len(batches) for time, batches in checksums.items()})

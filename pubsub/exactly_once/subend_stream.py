@@ -77,9 +77,9 @@ class SubendStream(Subend):
 
     def _void(self, number: int, returned: WentBack, at: int) -> None:
         """Acknowledge the batches that a return, which is the message ``at``, has made void."""
-        complete = Antichain(self._domain, returned.complete)
+        lower = Antichain(self._domain, returned.lower)
         for tick, time in list(self._partitions[number].batches.items()):
-            if returned.number < tick < at and complete.less_equal(time):
+            if returned.number < tick < at and lower.less_equal(time):
                 self.acknowledge(number, tick)
 
     def _settle(self, number: int) -> None:

@@ -59,14 +59,12 @@ class WorkerPosition:
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     """Both frontiers of a partition at the moment of subscription: the first message, sent once.
 
-    ``generation`` is how often the job had gone back to a snapshot. The epochs before ``complete`` were complete then:
-    nothing of them comes.
+    ``generation`` is how often the job had gone back to a snapshot.
     """
 
     lower: list[Time]
     upper: list[Time]
     generation: int = 0
-    complete: tuple[Time, ...] = ()
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
@@ -97,16 +95,15 @@ class EpochsDropped(msgspec.Struct, frozen=True):
 class WentBack(msgspec.Struct, frozen=True):
     """The job has gone back to a snapshot, and the lower frontier to ``lower``.
 
-    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. Of a topic
-    with a log, messages of epochs before ``complete`` are never void, and do not come again. ``standing`` is how many
-    batches of each later epoch stand.
+    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. A topic
+    with a log says in ``standing`` how many batches of each epoch stand. Then epochs before ``lower`` are complete:
+    nothing of them is void, or comes again.
     """
 
     generation: int
     number: int
     lower: list[Time]
-    complete: tuple[Time, ...] = ()
-    standing: dict[Time, int] = {}
+    standing: dict[Time, int] | None = None
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):

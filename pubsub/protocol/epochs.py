@@ -36,7 +36,6 @@ class EpochStates:
     Attributes:
         active: the active epochs, in the order in which they began.
         generation: how often the job has gone back.
-        complete: where it went back last, the frontier of the whole topic: nothing comes of epochs before that.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -53,7 +52,6 @@ class EpochStates:
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
         self.generation = 0
-        self.complete: tuple[Time, ...] = ()
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
@@ -64,8 +62,8 @@ class EpochStates:
 
     def go_back(self, message: WentBack) -> None:
         """Go back to where a message says."""
-        self._set(message.lower, message.standing)
-        self.generation, self.complete = message.generation, message.complete
+        self._set(message.lower, message.standing or ())
+        self.generation = message.generation
 
     def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
         self._lower = MutableAntichain(self._domain)
@@ -76,7 +74,7 @@ class EpochStates:
 
     def snapshot(self) -> InitialFrontierSnapshot:
         """Return both frontiers, as a subscriber is told them that begins here."""
-        return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation, self.complete)
+        return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation)
 
     @property
     def lower(self) -> Antichain:
@@ -297,9 +295,7 @@ class EpochFilter:
 
     def __init__(self, domain: TimeDomain, snapshots: Sequence[InitialFrontierSnapshot]) -> None:
         self._domain = domain
-        lowers = [snapshot.lower for snapshot in snapshots]
-        lowers += [snapshot.complete for snapshot in snapshots if snapshot.complete]
-        self._lowers = list(dict.fromkeys(Antichain(domain, lower) for lower in lowers))
+        self._lowers = list(dict.fromkeys(Antichain(domain, snapshot.lower) for snapshot in snapshots))
         self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
 
     def passes(self, time: Time) -> bool:

@@ -5,7 +5,8 @@ Invariants:
 - A subscriber goes back with all partitions at once. Until each of them has said that it went back, what is new from
   those that did waits. So no epoch is made of parts of two generations.
 - A partition may go back again while what it said since its last return still waits. If that return stands, some of
-  what waits is void, and nothing else has changed. If not, the new return is in its place.
+  what waits is void, and nothing else has changed. If not, the new return is in its place. With a log, what the
+  last return has made void stays so: epochs may have become complete since, and then the new one says nothing of them.
 """
 
 from tidewheel.progress import Time
@@ -27,13 +28,13 @@ class Generations:
     (True, False, None)
     >>> generations.go_back(1, 12, WentBack(1, 10, [3]))
     >>> generations.take()
-    {0: WentBack(generation=1, number=5, lower=[3]), 1: WentBack(generation=1, number=10, lower=[3])}
+    [(0, WentBack(generation=1, number=5, lower=[3], standing=None)), (1, WentBack(generation=1, number=10, lower=[3], standing=None))]
     """
 
     def __init__(self, partitions: int) -> None:
         self._of = [0] * partitions
         self._present = 0
-        self._returns: dict[int, WentBack] = {}
+        self._returns: dict[int, list[WentBack]] = {}
         self._waits_from: dict[int, int] = {}
 
     def snapshot(self, partition: int, sequence: int, generation: int) -> None:
@@ -44,13 +45,15 @@ class Generations:
     def go_back(self, partition: int, sequence: int, message: WentBack) -> None:
         """Record that a partition has gone back by message ``sequence``."""
         self._of[partition] = message.generation
-        if message.number < self._waits_from.get(partition, sequence):
-            self._returns[partition] = message
+        if message.standing is not None:
+            self._returns.setdefault(partition, []).append(message)
+        elif message.number < self._waits_from.get(partition, sequence):
+            self._returns[partition] = [message]
             self._waits_from[partition] = sequence
 
     def lower_of(self, partition: int, snapshot: list[Time]) -> list[Time]:
         """Return the lower frontier of a partition before the first message that waits."""
-        return self._returns[partition].lower if partition in self._returns else snapshot
+        return self._returns[partition][-1].lower if partition in self._returns else snapshot
 
     def start(self) -> None:
         """Begin, once all partitions have sent a snapshot. What comes from those that are not ahead waits no more."""
@@ -64,11 +67,11 @@ class Generations:
         """Tell whether what comes from a partition has to wait for others."""
         return self._of[partition] > self._present
 
-    def take(self) -> dict[int, WentBack] | None:
+    def take(self) -> list[tuple[int, WentBack]] | None:
         """Return the returns of partitions if all have gone back now; None if some have not, or there is no return."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]
         self._waits_from.clear()
         returns, self._returns = self._returns, {}
-        return returns
+        return [(partition, message) for partition, all_of in sorted(returns.items()) for message in all_of]

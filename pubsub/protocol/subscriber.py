@@ -157,6 +157,8 @@ class Subscriber:
         self.unseen: list[tuple[int, int]] = []
         self._shown: Antichain | None = None
         """What the consumer takes for the frontier, as long as the partitions have not reached it again."""
+        self._leaves_out = True
+        """Whether what comes again of epochs before that is left out here; a log has left it out."""
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Receive the next message of a partition; return the events for the consumer, in order.
@@ -182,7 +184,9 @@ class Subscriber:
             self._generations.snapshot(partition, numbered.sequence, message.generation)
             return self._start() if self.is_ready else []
         if isinstance(message, WentBack):
-            self._waiting = [one for one in self._waiting if one[0] != partition or self._stands(one[1], message)]
+            stand = [one for one in self._waiting if one[0] == partition and self._stands(one[1], message)]
+            others = [one for one in self._waiting if one[0] != partition]
+            self._waiting = [*stand, *others]  # what stands may be of epochs that others complete
             self._generations.go_back(partition, numbered.sequence, message)
             return self._go_back() if self.is_ready else []
         if not self.is_ready or self._generations.is_ahead(partition):
@@ -191,11 +195,13 @@ class Subscriber:
         return self._deliver(partition, numbered)
 
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
-        """Tell whether a message that came before a return is not void."""
+        """Tell whether a message that waits is not void; of the moves of a log the return has the outcome."""
         is_before = numbered.sequence <= returned.number
-        if is_before or not returned.complete or not isinstance(numbered.message, DataMessage):
+        if returned.standing is None:
             return is_before
-        return not Antichain(self._domain, returned.complete).less_equal(numbered.message.time)
+        if not isinstance(numbered.message, DataMessage):
+            return False
+        return is_before or not Antichain(self._domain, returned.lower).less_equal(numbered.message.time)
 
     @property
     def is_ready(self) -> bool:
@@ -251,18 +257,19 @@ class Subscriber:
             return []
         self._shown = frontier = self.frontier
         events = [
-            RolledBack(partition, message.number, self._complete(message, frontier))
-            for partition, message in sorted(returns.items())
+            RolledBack(partition, message.number, self._complete(message, frontier)) for partition, message in returns
         ]
+        self._leaves_out = all(message.standing is None for _, message in returns)
         for event in events:
             self._counts.filtered += self._held.drop(event.voids)
         self._lower = MutableAntichain(self._domain)
         self._lower.update((time, 1) for time in lowers)
-        return [*events, *self._deliver_waiting()]
+        delivered = self._deliver_waiting()
+        return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _complete(self, message: WentBack, frontier: Antichain) -> Antichain:
         """Return the frontier behind which batches may be void: of a topic without a log it is what was shown."""
-        return Antichain(self._domain, message.complete) if message.complete else frontier
+        return frontier if message.standing is None else Antichain(self._domain, message.lower)
 
     def _lowers(self) -> list[Time]:
         """Return the lower frontiers of all partitions, together, before the messages that wait."""
@@ -314,7 +321,7 @@ class Subscriber:
         return [Dropped(tuple(new))] if new else []
 
     def _passes(self, time: Time) -> bool:
-        if self._shown is not None and not self._shown.less_equal(time):
+        if self._leaves_out and self._shown is not None and not self._shown.less_equal(time):
             return False
         return self._filter is None or self._filter.passes(time)
 

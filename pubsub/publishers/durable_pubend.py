@@ -159,7 +159,7 @@ class DurablePubend:
                 steps += new_messages(self._journal, message)
         finally:
             size_bytes = self._write(steps)
-        self._unconfirmed.append((self.written_tick, Confirmed(len(sent), size_bytes)))
+        self._unconfirmed.append((self.written_tick, Confirmed(len(sent), size_bytes, self._journal.reached)))
 
     def _write(self, steps: Sequence[Step]) -> int:
         """Have messages logged; return how many bytes they have."""
@@ -167,6 +167,9 @@ class DurablePubend:
         written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
         size_bytes = sum(size_of(step.message) for step in steps)
         self._untold += written
+        for tick, step in written:
+            if step.changes is None:
+                self._journal.logged(step.time, tick)
         if written:
             self.written_tick = written[-1][0]
             self._message_end = self.written_tick + 1
@@ -179,9 +182,10 @@ class DurablePubend:
         """Return what of the messages that were fed has become durable since the last call."""
         messages, size_bytes, number = 0, 0, -1
         while self._unconfirmed and self._unconfirmed[0][0] <= self.writer.durable_tick:
-            number, confirmed = self._unconfirmed.popleft()
+            confirmed = self._unconfirmed.popleft()[1]
             messages += confirmed.messages
             size_bytes += confirmed.size_bytes
+            number = confirmed.number
         return Confirmed(messages, size_bytes, number)
 
     @property

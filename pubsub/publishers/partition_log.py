@@ -115,6 +115,7 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
             event = place_or_event(message)
             if isinstance(event, Place):
                 journal.record(event.time, checksum_of(message.payload))
+                journal.logged(event.time, record.tick)
             elif isinstance(event, LowerFrontierUpdate):
                 journal.advance(list(event.updates))
             elif isinstance(event, WentBack):

@@ -7,11 +7,12 @@ the same node when it has died. Then it goes on from the log, and its worker and
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
+from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
@@ -26,20 +27,6 @@ _LOG = logging.getLogger(__name__)
 Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[], Partition]
 """Makes the partition of an actor, on its loop."""
-
-
-class LogPlace(NamedTuple):
-    """How far the log of a partition is.
-
-    Attributes:
-        has_begun: whether it has anything.
-        lower: its lower frontier; empty if the partition has ended.
-        generation: how often the job has gone back, or has begun again.
-    """
-
-    has_begun: bool
-    lower: list[Time]
-    generation: int
 
 
 class PublisherActor:

@@ -3,17 +3,16 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from itertools import chain
 from time import monotonic, sleep
 from typing import Any, Final
 
-from tidewheel.progress import Antichain, Time
+from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.journal import LogPlace, next_generation
 from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.publisher_actor import LogPlace
 from tidewheel.pubsub.publishers.publisher_actors import start_publishers
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
@@ -132,15 +131,8 @@ class RayPublication(RunningPublication):
             )
 
     def _go_on_from(self, places: Sequence[LogPlace]) -> None:
-        """Begin a new generation, if the logs have anything; not where a partition has ended, or ends are published.
-
-        Without one, all that comes again has to be in the same batches as before.
-        """
-        number = max(place.generation for place in places)
-        self._generation = Generation(number)
-        if any(place.has_begun for place in places) and all(place.lower for place in places) and not self._ends:
-            lowers = chain.from_iterable(place.lower for place in places)
-            self._generation = Generation(number + 1, tuple(Antichain(self._domain, lowers)))
+        """Begin a new generation, if the logs have anything; not where ends are published."""
+        self._generation = next_generation(self._domain, places) if not self._ends else self._generation
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""

@@ -116,5 +116,5 @@ def test_what_is_complete_needs_no_memory() -> None:
         assert journal.data(time, 0, time)
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
-    assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]}, 0, ())
+    assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]}, {}, 0)
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
