@@ -23,7 +23,9 @@ class LiveMessage:
         kind: the event. ``"end"`` and ``"error"`` are the last of a stream.
         content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
             with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
-            ``frontier``; the ``times`` that were dropped; the ``message`` of an error.
+            ``frontier``; the ``times`` that were dropped; the ``message`` of an error. A batch, and ends by themselves,
+            have their ``partition`` and ``number``. ``rolled_back`` has those of the last message that stands, and the
+            ``frontier``.
     """
 
     kind: Kind
@@ -84,17 +86,22 @@ def _told(item: Epoch | Event) -> LiveMessage:
             ended = {"ended": item.ended} if item.ends else {}
             return LiveMessage("epoch", {"time": item.time, "records": item.records, **ended})
         case Batch():
-            return LiveMessage("batch", {"time": item.time, "records": item.records})
+            return LiveMessage("batch", {"time": item.time, "records": item.records, **_place(item)})
         case SubstreamsEnded():
-            return LiveMessage("ended", {"time": item.time, "ended": item.keys})
+            return LiveMessage("ended", {"time": item.time, "ended": item.keys, **_place(item)})
         case Frontier():
             return LiveMessage("frontier", {"frontier": list(item.frontier)})
         case Dropped():
             return LiveMessage("dropped", {"times": list(item.times)})
         case RolledBack():
-            return LiveMessage("rolled_back", {"partition": item.partition, "number": item.number})
+            return LiveMessage("rolled_back", {**_place(item), "frontier": list(item.frontier)})
         case End():
             return LiveMessage("end")
+
+
+def _place(item: Batch | SubstreamsEnded | RolledBack) -> dict[str, Any]:
+    """Return where an event is, by which a client tells what a later `rolled_back` voids."""
+    return {"partition": item.partition, "number": item.number}
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:

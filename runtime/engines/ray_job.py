@@ -17,6 +17,7 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Admission
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.listing import size_text
@@ -220,11 +221,19 @@ class RayJob(Job):
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
     ) -> None:
+        missed: list[InputHandle] = []
+
+        def is_over() -> bool:
+            if self._has_ended or condition():
+                return True
+            missed[:] = self._missed
+            return bool(missed)
+
         self._check_alive()
         with self._changed:
-            reached = self._changed.wait_for(lambda: self._has_ended or self._reopened or condition(), timeout)
+            reached = self._changed.wait_for(is_over, timeout)
         self._check_alive()
-        self._tell_of_reopened()
+        self._tell_of_missed(missed)
         if not reached:
             raise self._timed_out(what, timeout, probe)
 

@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
@@ -97,24 +97,21 @@ class RememberingJob(JobBlock):
         for handle in others.values():
             handle._go_back(self._feed, handle.number, None)
 
-    def _tell_of_reopened(self) -> None:
-        """Raise Rewound if a handle is open again that the program or another process has closed, and is not used."""
-        reopened = self._reopened
-        if reopened:
-            for handle in reopened:
-                handle.is_reopened = False
-            names = ", ".join(sorted({repr(handle.name) for handle in reopened}))
+    def _tell_of_missed(self, missed: Sequence[InputHandle]) -> None:
+        """Raise Rewound if this thread waits for what some handles have to send again."""
+        if missed:
+            for handle in missed:
+                handle._have_told()
+            names = ", ".join(sorted({repr(handle.name) for handle in missed}))
             raise Rewound(
                 f"job {self.name!r} has gone back to a snapshot, as a worker or feeder has died. So the driver has an "
-                f"open handle of input {names} again, which was closed since or in another process. Send again what "
-                "comes after its position, and close it"
+                f"open handle of input {names} again, at its position in the snapshot. Send again what comes after "
+                "that, and close it if it was closed, or hand it over again"
             )
 
     @property
-    def _reopened(self) -> list[InputHandle]:
-        return [
-            handle for fed in self._feed.inputs.values() for handle in list(fed.open.values()) if handle.is_reopened
-        ]
+    def _missed(self) -> list[InputHandle]:
+        return [handle for fed in self._feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def _let_go_of_snapshots(self) -> None:
         if self._snapshots is not None:

@@ -3,12 +3,13 @@
 import secrets
 import time as clock
 from collections.abc import Callable
+from threading import current_thread
 from typing import Any, Self
 
 import msgspec
 
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
+from tidewheel.runtime.errors import TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_position import InputPosition
@@ -102,7 +103,8 @@ class InputHandle(PlacedHandle):
             WouldBlock: there was too much in flight all the time; nothing was sent.
             TokenError: the handle is closed, or was handed to another process; or there is no such worker.
             TypeError: ``batch`` is none of these; or, in the driver, a record is not of the input's type.
-            Rewound: the job has gone back to a snapshot: send again what comes after `position`. So does each method.
+            Rewound: the job has gone back to a snapshot: send again what comes after `position`. Each method raises it,
+                once in each thread.
             JobError: the job has failed or was stopped.
         """
         self._feed.wait_until_usable()
@@ -225,6 +227,8 @@ class InputHandle(PlacedHandle):
         """Hand the token over to the process where this is unpickled."""
         self._feed.wait_until_usable()
         with self._feed.lock:
+            if self.is_reopened:
+                self._have_told()  # no thread sends by it, and its position goes with it
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(
@@ -281,28 +285,26 @@ class InputHandle(PlacedHandle):
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
 
-        If it has sent something since, its next call says so. One that was closed, or that another process had, is open
-        again: until it is used, `Job.wait` says so.
+        If it has sent something since, or was closed, the next call of each thread says so. One that was closed, or
+        that another process had, is open again: until it is used, `Job.wait` says so, too.
         """
-        before, self._feed, self._rewound = self.position, feed, None
+        before, self._feed = self.position, feed
         if position is None:
+            self._have_told()
+            self._untold.clear()
             self._ended = self._ended or "was closed when the job went back to a snapshot, in which it is not open"
             return
         self.number, self._ended, self._is_new = number, None, False
-        self.is_reopened = before.is_closed
+        self.is_reopened = self.is_reopened or before.is_closed
         self._begin_at(position)
         self._left.clear()
         self._fed.open[number] = self
-        if not before.is_closed and position != before:
-            self._rewound = Rewound(
-                f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
-                f"handle is at time {position.time!r} again, after {position.batches} batches: send what comes after "
-                "its position"
-            )
+        if position != before:
+            self._note_return()
 
     def _check_open(self, action: str) -> None:
         self._raise_rewound()
-        self.is_reopened = False
+        self.is_reopened, self._user = False, current_thread()
         if self._ended is not None:
             raise TokenError(f"cannot {action} input {self.name!r}, which {self._ended}")
 

@@ -1,6 +1,9 @@
 """The place of a handle: how far it has sent, and where a snapshot has it."""
 
+import threading
 from collections import deque
+from threading import Thread, current_thread
+from weakref import WeakSet
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound
@@ -11,6 +14,8 @@ from tidewheel.runtime.inputs.input_position import InputPosition
 class PlacedHandle(FedJob):
     """The part of an `InputHandle` that knows its position.
 
+    If the job goes back to a snapshot, each thread is told once, before it can send from where the handle was.
+
     Args:
         workers: how many workers take batches in turn.
     """
@@ -20,7 +25,9 @@ class PlacedHandle(FedJob):
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._rewound: Rewound | None = None
+        self._untold: WeakSet[Thread] = WeakSet()
+        self._is_news = False
+        self._user: Thread | None = None
         self.is_reopened = False
         self._left: deque[Time] = deque()
 
@@ -69,7 +76,34 @@ class PlacedHandle(FedJob):
         """Whether it goes on from a snapshot."""
         return not self._is_new
 
+    def _note_return(self) -> None:
+        """Note that the job has gone back to before something that was sent, so that it has to be sent again.
+
+        All threads that there are may be about to send what came next, so each of them is told. A thread that begins
+        later is told only if it is the first of all.
+        """
+        self._untold, self._is_news = WeakSet(threading.enumerate()), True
+
+    @property
+    def _is_untold(self) -> bool:
+        """Whether this thread is to be told that the job has gone back."""
+        return self._is_news or current_thread() in self._untold
+
+    @property
+    def _is_missed(self) -> bool:
+        """Whether a wait of this thread is to end, as it is the one to send again what is missing, or there is none."""
+        return (self.is_reopened or self._user is current_thread()) and self._is_untold
+
+    def _have_told(self) -> None:
+        """Note that this thread knows that the job has gone back."""
+        self._untold.discard(current_thread())
+        self._is_news = False
+
     def _raise_rewound(self) -> None:
-        if self._rewound is not None:
-            error, self._rewound = self._rewound, None
-            raise error
+        if self._is_untold:
+            self._have_told()
+            raise Rewound(
+                f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
+                f"handle is at time {self._time!r} again, after {self._batches} batches: send what comes after its "
+                "position"
+            )

@@ -177,8 +177,11 @@ class RemoteFeed(RayFeed):
             if refused is not None:
                 refused._ended = why
             raise TokenError(f"this handle of input {name!r} {why}")
-        if not self._is_member:  # worker 0 has begun this snapshot without it
-            self._is_member, self.snapshot = True, max(self.snapshot, claim.snapshot)
+        if not self._is_member:
+            self._is_member = True
+            if self.snapshot > claim.snapshot:  # worker 0 has not begun it, so all workers wait for this feeder there
+                self.begin_snapshot(self.snapshot)
+            self.snapshot = max(self.snapshot, claim.snapshot)
         self._claimed.add(handle)
 
     def check_alive(self) -> None:

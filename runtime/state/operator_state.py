@@ -104,8 +104,11 @@ class OperatorState:
 
     @property
     def captured(self) -> list[Any]:
-        """What it has captured, in order of arrival."""
-        return list(self.by_key.get(CAPTURED, {}).values())
+        """What it has captured, in order of arrival; from any thread, also while it captures.
+
+        Nothing of it is changed in place, so it is read in one go, and nothing is noted for snapshots.
+        """
+        return list(dict.values(self.by_key.get(CAPTURED, {})))
 
     @property
     def is_restored(self) -> bool:

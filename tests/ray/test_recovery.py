@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -185,6 +186,25 @@ def test_an_operator_that_fails_is_no_reason_to_go_back(tmp_path: Path) -> None:
         job.input("numbers").send([1])
         job.input("numbers").close()
         job.wait(DEADLINE_S)
+
+
+def test_each_thread_that_feeds_is_told(tmp_path: Path) -> None:
+    """One that waits for what it has to send again, and one that would close the handle before that is sent."""
+    with nothing_left(), run(describe(), tmp_path, every_s=1000) as job, ThreadPoolExecutor(1) as other:
+        numbers = job.input("numbers")
+        numbers.send(batch_of(0))
+        job.snapshot()
+        for epoch in (1, 2):
+            other.submit(numbers.advance_to, epoch).result(DEADLINE_S)
+            numbers.send(batch_of(epoch))
+        os.kill(job.pids[1], signal.SIGKILL)
+        with pytest.raises(tw.Rewound, match="an open handle of input 'numbers' again, at its position"):
+            job.probe("done").wait_until(3, DEADLINE_S)
+        assert numbers.position == tw.InputPosition(0, 1, 3, batches_at_time=1)
+        with pytest.raises(tw.Rewound, match="is at time 0 again, after 1 batches"):
+            other.submit(numbers.close).result(DEADLINE_S)
+        assert feed(job) == 0
+        assert by_time(job.captured("sums")) == undisturbed()["sums"]
 
 
 def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:

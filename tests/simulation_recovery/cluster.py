@@ -224,8 +224,18 @@ class Cluster:
             self._truth.delivered(sender, receiver)
         self.feeders.receive(receiver)
         self._watch.check_moves(receiver)
+        self._check_awaited(receiver)
         while core.memory.parts:
             self.snapshots.take(core.memory.parts.popleft())
+
+    def _check_awaited(self, worker: int) -> None:
+        """Check that each feeder that a worker waits for has yet to begin the snapshot, or is about to be heard."""
+        cut = self.cores[worker].memory.cut
+        for feeder in self.feeders.present:
+            is_in_it = feeder.number in cut._awaited and feeder.snapshot >= cut.number
+            if is_in_it and not any(colour >= cut.number for colour in self._colours[feeder.number, worker]):
+                what = f"waits for a feeder in snapshot {cut.number}, which has told it nothing of that"
+                raise ViolationError("snapshot", f"worker {worker} {what}")
 
     # ------------------------------------------------------------------ what comes of it
 

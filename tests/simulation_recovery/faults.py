@@ -7,9 +7,11 @@ from tests.kit.simulation.fault import Fault
 from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation_recovery import substream_faults as substreams
 from tests.simulation_recovery.driver import Driver
+from tests.simulation_recovery.feeders import Feeder
 from tests.simulation_recovery.scenario import RecoveryScenario
 from tests.simulation_recovery.simulation import Simulation
 from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
@@ -164,6 +166,19 @@ def _left_feeder_waited_for() -> Injection:
     return replaced(Cut, "gone", lambda _: lambda cut, feeder, _: cut.arrived(feeder, cut.number))
 
 
+def _joins_unheard() -> Injection:
+    """A feeder that joins in a snapshot that worker 0 has not begun does not say that it is in it."""
+
+    def make(claim: Method) -> Method:
+        def wrong(feeder: Feeder, known: Feeders) -> None:
+            with replaced(feeder, "begin_snapshot", lambda _: lambda _: None):
+                claim(feeder, known)
+
+        return wrong
+
+    return replaced(Feeder, "claim", make)
+
+
 def _unclaimed_handle_forgotten() -> Injection:
     def make(positions_of: Method) -> Method:
         def wrong(part: worker_part.MailboxPart, told: Iterable[Any]) -> dict[int, Any]:
@@ -265,6 +280,7 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("changes lost with a snapshot that is given up", _given_up_changes_lost, _SAVED | {"raised"}, _swept),
     Fault("positions before the marker", _positions_before_the_marker, _SAVED | {"raised"}),
     Fault("a feeder waited for that has left", _left_feeder_waited_for, frozenset({"snapshot"}), _several),
+    Fault("a feeder that joins unheard", _joins_unheard, frozenset({"snapshot"}), _several),
     Fault("a handle forgotten that nobody has claimed", _unclaimed_handle_forgotten, _SAVED),
     Fault("a command lost", _command_lost, _SAVED),
     Fault("a handle at an old time", _handle_at_old_time, _SAVED),

@@ -35,7 +35,7 @@ class Feeder(Driver):
         """Receive a handle that was handed over in a snapshot."""
         self.hear(snapshot)
         self.handles.setdefault(name, {})[handle] = InputPosition(time)
-        self.unclaimed.append(handle)
+        self.unclaimed.append(handle * len(self._scripts) + list(self._scripts).index(name))  # claims name no input
 
     def hear(self, snapshot: int) -> None:
         """Hear that a snapshot has begun."""
@@ -48,8 +48,12 @@ class Feeder(Driver):
     def claim(self, known: Feeders) -> None:
         """Claim a handle at worker 0."""
         claim = known.claim(self.unclaimed.pop(), FeederName(self.number, "a feeder"))
+        assert claim.owner is None, "each handle is handed over once"
         if not self.is_member:
-            self.is_member, self.snapshot = True, max(self.snapshot, claim.snapshot)
+            self.is_member = True
+            if self.snapshot > claim.snapshot:
+                self.begin_snapshot(self.snapshot)
+            self.snapshot = max(self.snapshot, claim.snapshot)
 
     def leave(self, workers: Sequence[int]) -> None:
         """Tell workers that nothing more comes."""

@@ -43,7 +43,8 @@ def test_batches_come_as_they_happen() -> None:
         running.handles[0].data(0, ["early"])
         running.handles[0].flush()
         assert read_event(response) == {"event": "frontier", "data": {"frontier": [0]}}
-        assert read_event(response) == {"event": "batch", "data": {"time": 0, "records": ["early"]}}
+        batch = {"time": 0, "records": ["early"], "partition": 0, "number": 1}
+        assert read_event(response) == {"event": "batch", "data": batch}
         send_end(running, 0)
         assert [event["event"] for event in read_events(response)] == ["frontier", "end"]
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from tests.kit.gateway.served import published
 from tests.kit.pubsub.local_job import send_end, send_epoch
-from tidewheel.pubsub import RunningPublication
+from tidewheel.progress import Antichain
+from tidewheel.pubsub import Batch, RolledBack, RunningPublication, SubstreamsEnded
 from tidewheel.pubsub.gateway.live_message import LiveMessage, encoded, error_message, live_messages
 from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
@@ -40,6 +41,40 @@ def test_batches_come_as_they_are_with_the_frontier_beside() -> None:
     assert found[-2:] == [("frontier", {"frontier": []}), ("end", {})]
 
 
+def test_a_client_can_tell_which_batches_are_void() -> None:
+    """By partitions, numbers and times: the same ones as `RolledBack.voids` says."""
+    with published("live/void", workers=2) as running:
+        request = TopicRequest("live/void", whole=False)
+        with request.subscribe() as subscription:
+            send_epoch(running, 0, [1], [2])
+            running.handles[1].data(1, [3])
+            running.handles[1].ends(1, ["a"])
+            send_epoch(running, 1, [4], [5])
+            send_end(running, 2)
+            events = list(subscription)
+    back = RolledBack(1, 2, Antichain(subscription.domain, [1]))
+    *told, last = live_messages(subscription.domain, iter([*events[:-1], back]), whole=False)
+    placed = [(message.kind, message.content) for message in told if message.kind in ("batch", "ended")]
+    assert sorted(placed, key=lambda message: (message[1]["partition"], message[1]["number"])) == [
+        ("batch", {"time": 0, "records": [1], "partition": 0, "number": 1}),
+        ("batch", {"time": 1, "records": [4], "partition": 0, "number": 3}),
+        ("batch", {"time": 0, "records": [2], "partition": 1, "number": 1}),
+        ("batch", {"time": 1, "records": [3], "partition": 1, "number": 3}),
+        ("ended", {"time": 1, "ended": ("a",), "partition": 1, "number": 4}),
+        ("batch", {"time": 1, "records": [5], "partition": 1, "number": 5}),
+    ]
+    assert last.as_object() == b'{"type":"rolled_back","partition":1,"number":2,"frontier":[1]}'
+    void = [
+        content
+        for _, content in placed
+        if content["partition"] == last.content["partition"]
+        and content["number"] > last.content["number"]
+        and any(time <= content["time"] for time in last.content["frontier"])
+    ]
+    voided = [one for one in events if isinstance(one, Batch | SubstreamsEnded) and back.voids(one)]
+    assert [content["number"] for content in void] == [one.number for one in voided] == [3, 4, 5]
+
+
 def test_ends_of_substreams_come_with_their_epoch() -> None:
     """As JSON has keys; an epoch may have nothing else."""
     with published("live/ended") as running:
@@ -65,7 +100,7 @@ def test_ends_of_substreams_come_between_batches() -> None:
             send_end(running, 0)
             found = list(live_messages(subscription.domain, subscription, whole=request.whole))
     assert [(message.kind, message.content) for message in found if message.kind == "ended"] == [
-        ("ended", {"time": 0, "ended": ("a",)})
+        ("ended", {"time": 0, "ended": ("a",), "partition": 0, "number": 1})
     ]
 
 

@@ -1,6 +1,7 @@
 """The end of the link of a process to which handles were handed: it leaves when they are closed, and not before."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ from tests.links.link_kind import Task
 from tests.unit.runtime.inputs.test_ray_feed import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
 from tidewheel.runtime.inputs import remote_feed
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.feeders import Claim, FeederStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
 from tidewheel.runtime.worker.envelope import Envelope, Phase, WorkerStatus
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 HANDLE = 5
+POSITIONS = {"numbers": {HANDLE: tw.InputPosition(2)}}
 
 
 @pytest.fixture
@@ -151,6 +153,40 @@ def test_a_handle_is_used_in_the_snapshot_in_which_it_was_handed_over(feed: Remo
     assert [number for _, number, _ in markers(feed)] == [4, 4]
     first.close()
     second.close()
+
+
+class Claims:
+    """Worker 0, which grants claims in a snapshot."""
+
+    def __init__(self, snapshot: int) -> None:
+        self.claim = SimpleNamespace(remote=lambda *_: Claim(snapshot=snapshot))
+
+
+@pytest.mark.parametrize(("worker_0_is_in", "told"), [(3, [(0, 4, POSITIONS), (1, 4, ())]), (4, []), (5, [])])
+def test_it_joins_in_the_snapshot_that_it_has_heard_of(
+    monkeypatch: pytest.MonkeyPatch, worker_0_is_in: int, told: list[Any]
+) -> None:
+    """Where worker 0 has not begun that, all workers wait for this process in it: so it tells them, before all else."""
+
+    def connect(feed: Any) -> None:
+        feed.sender = workers
+        feed._receiver = workers.receiver
+
+    workers = Workers()
+    monkeypatch.setattr(RemoteFeed, "_connect", connect)
+    monkeypatch.setattr("ray.get", lambda claim, timeout: claim)
+    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: None))
+    inputs = {"numbers": IntegerDomain()}
+    feed = RemoteFeed(FeedAddress("job", [Claims(worker_0_is_in), None], None, inputs, {}, tw.RuntimeConfig()))
+    monkeypatch.setattr(feed, "join", lambda: None)  # without the thread, the first use claims
+    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2), 3)
+    feed._snapshot_begun(4)  # from worker 1
+    handle.send([1])
+    assert markers(feed) == told
+    assert [sent.snapshot for _, sent in workers.sent if sent.commands] == [max(worker_0_is_in, 4)]
+    assert workers.sent[-1][1].commands
+    feed.close()
+    handle._ended = "is of no more use"
 
 
 @pytest.mark.parametrize(("goes_back", "error"), [(True, tw.Rewound), (False, tw.JobError)])

@@ -8,6 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.token_bench import TokenBench
+from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedChanges, KeyedState
 from tidewheel.runtime.state.operator_state import CAPTURED, OperatorCut, OperatorState, SavedOperator
 from tidewheel.runtime.state.shards import owner_of
@@ -118,6 +119,27 @@ def test_captures_are_found_in_their_order(bench: TokenBench) -> None:
     kept.keyed(CAPTURED).update({0: (5, ["a"]), 1: (4, ["b"])})
     kept.cut()
     assert kept.captured == [(5, ["a"]), (4, ["b"])]
+
+
+def test_captures_are_read_while_more_comes(bench: TokenBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver asks on another thread, here between any two steps of what looks at values; no snapshot is larger."""
+    monkeypatch.setattr(keyed_state, "_LEAST_SWEPT", 2)
+    kept = fresh(bench)
+    captured = kept.keyed(CAPTURED)
+    captured.update({n: (n, [n]) for n in range(100)})
+    kept.cut()
+
+    def capture_one_more(value: Any) -> bool:
+        captured[len(captured)] = (0, ["more"])
+        return False
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(keyed_state, "is_unchanging", capture_one_more)
+        assert kept.captured == [(n, [n]) for n in range(100)]
+    captured[100] = (100, [100])
+    pickled = kept.cut().keyed[CAPTURED].pickled
+    assert pickled is not None
+    assert pickle.loads(pickled.data)[0] == [100, 0, 1]  # the new one, and a part of the sweep
 
 
 def test_the_stamps_of_all_tokens_are_in_a_cut(bench: TokenBench) -> None:
