@@ -114,6 +114,7 @@ class StreamingFeed:
         """Wait until the query has ended and the input is closed: all there was has been sent.
 
         Raises:
+            BridgeError: the job has gone on from a snapshot that lacks what Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
@@ -134,7 +135,7 @@ class StreamingFeed:
         not committed comes again when a query is started with the same checkpoint.
 
         Raises:
-            JobError: the query or the job has failed.
+            BridgeError, JobError: the query or the job has failed, as for `wait`.
         """
         self._is_idle.wait(timeout)
         # A query that has failed before it is stopped fails the job.
