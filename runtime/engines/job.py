@@ -251,14 +251,15 @@ class Job(RememberingJob):
         if self._released:
             return
         self._stopped = True
+        state = self._state  # asked once, as the workers of a job may complete it at any moment
         reason: str | None = f"job {self.name!r} was stopped"
-        if self._error is not None:
+        if state == "failed" and self._error is not None:
             reason = str(self._error.args[0])
-        elif self.is_complete:
+        elif state == "complete":
             reason = None
-        is_cut_short = on_purpose and self._state == "stopped"
+        is_cut_short = on_purpose and state == "stopped"
         sent = sum(fed.records for fed in self._feed.inputs.values())
-        _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, self._state, sent)
+        _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, state, sent)
         self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):

@@ -74,9 +74,14 @@ class LocalFeed(Feed):
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
 
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether the job keeps snapshots."""
+        return self._job._snapshots is not None
+
     def save(self, timeout: float) -> None:
         """Take a snapshot, if the job keeps some."""
-        if self._job._snapshots is not None:
+        if self.keeps_snapshots:
             self._job.snapshot(timeout)
 
     def fail(self, error: JobError) -> None:

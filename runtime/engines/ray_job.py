@@ -275,9 +275,14 @@ class _DriverFeed(RayFeed):
         """Fail the job."""
         self._job._fail(error)
 
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether the job keeps snapshots."""
+        return self._job._snapshots is not None
+
     def save(self, timeout: float) -> None:
         """Take a snapshot, if the job keeps some."""
-        if self._job._snapshots is not None:
+        if self.keeps_snapshots:
             self._job.snapshot(timeout)
 
     def _written(self, part: WrittenPart) -> None:

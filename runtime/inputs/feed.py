@@ -238,6 +238,11 @@ class Feed(ABC):
             TimeoutError: it is not complete within ``timeout`` seconds.
         """
 
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether the job keeps snapshots, which this process can take."""
+        return False
+
     def check_saves(self) -> None:  # noqa: B027 - only another process does not know
         """Raise JobError if the job keeps snapshots, and this process does not know when one is complete."""
 

@@ -52,7 +52,8 @@ def feed(
     itself, or is stopped, the input is closed. Rows go from Spark's executors through Ray's object store to this
     process, and from it to the workers. If Spark does not run on Ray, they go through Spark's driver.
     If the job keeps snapshots, Spark commits a micro-batch when one has it, and one is taken for each. So nothing is
-    missing after the job has gone back, or in a later run with the same folder and checkpoint.
+    missing after the job has gone back, or in a later run with the same folder and checkpoint. If that snapshot is
+    damaged or gone, and Spark has committed what the job lacks, both fail: `StreamingFeed.wait` raises BridgeError.
 
     Args:
         input: a handle of the job, at the least time or where a snapshot has it. It belongs to the query from now on;

@@ -26,22 +26,17 @@ above the time   the same, after the input has passed the ids that Spark has ski
 
 In a job that keeps snapshots Spark commits a micro-batch when a snapshot has it, and one is taken for each. So a job
 that goes back to a snapshot lacks nothing but the micro-batch that Spark has not committed. If that is under way it is
-sent again from the position of the handle on; if the program is started again, Spark delivers it again.
-
-All rows are there before the first is sent, so a query that fails midway leaves no part of a micro-batch behind. The
-slices, and the worker that gets each, depend on nothing but the rows and the id: a program that is started again deals
-a micro-batch out as the one before did. So a log knows what it has already.
+sent again from the position of the handle on; if the program is started again, Spark delivers it again. A job that
+goes back further, as that snapshot is damaged or gone, lacks what Spark has committed: the query fails, and says so.
 """
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Protocol, Self
 
 import pyarrow as pa
-import ray
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -49,14 +44,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
-from tidewheel.spark_bridge.errors import BridgeError, readable
+from tidewheel.spark_bridge.errors import readable
 from tidewheel.spark_bridge.jvm import is_stopped_under
+from tidewheel.spark_bridge.structured_streaming.micro_batch import (
+    MissingMicroBatches,
+    check_has_committed,
+    deliver,
+    rows_of,
+)
 
 _logger = logging.getLogger(__name__)
-
-ROWS_PER_SLICE = 65_536
-"""How many rows of a micro-batch go to one worker before the next has its turn."""
 
 _LOOK_S = 1
 _AGAIN_S = 0.1
@@ -99,6 +96,7 @@ class StreamingFeed:
         self._checkpoint = checkpoint
         self._commit_after = commit_after
         self._batch_id: int | None = None
+        self._uncommitted = 0  # the first id that Spark has not committed, once it has delivered one
         self._failure: BaseException | None = None
         self._was_sent = False
         self._is_stopping = False
@@ -116,6 +114,7 @@ class StreamingFeed:
         """Wait until the query has ended and the input is closed: all there was has been sent.
 
         Raises:
+            BridgeError: the job has gone on from a snapshot that lacks what Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
             TimeoutError: it did not end within ``timeout`` seconds.
         """
@@ -136,7 +135,7 @@ class StreamingFeed:
         not committed comes again when a query is started with the same checkpoint.
 
         Raises:
-            JobError: the query or the job has failed.
+            BridgeError, JobError: the query or the job has failed, as for `wait`.
         """
         self._is_idle.wait(timeout)
         # A query that has failed before it is stopped fails the job.
@@ -163,6 +162,8 @@ class StreamingFeed:
 
     def _take(self, df: DataFrame, batch_id: int) -> None:
         """Deliver one micro-batch, for Spark to commit; what is raised here fails the query."""
+        if self._batch_id is None:
+            self._uncommitted = batch_id
         self._batch_id, self._was_sent = batch_id, False
         self._is_idle.clear()
         try:
@@ -180,6 +181,7 @@ class StreamingFeed:
             try:
                 with self._delivering:
                     self._check_going_on()
+                    check_has_committed(self._input, self._uncommitted, self._checkpoint)
                     deliver(batch_id, rows, self._input)
                     self._was_sent = True
                 while not self._may_commit(batch_id):
@@ -187,6 +189,7 @@ class StreamingFeed:
             except Rewound as rewound:
                 _logger.info("micro-batch %d is sent again: %s", batch_id, rewound)
             else:
+                self._uncommitted = batch_id + 1
                 return
 
     def _may_commit(self, epoch: int) -> bool:
@@ -252,6 +255,8 @@ class StreamingFeed:
                 self._input_is_over.wait(_AGAIN_S)
             return
         reason = self._reason(failure)
+        if isinstance(self._failure, MissingMicroBatches):
+            self._error = self._error or self._failure
         self._input.fail(reason, self._failure or failure)  # unless it has failed, and that is why
         if isinstance(self._failure, JobError):
             self._error = self._error or self._failure
@@ -275,6 +280,8 @@ class StreamingFeed:
         if self._failure is None:
             why = "stopped before it could say why" if failure is None else readable(failure)
             return f"the query that feeds it has failed in Spark: {why}. When that is mended, {again}"
+        if isinstance(self._failure, MissingMicroBatches):
+            return str(self._failure)
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
         why = readable(self._failure)
         with suppress(Exception):  # its JVM has gone
@@ -303,44 +310,3 @@ class StreamingFeed:
             self.query.stop()
         except Exception as error:  # noqa: BLE001 - Spark, or its JVM, has gone
             _logger.debug("the query that feeds input %r could not be stopped: %r", self._input.name, error)
-
-
-def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
-    """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
-
-    Args:
-        batch_id: its id.
-        rows: computes it; whatever that raises, nothing was sent.
-        input: where to, at the time behind the last micro-batch that was sent. Whatever it raises, the job is over.
-    """
-    if batch_id < input.time:
-        return False
-    table = rows()
-    input.advance_to(batch_id)
-    sent = input.position.batches_at_time  # of a job that goes on from a snapshot which has fallen in between
-    for number, start in list(enumerate(range(0, table.num_rows, ROWS_PER_SLICE)))[sent:]:
-        input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
-    input.advance_to(batch_id + 1)
-    return True
-
-
-def rows_of(df: DataFrame, name: str) -> pa.Table:
-    """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
-
-    Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
-    through its driver. Nothing is left of them in Spark or in the store when the table is there.
-
-    Raises:
-        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
-            DataFrame.
-    """
-    if not is_on_ray(df.sparkSession):
-        return collected(df, arrow_schema(df, name), name)
-
-    blocks = blocks_of(df, name, store=True)
-    try:
-        streams = ray.get(list(blocks.stored or ()))
-    except ray.exceptions.RayError as error:
-        raise BridgeError(f"a partition of {name!r} cannot be read from Ray's object store: {error}") from error
-    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata() for stream in streams]
-    return pa.concat_tables([blocks.schema.empty_table(), *tables])

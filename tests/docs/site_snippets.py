@@ -1,6 +1,7 @@
 """The pages of the site whose Python blocks are a program, and how they are run."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from tests.kit.docs.pages import blocks, run
@@ -23,17 +24,24 @@ def local_pages() -> list[str]:
     return [name for name in names if name not in ON_RAY + ON_SPARK]
 
 
-def run_page(name: str, folder: Path, kind: str, cluster: str | None = None) -> None:
-    """Run the Python blocks of a page as one program, and compare what it prints with what the page shows."""
+def run_page(name: str, folder: Path, kind: str, cluster: str | None = None, leave_out: str | None = None) -> None:
+    """Run the Python blocks of a page as one program, and compare what it prints with what the page shows.
+
+    Blocks with ``leave_out`` in them are not run, and what the page shows of these is not looked at.
+    """
     page = folder / Path(name).name
-    page.write_text("\n".join(_kept((DOCS / name).read_text(encoding="utf-8"))), encoding="utf-8")
+    page.write_text("\n".join(_kept((DOCS / name).read_text(encoding="utf-8"), leave_out)), encoding="utf-8")
     (folder / "work").mkdir()
     run(page, folder / "work", ROOT, limit_s=WITHIN_S[kind], cluster=cluster)
 
 
-def _kept(text: str) -> Iterator[str]:
+def _kept(text: str, leave_out: str | None) -> Iterator[str]:
     """Yield the lines of a page, with empty ones for the blocks that are only shown, so that line numbers stay."""
     lines = text.splitlines()
-    shown = [block for block in blocks(text) if block.kind.split(" ")[0] in _SHOWN_ONLY]
+    found = blocks(text)
+    shown = [block for block in found if block.kind.split(" ")[0] in _SHOWN_ONLY]
+    for block, after in pairwise(found):
+        if leave_out is not None and leave_out in "\n".join(block.lines):
+            shown += [block, after] if after.kind == "text" else [block]
     hidden = {number for block in shown for number in range(block.line - 1, block.line + len(block.lines) + 1)}
     yield from ("" if number in hidden else line for number, line in enumerate(lines, start=1))

@@ -13,6 +13,11 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path, "local")
 
 
+def test_the_page_of_windows_runs_but_for_spark(tmp_path: Path) -> None:
+    """The whole page is run with Spark, which takes long."""
+    run_page("how-to/windows.md", tmp_path, "local", leave_out="spark_bridge")
+
+
 def test_pages_with_programs_are_found() -> None:
     """A page that is not found is not run."""
     assert len(local_pages()) > 15

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 EPOCHS = 100
 SHARDS = ("left", "right")
-LINKS = pytest.mark.parametrize("link", ["socket", "ray"])
+LINKS = pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 
 
 @ray.remote(num_cpus=0)
@@ -162,7 +162,7 @@ def test_a_later_job_has_the_handles_of_feeders(tmp_path: Path, link: LinkName) 
         ray.kill(feeder)
 
 
-@LINKS
+@pytest.mark.parametrize("link", ["socket", "ray"])
 def test_a_worker_dies_while_others_feed(tmp_path: Path, link: LinkName) -> None:
     """Their handles say that the job has gone back, and are with the driver again."""
     feeders = dict(zip(SHARDS, made(), strict=True))

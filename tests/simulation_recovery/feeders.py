@@ -12,6 +12,9 @@ from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 
+_MOST_HANDLES = 100
+"""More than an input has; a script numbers its own from 0, and a claim names a handle among those of all inputs."""
+
 
 class Feeder(Driver):
     """One process with handles that were handed to it.
@@ -35,7 +38,7 @@ class Feeder(Driver):
         """Receive a handle that was handed over in a snapshot."""
         self.hear(snapshot)
         self.handles.setdefault(name, {})[handle] = InputPosition(time)
-        self.unclaimed.append(handle * len(self._scripts) + list(self._scripts).index(name))  # claims name no input
+        self.unclaimed.append(list(self._scripts).index(name) * _MOST_HANDLES + handle)
 
     def hear(self, snapshot: int) -> None:
         """Hear that a snapshot has begun."""
@@ -48,7 +51,7 @@ class Feeder(Driver):
     def claim(self, known: Feeders) -> None:
         """Claim a handle at worker 0."""
         claim = known.claim(self.unclaimed.pop(), FeederName(self.number, "a feeder"))
-        assert claim.owner is None, "each handle is handed over once"
+        assert not claim.owner, "nobody else has it"
         if not self.is_member:
             self.is_member = True
             if self.snapshot > claim.snapshot:

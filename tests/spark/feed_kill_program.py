@@ -23,7 +23,7 @@ from tests.spark.micro_batches import reading
 from tests.waiting import eventually
 from tidewheel.spark_bridge import feed
 from tidewheel.spark_bridge.java import find_java, java_environment
-from tidewheel.spark_bridge.structured_streaming.feed_query import deliver
+from tidewheel.spark_bridge.structured_streaming.micro_batch import deliver
 
 TOPIC = "fed-and-killed"
 DELIVER = "tidewheel.spark_bridge.structured_streaming.feed_query.deliver"

@@ -8,8 +8,11 @@ from tests.docs.site_snippets import ON_SPARK, run_page
 
 pytestmark = pytest.mark.spark
 
+LONG = {"how-to/windows.md": pytest.mark.long}
+"""The pages whose other blocks are run without Spark, in tests/docs; there are tests of all that they do with Spark."""
 
-@pytest.mark.parametrize("page", ON_SPARK)
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=LONG.get(page, ())) for page in ON_SPARK])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     """On a cluster and a Spark of the program's own."""
     run_page(page, tmp_path, "spark")

@@ -79,7 +79,10 @@ def test_it_retires_when_everybody_has_read(
         for reader in readers:
             reader.connect()
         published(host, 2)
-        polls = [host.begin(host.actor.problem("", 600.0)), host.begin(host.actor.wait_for_subscribers(9, 600.0))]
+        polls: list[Any] = [
+            host.begin(host.actor.problem("", 600.0)),
+            host.begin(host.actor.wait_for_subscribers(9, 600.0)),
+        ]
         retiring = host.begin(host.actor.retire("own"))
         assert eventually(lambda: "the last messages are not kept for subscription 'b' any longer" in caplog.text)
         assert not retiring.done()

@@ -1,6 +1,7 @@
 """Subscribers of a job that was stopped on purpose: they see whole epochs, and then the topic is over."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -100,6 +101,19 @@ def read_stopped(reading: tw.Dataflow, topic: str) -> None:
         feed_without_end(job)
         job.stop()
         reader.wait(DEADLINE_S)
+
+
+def test_a_job_that_completes_while_it_is_stopped_was_stopped(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers complete it at any moment; the end is one or the other, and not a failure."""
+    asked = count()
+    with tw.run(flow_of(topic), workers=WORKERS, engine="local") as job:
+        subscription = tw.subscribe(topic)
+        feed_without_end(job)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(job), "is_complete", property(lambda _: next(asked) > 0))
+            job.stop()
+    with subscription:
+        assert [epoch.time for epoch in subscription.epochs(DEADLINE_S)] == list(range(OPEN))
 
 
 def test_a_block_that_is_left_too_early_is_no_stop(topic: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from tidewheel.pubsub import (
     Epoch,
     EpochAssembler,
     Event,
+    PublisherLost,
     RunningPublication,
     Subscription,
     UnknownTopic,
@@ -65,6 +67,24 @@ def test_items_come_one_at_a_time_and_then_none() -> None:
         assert waiting.result(WITHIN_S) is None
         assert feed.next().result(WITHIN_S) is None
         feed.close()
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_topic_that_was_stopped_ends_with_an_error(is_local: bool) -> None:
+    """After its whole epochs, from a job of this process or of another: a client can tell it from a topic's end."""
+
+    def reading() -> Subscription:
+        subscription = subscribe("feed/stopped")
+        subscription.is_local = is_local
+        return subscription
+
+    with published("feed/stopped") as running, closing(Clients(1).admit(reading, times)) as feed:
+        feed.opened.result(WITHIN_S)
+        send_epoch(running, 0, ["a"])
+        running.finish("job 'j' was stopped", 0, on_purpose=True)
+        assert feed.next().result(WITHIN_S) == 0
+        with pytest.raises(PublisherLost, match="has not come to its end: job 'j' was stopped"):
+            feed.next().result(WITHIN_S)
 
 
 def test_closing_ends_what_waits_and_leaves_nothing() -> None:

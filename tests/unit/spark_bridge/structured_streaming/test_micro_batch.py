@@ -3,14 +3,15 @@
 import random
 import secrets
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tidewheel as tw
-from tidewheel.spark_bridge.structured_streaming import feed_query
-from tidewheel.spark_bridge.structured_streaming.feed_query import ROWS_PER_SLICE
+from tidewheel.spark_bridge.structured_streaming import micro_batch
+from tidewheel.spark_bridge.structured_streaming.micro_batch import ROWS_PER_SLICE, MissingMicroBatches
 
 SEED = secrets.randbits(32)
 
@@ -18,9 +19,12 @@ SEED = secrets.randbits(32)
 class ListInput:
     """An input of two workers that keeps what it gets; it has gone past ``time`` and cannot go back."""
 
-    def __init__(self, time: int = 0, workers: int = 2) -> None:
+    name = "rows"
+
+    def __init__(self, time: int = 0, workers: int = 2, *, keeps_snapshots: bool = False) -> None:
         self.time = time
         self.workers = workers
+        self.keeps_snapshots = keeps_snapshots
         self.sent: list[tuple[int, int, list[int]]] = []
 
     def send(self, batch: pa.Table, *, worker: int) -> None:
@@ -42,7 +46,12 @@ class ListInput:
 
 def deliver(batch_id: int, rows: Callable[[], pa.Table], input: Any) -> bool:
     """Deliver to an input that stands in for a handle."""
-    return feed_query.deliver(batch_id, rows, input)
+    return micro_batch.deliver(batch_id, rows, input)
+
+
+def check(input: Any, uncommitted: int) -> None:
+    """Check an input that stands in for a handle."""
+    micro_batch.check_has_committed(input, uncommitted, "the/checkpoint")
 
 
 def rows(*numbers: int) -> Callable[[], pa.Table]:
@@ -74,7 +83,7 @@ def test_a_replay_is_dropped() -> None:
 
 def test_a_job_that_goes_on_in_the_middle_of_a_micro_batch_lacks_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot may fall between two slices: those that it has are not sent again."""
-    monkeypatch.setattr(feed_query, "ROWS_PER_SLICE", 2)
+    monkeypatch.setattr(micro_batch, "ROWS_PER_SLICE", 2)
     whole, resumed = ListInput(), ListInput(time=3)
     deliver(3, rows(1, 2, 3, 4, 5), whole)
     resumed.sent = whole.sent[:1]
@@ -95,6 +104,14 @@ def test_a_micro_batch_without_rows_completes_its_time() -> None:
     input = ListInput()
     assert deliver(0, rows(), input)
     assert (input.sent, input.time) == ([], 1)
+
+
+@pytest.mark.parametrize(("time", "uncommitted", "misses"), [(0, 0, 0), (5, 4, 0), (5, 5, 0), (5, 6, 1), (0, 9, 1)])
+def test_a_job_with_snapshots_misses_what_spark_has_committed(time: int, uncommitted: int, misses: int) -> None:
+    """Spark does not deliver it again. A job without snapshots begins where Spark is."""
+    check(ListInput(time), uncommitted)
+    with pytest.raises(MissingMicroBatches, match="new checkpoint") if misses else nullcontext():
+        check(ListInput(time, keeps_snapshots=True), uncommitted)
 
 
 def test_what_cannot_be_computed_leaves_nothing_behind() -> None:

@@ -1,0 +1,85 @@
+"""One micro-batch: its rows, how an input gets them, and whether the job has those before it.
+
+All rows are there before the first is sent, so a query that fails midway leaves no part of a micro-batch behind. The
+slices, and the worker that gets each, depend on nothing but the rows and the id: a program that is started again deals
+a micro-batch out as the one before did. So a log knows what it has already.
+"""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import ray
+from pyspark.sql import DataFrame
+
+from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
+from tidewheel.spark_bridge.errors import BridgeError
+
+ROWS_PER_SLICE = 65_536
+"""How many rows of a micro-batch go to one worker before the next has its turn."""
+
+
+class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
+    """The job does not have micro-batches that Spark has committed, and so does not deliver again."""
+
+
+def check_has_committed(input: InputHandle, uncommitted: int, checkpoint: str) -> None:
+    """Check that a job with snapshots has all micro-batches that Spark has committed; another job begins without them.
+
+    Args:
+        input: the input that they feed, which may have gone back to a snapshot.
+        uncommitted: the first id that Spark has not committed.
+        checkpoint: the folder where Spark keeps what it has committed, for the message.
+
+    Raises:
+        MissingMicroBatches: the input is before that id, so what lies between is lost.
+    """
+    if not input.keeps_snapshots or input.time >= uncommitted:
+        return
+    raise MissingMicroBatches(
+        f"input {input.name!r} is at micro-batch {input.time} in the snapshot from which the job goes on, or without "
+        f"one. But Spark has committed all before {uncommitted} in the checkpoint {checkpoint}, and does not deliver "
+        "them again. Restore the newer snapshots. Or start with both a new checkpoint and a new folder of snapshots: "
+        "then Spark reads all rows again"
+    )
+
+
+def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
+    """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
+
+    Args:
+        batch_id: its id.
+        rows: computes it; whatever that raises, nothing was sent.
+        input: where to, at the time behind the last micro-batch that was sent. Whatever it raises, the job is over.
+    """
+    if batch_id < input.time:
+        return False
+    table = rows()
+    input.advance_to(batch_id)
+    sent = input.position.batches_at_time  # of a job that goes on from a snapshot which has fallen in between
+    for number, start in list(enumerate(range(0, table.num_rows, ROWS_PER_SLICE)))[sent:]:
+        input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
+    input.advance_to(batch_id + 1)
+    return True
+
+
+def rows_of(df: DataFrame, name: str) -> pa.Table:
+    """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
+
+    Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
+    through its driver. Nothing is left of them in Spark or in the store when the table is there.
+
+    Raises:
+        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
+            DataFrame.
+    """
+    if not is_on_ray(df.sparkSession):
+        return collected(df, arrow_schema(df, name), name)
+
+    blocks = blocks_of(df, name, store=True)
+    try:
+        streams = ray.get(list(blocks.stored or ()))
+    except ray.exceptions.RayError as error:
+        raise BridgeError(f"a partition of {name!r} cannot be read from Ray's object store: {error}") from error
+    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata() for stream in streams]
+    return pa.concat_tables([blocks.schema.empty_table(), *tables])
