@@ -70,9 +70,5 @@ class RunningAttachment(Protocol):
 class Attachment(Protocol):
     """The description of something to be started beside a job."""
 
-    @property
-    def needs_same_batches(self) -> bool:
-        """Whether a job that is started again has to send it the same batches, worker by worker."""
-
     def start(self, host: AttachmentHost) -> RunningAttachment:
         """Start it; raise if that cannot be done, and then leave nothing behind."""

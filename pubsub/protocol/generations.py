@@ -27,8 +27,8 @@ class Generations:
     >>> generations.is_ahead(0), generations.is_ahead(1), generations.take()
     (True, False, None)
     >>> generations.go_back(1, 12, WentBack(1, 10, [3]))
-    >>> generations.take()
-    [(0, WentBack(generation=1, number=5, lower=[3], standing=None)), (1, WentBack(generation=1, number=10, lower=[3], standing=None))]
+    >>> [(partition, message.number) for partition, message in generations.take()]
+    [(0, 5), (1, 10)]
     """
 
     def __init__(self, partitions: int) -> None:

@@ -72,11 +72,6 @@ class Publication:
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
         return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, delivery)
 
-    @property
-    def needs_same_batches(self) -> bool:
-        """Whether what a worker sends again after a restart has to be the same: a log knows it by its place."""
-        return self.log is not None
-
     def partitions(self, host: AttachmentHost) -> int:
         """Return how many partitions the topic has."""
         return host.workers if self.partition == "worker" else 1

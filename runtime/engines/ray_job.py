@@ -77,7 +77,7 @@ class RayJob(Job):
         if self._is_host:
             self._workers.come_up()
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
-        if self._snapshots is not None or any(one.needs_same_batches for one in attachments.values()):
+        if self._snapshots is not None:
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
         if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)

@@ -74,8 +74,7 @@ class OperatorContext:
         worker: the number of this worker, from 0.
         workers: how many workers there are.
         nodes: the id of each worker's Ray node, by number, for sources that read from near nodes. All ids are empty on
-            the local engine. So they are in a job with an exactly-once topic: when it is started again on other nodes,
-            each worker has to send the same batches.
+            the local engine, and in a job with snapshots, which may go on with workers on other nodes.
         activator: has this operator scheduled from any thread, now or after some time; may be passed to others.
     """
 

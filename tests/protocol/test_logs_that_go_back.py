@@ -341,5 +341,3 @@ def test_epochs_are_seen_once_and_whole(block: int) -> None:
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     assert returns > RUNS // 4
-
-

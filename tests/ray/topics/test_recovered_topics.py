@@ -95,11 +95,12 @@ def test_epochs_of_a_best_effort_topic_are_shown_once(tmp_path: Path, ray_cluste
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_epochs_of_an_exactly_once_topic_are_shown_once(tmp_path: Path, ray_cluster: str, seed: int) -> None:
-    """A worker is killed and then a publisher; what the log has already is not logged again."""
+    """A worker is killed and then a publisher; who publishes a record depends on timing, as above."""
     random = Random(seed)
     topic = f"recovered-exactly-once-{seed}"
     flow = tw.Dataflow("exactly once")
-    flow.input("numbers").map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
+    numbers = flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance()
+    numbers.publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
     with (
         nothing_left(),
         run(flow, tmp_path / "snapshots") as job,
@@ -122,7 +123,7 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
     """Another program with the same folders publishes what comes after the snapshot, and the log has the rest."""
     topic = "resumed exactly once"
     flow = tw.Dataflow("resumed")
-    flow.input("numbers").map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log")
+    flow.input("numbers").rebalance().map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log")
     with nothing_left(), run(flow, tmp_path / "snapshots", every_s=1000) as job:
         numbers = job.input("numbers")
         for sent in range(EPOCHS * BATCHES // 2 + 1):
@@ -142,6 +143,32 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
         job.stop()
         found = read(reader)
     assert found == expected()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int) -> None:
+    """Without snapshots it sends everything again, from other workers. What was complete is known by its epoch."""
+    topic = f"begun again {seed}"
+    flow = tw.Dataflow("begins again")
+    numbers = flow.input("numbers").rebalance().exchange(lambda number: number // 7).count().rebalance()
+    numbers.publish(topic, delivery="exactly_once", log=tmp_path)
+    counted = [[epoch, [[number, 1] for number in records]] for epoch, records in expected()]
+    found: list[Any] = []
+    with nothing_left():
+        for stop in [*sorted(moments(Random(seed), 2)), EPOCHS * BATCHES]:
+            with tw.run(flow, workers=2) as job, tw.subscribe(topic, name="reader", start="earliest") as reader:
+                handle = job.input("numbers")
+                for sent in range(stop):
+                    handle.advance_to(sent // BATCHES)
+                    handle.send(batch_of(sent // BATCHES, sent % BATCHES))
+                if stop == EPOCHS * BATCHES:
+                    handle.close()
+                epochs = reader.epochs(DEADLINE_S)
+                while not found or found[-1][0] < stop // BATCHES - 1:
+                    epoch = next(epochs)
+                    found.append([epoch.time, sorted(map(list, epoch.records))])
+                job.stop()
+    assert found == counted, f"seed {seed}"
 
 
 def test_the_death_of_a_best_effort_publisher_ends_the_job(tmp_path: Path) -> None:

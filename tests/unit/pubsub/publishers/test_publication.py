@@ -10,7 +10,6 @@ from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.publishers.topic_log import TopicLog
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])
@@ -26,12 +25,6 @@ def test_some_names_are_reserved(topic: str) -> None:
     with pytest.raises(DeliveryError, match=f"topic '{topic}': names that begin with 'tidewheel/' are reserved"):
         Publication(topic, IntegerDomain())
     Publication("tidewheel", IntegerDomain())
-
-
-def test_what_has_a_log_needs_the_same_batches_again() -> None:
-    """So a job that publishes it reads the same on each worker, whichever nodes it runs on this time."""
-    assert Publication("a", IntegerDomain(), log=TopicLog("/nowhere")).needs_same_batches
-    assert not Publication("a", IntegerDomain()).needs_same_batches
 
 
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.5, "1 MiB", None], ids=str)
