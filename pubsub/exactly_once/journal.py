@@ -103,8 +103,12 @@ class Journal:
         self._sent: dict[Time, int] = {}
         self.begin()
 
-    def begin(self, position: WorkerPosition | None = None) -> WentBack | None:
+    def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
         """Record that a worker begins to send, at its start or at a position; return what to log if it has gone back.
+
+        Args:
+            position: None for its start.
+            last_tick: the last tick of the log; None if that is not to be checked.
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again; or its job has gone back since.
@@ -122,7 +126,8 @@ class Journal:
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
         # After a return the log may be behind its worker in a partial order. Then the number of its last batch says it.
         is_behind = not self._epochs.generation and not self._worker.frontier.dominates(self._epochs.lower)
-        if missing or is_behind:
+        is_short = position is not None and last_tick is not None and position.number > last_tick
+        if missing or is_behind or is_short:
             raise ProtocolError(
                 f"the log lacks batches that its worker takes for durable. The log is at {self._epochs.lower!r}, and "
                 f"the worker at {self._worker.frontier!r}, with batches {self._sent!r}. "

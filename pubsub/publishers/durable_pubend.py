@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal
@@ -27,7 +27,7 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
-from tidewheel.pubsub.publishers.partition import Confirmed
+from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
     Step,
@@ -67,9 +67,7 @@ class DurablePubend:
         LogError: the log cannot be opened.
 
     Attributes:
-        messages: how many were logged since then.
-        message_bytes: how many bytes those have.
-        nacks: how often children were curious since then.
+        messages, message_bytes, nacks: the logged messages since then, their bytes, and the questions of children.
         log: to be read, not changed, as are all that follow.
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
@@ -105,7 +103,7 @@ class DurablePubend:
             self._journal = recovered.journal
             self.told = self._journal.epochs()
             self._untold: deque[tuple[int, Step]] = deque()
-            self._unconfirmed: deque[tuple[int, Confirmed]] = deque()
+            self._unconfirmed = Unconfirmed()
             self.written_tick = self.log.last_tick
             self._message_end = recovered.message_end
             self.awaited = 0 if self._message_end else awaited
@@ -128,20 +126,10 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Take note that a worker begins to send: from its start on, or from where it has to send again.
-
-        Raises:
-            ProtocolError: the log does not have all that came before that; or its job has gone back since.
-            LogError: the log takes nothing more.
-        """
+        """Do what `Journal.begin` does, and log it if the worker has gone back; raise what that raises, or LogError."""
         self._check()
-        if position is not None and position.number > self.written_tick:
-            raise ProtocolError(
-                f"the log lacks messages that its worker takes for durable: up to number {position.number}, and its "
-                f"last one is {self.written_tick}. Is this the directory of the log?"
-            )
-        returned = self._journal.begin(position)
-        self._unconfirmed.clear()
+        returned = self._journal.begin(position, self.written_tick)
+        self._unconfirmed = Unconfirmed()
         if returned is not None:
             self._write([Step(encode(returned), None, returned)])
 
@@ -159,7 +147,7 @@ class DurablePubend:
                 steps += new_messages(self._journal, message)
         finally:
             size_bytes = self._write(steps)
-        self._unconfirmed.append((self.written_tick, Confirmed(len(sent), size_bytes, self._journal.reached)))
+        self._unconfirmed.add(self.written_tick, Confirmed(len(sent), size_bytes, self._journal.reached))
 
     def _write(self, steps: Sequence[Step]) -> int:
         """Have messages logged; return how many bytes they have."""
@@ -180,13 +168,7 @@ class DurablePubend:
 
     def confirmed(self) -> Confirmed:
         """Return what of the messages that were fed has become durable since the last call."""
-        messages, size_bytes, number = 0, 0, -1
-        while self._unconfirmed and self._unconfirmed[0][0] <= self.writer.durable_tick:
-            confirmed = self._unconfirmed.popleft()[1]
-            messages += confirmed.messages
-            size_bytes += confirmed.size_bytes
-            number = confirmed.number
-        return Confirmed(messages, size_bytes, number)
+        return self._unconfirmed.take(self.writer.durable_tick)
 
     @property
     def has_room(self) -> bool:

@@ -21,7 +21,8 @@ from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
-from tidewheel.pubsub.publishers.partition import Confirmed, Partition
+from tidewheel.pubsub.publishers.confirmed import Confirmed
+from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.worker_events import WorkerEvents
 from tidewheel.transport import tickets
 from tidewheel.transport.stream_link import HAS_GONE

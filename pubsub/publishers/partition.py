@@ -23,7 +23,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,7 @@ from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
+from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, frame_of, unpickled
@@ -89,14 +90,6 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
         return _ANSWER.decode(head)
     except msgspec.MsgspecError as error:
         raise ProtocolError(f"the frame is no answer of a publisher: {error}") from error
-
-
-class Confirmed(NamedTuple):
-    """How many more messages the worker may forget, their bytes, and the number of the last of them in a log."""
-
-    messages: int
-    size_bytes: int
-    number: int = -1
 
 
 class MessageSink(Protocol):

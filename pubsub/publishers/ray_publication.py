@@ -3,6 +3,8 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -12,12 +14,15 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace, next_generation
 from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.publisher_actors import start_publishers
+from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.ray_connection import RayConnection
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
+from tidewheel.pubsub.publishers.topic_log import identity_of
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import cluster, left, membership, process_id
+from tidewheel.transport.ray_cluster import actor_class, cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +56,7 @@ class RayPublication(RunningPublication):
         self._silent: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._nodes = tuple(host.nodes)
-        self._publishers = start_publishers(publication, host)
+        self._publishers = _start_publishers(publication, host)
         self._awaited = publication.awaited
         self._domain = publication.domain
         self._ends = publication.ends
@@ -340,3 +345,49 @@ def _answer(call: Any) -> Any:
     except ray.exceptions.RayError as error:
         _LOG.debug("a publisher did not answer: %s", error)
         return None
+
+
+def _start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
+    """Start an actor for each partition; return their handles.
+
+    Ray starts an actor with a log again when it has died, and only where its log is.
+    """
+    options = {"num_cpus": 0, "max_restarts": 0 if publication.log is None else -1, "max_task_retries": 0}
+    actor = actor_class(PublisherActor)
+    nodes = host.nodes[: publication.partitions(host)]
+    return [
+        actor.options(**options, scheduling_strategy=_only_on(node)).remote(
+            publication.topic, number, _maker(publication, number, len(nodes), node, host.keeps_snapshots)
+        )
+        for number, node in enumerate(nodes)
+    ]
+
+
+def _maker(topic: Publication, number: int, partitions: int, node: str, is_remembered: bool) -> MakePartition:
+    """Return what makes a partition."""
+    log = topic.log
+    if log is None:
+        name = f"{topic.topic!r}[{number}]"
+        return partial(
+            LivePartition,
+            name,
+            topic.domain,
+            topic.capacity_bytes,
+            topic.awaited,
+            is_remembered=is_remembered,
+            node=node,
+        )
+    identity = identity_of(topic.topic, number, partitions, topic.domain)
+    directory = Path(log.of_partition(topic.topic, number))
+    kept_s = log.retention_s
+    return partial(DurablePartition, directory, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
+
+
+def _only_on(node: str) -> Any:
+    """Return how to say that: the node of a worker, without which there is no job either.
+
+    With soft=True Ray takes another node at times, and the publisher is lost with that.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)

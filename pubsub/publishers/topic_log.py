@@ -1,14 +1,17 @@
 """The place of the log of a topic, and for how long it keeps messages for subscriptions without a reader."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
+from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
+from tidewheel.pubsub.log.record_format import LogIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,9 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
         )
     path = Path(os.fsdecode(os.fspath(directory))).expanduser().absolute()
     return TopicLog(str(path), float(retention_s))
+
+
+def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> LogIdentity:
+    """Return whose log it is, with a text of the domain that is the same in every process; what logs have stays so."""
+    named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
+    return LogIdentity(topic, partition, partitions, re.sub(r" at 0x[0-9a-fA-F]+", "", named))

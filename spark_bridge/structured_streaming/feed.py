@@ -51,9 +51,8 @@ def feed(
     If the query fails, so does the job; if the job fails or is left, the query is stopped. When the query ends by
     itself, or is stopped, the input is closed. Rows go from Spark's executors through Ray's object store to this
     process, and from it to the workers. If Spark does not run on Ray, they go through Spark's driver.
-    If the job keeps snapshots, Spark commits a micro-batch when one has it, and one is taken for each. So nothing is
-    missing after the job has gone back, or in a later run with the same folder and checkpoint. If that snapshot is
-    damaged or gone, and Spark has committed what the job lacks, both fail: `StreamingFeed.wait` raises BridgeError.
+    If the job keeps snapshots, Spark commits a micro-batch when one has it. So nothing is missing after the job has
+    gone back, or in a later run with the same folder and checkpoint. Where that snapshot is gone, both fail.
 
     Args:
         input: a handle of the job, at the least time or where a snapshot has it. It belongs to the query from now on;

@@ -8,10 +8,10 @@ import pytest
 
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import WorkerPosition
+from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.partition import (
     TOLD_BYTES,
     TOLD_EVERY_S,
-    Confirmed,
     WorkerLink,
     decode_answer,
     message_frame,

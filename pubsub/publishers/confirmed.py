@@ -1,0 +1,33 @@
+"""The confirmations of a publisher to its worker: of messages that it has passed on, or that are durable in its log."""
+
+from collections import deque
+from typing import NamedTuple
+
+
+class Confirmed(NamedTuple):
+    """How many more messages the worker may forget, their bytes, and the number of the last of them in a log."""
+
+    messages: int
+    size_bytes: int
+    number: int = -1
+
+
+class Unconfirmed:
+    """Messages of a worker that may not be durable, by the tick with which they are."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Confirmed]] = deque()
+
+    def add(self, tick: int, confirmed: Confirmed) -> None:
+        """Add what is to be confirmed once the log is durable up to a tick."""
+        self._waiting.append((tick, confirmed))
+
+    def take(self, durable_tick: int) -> Confirmed:
+        """Return and remove what is to be confirmed by now."""
+        messages, size_bytes, number = 0, 0, -1
+        while self._waiting and self._waiting[0][0] <= durable_tick:
+            confirmed = self._waiting.popleft()[1]
+            messages += confirmed.messages
+            size_bytes += confirmed.size_bytes
+            number = confirmed.number
+        return Confirmed(messages, size_bytes, number)
