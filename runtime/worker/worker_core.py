@@ -210,7 +210,7 @@ class WorkerCore(OperatorHost):
             except Terminated:
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
-                raise_step_failure(instance.name, self.worker, instance.time, error)
+                raise_step_failure(instance.name, self.worker, instance.time, error, self.ledger.refusals)
         self.ledger.stepping = None
         self.count_tokens()
         if self.ledger.refusals:
