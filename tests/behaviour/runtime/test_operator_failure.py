@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -259,6 +259,20 @@ def test_a_schedule_is_no_generator() -> None:
     flow = tw.Dataflow("test")
     flow.input("numbers").unary("subject", scheduled(schedule))
     assert "a function with yield in it does not even run" in str(fail_flow(flow, [1]))
+
+
+def test_a_schedule_is_not_async() -> None:
+    """The error says what awaits, not what a function with yield does."""
+
+    async def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", scheduled(cast(Any, schedule)))
+    error = fail_flow(flow, [1])
+    assert "'subject' could not be built on worker 0: TypeError: schedule is async, and the worker" in str(error)
+    assert "map_async awaits a coroutine for each record" in str(error)
 
 
 def failed_job() -> tuple[tw.Job, tw.JobError]:
