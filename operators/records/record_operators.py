@@ -102,6 +102,7 @@ class RecordOperators(StreamBase[Record]):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
             )
+        check_function("filter", predicate)
         holds = predicate
 
         def keep_matching(batch: Batch) -> Batch:
