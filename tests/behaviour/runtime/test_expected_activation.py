@@ -270,13 +270,14 @@ def test_a_lent_token_that_is_used_late_fails_the_job(sends_in: str) -> None:
 
         return schedule
 
-    with tw.run(flow_of(build, "ask"), engine="local") as job:
-        feed(job, [1])
-        settle(job)
-        assert not job.is_complete
-        may_answer.set()
-        with pytest.raises(tw.JobError, match="'ask' used the token lent by a message at time 0 after it returned"):
-            job.wait(DEADLINE_S)
+    job = tw.run(flow_of(build, "ask"), engine="local")
+    feed(job, [1])
+    settle(job)
+    is_complete = job.is_complete
+    may_answer.set()
+    with pytest.raises(tw.JobError, match="'ask' used the token lent by a message at time 0 after it returned"):
+        job.wait(DEADLINE_S)
+    assert not is_complete
     threads[0].join(DEADLINE_S)
 
 
