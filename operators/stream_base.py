@@ -6,6 +6,7 @@
 import builtins
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import iscoroutinefunction
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -185,9 +186,14 @@ def check_stream(name: str, other: object) -> Outlet:
 
 
 def check_function(name: str, function: object) -> None:
-    """Raise GraphError unless ``function`` can be called."""
+    """Raise GraphError unless ``function`` can be called, and is not async."""
     if not callable(function):
         raise GraphError(f"{name} takes a function, not {function!r}")
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        raise GraphError(
+            f"{name} takes a function that returns a result, and {function!r} is async: stream.map_async(function) "
+            "calls it and awaits its results (docs/how-to/async-calls.md)"
+        )
 
 
 def callback(name: str, function: Function) -> Function:

@@ -113,14 +113,20 @@ class RecordTables:
                     f"{shown(self.columns)}: pass a schema= with every column"
                 )
             names = self.columns.names
-        values = {name: [record.get(name) for record in records] for name in names}
-        try:
-            for field in self.columns or ():
-                _refuse_fractions(values[field.name], field.type)
-            return pa.Table.from_pydict(values, schema=self.columns)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            columns = "" if self.columns is None else f" ({shown(self.columns)[1:-1]}, as in {self.origin})"
-            raise BridgeError(f"{where} does not fit in columns{columns}: {error}; pass schema=") from error
+        arrays: dict[str, pa.Array] = {}
+        for name in names:
+            values = [record.get(name) for record in records]
+            kind = None if self.columns is None else self.columns.field(name).type
+            try:
+                if kind is not None:
+                    _refuse_fractions(values, kind)
+                arrays[name] = pa.array(values, kind)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                columns = "" if self.columns is None else f" ({shown(self.columns)[1:-1]}, as in {self.origin})"
+                raise BridgeError(
+                    f"{where} does not fit in columns{columns}: column {name!r}: {error}; pass schema="
+                ) from error
+        return pa.Table.from_pydict(arrays, schema=self.columns)
 
     @staticmethod
     def _with_time(table: pa.Table, column: str, time: Any) -> pa.Table:

@@ -26,7 +26,9 @@ def keeping_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is not before:
+        if callable(before):  # also where it is still there: a `ray.shutdown` before has replaced it by C++
+            signal.signal(signal.SIGTERM, before)
+        elif signal.getsignal(signal.SIGTERM) is not before:
             signal.signal(signal.SIGTERM, _exit if before is None or before == signal.SIG_DFL else before)
 
 

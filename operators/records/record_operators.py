@@ -102,6 +102,7 @@ class RecordOperators(StreamBase[Record]):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
             )
+        check_function("filter", predicate)
         holds = predicate
 
         def keep_matching(batch: Batch) -> Batch:
@@ -295,7 +296,8 @@ class RecordOperators(StreamBase[Record]):
         # asyncio takes a fifth of the time that all else takes to import.
         from tidewheel.operators.records.map_async import CallPolicy, build_map_async
 
-        check_function("map_async", function)
+        if not callable(function):
+            raise GraphError(f"map_async takes a function, not {function!r}")
         check_positive("map_async", "concurrency", concurrency)
         check_positive("map_async", "retries", retries, least=0)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):

@@ -1,7 +1,7 @@
 """Live topics for those outside of Ray: browsers, by Server-Sent Events or WebSocket, and data tools, by Arrow Flight.
 
-What is imported here needs no web server: those libraries come with ``pip install 'tidewheel[gateway]'`` and load when
-a `Gateway` starts.
+What is imported here needs no web server: those libraries come with the extra ``gateway`` and load when a `Gateway`
+starts.
 """
 
 from tidewheel.pubsub.gateway.access import new_token

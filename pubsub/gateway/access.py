@@ -28,7 +28,8 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNOR
 _FOREIGN_SITES = {"cross-site", "same-site"}
 _HOW = (
     "send 'Authorization: Bearer TOKEN' with the token that was passed to the gateway or that it showed at its start. "
-    f"A WebSocket may offer subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN, an EventSource may add token=TOKEN"
+    f"A WebSocket may offer subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN. Only an EventSource may add "
+    "token=TOKEN: other paths than /topics/NAME/events take no token from the URL"
 )
 _RANDOM_BYTES = 32
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")

@@ -108,5 +108,6 @@ def check_extra() -> None:
             import_module(library)
     except ImportError as error:
         raise GatewayError(
-            f"the gateway needs libraries that tidewheel does without ({error}): pip install 'tidewheel[gateway]'"
+            f"the gateway needs libraries that tidewheel does without ({error}). Install them in a checkout of "
+            "tidewheel: pip install --constraint constraints.txt '.[gateway]'"
         ) from error

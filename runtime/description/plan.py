@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
@@ -169,8 +170,13 @@ def passing(
 
 
 def checked_schedule(made: Any) -> Schedule:
-    """Return what a build function returned if that can be called; raise TypeError otherwise."""
+    """Return what a build function returned if that can be called, and is not async; raise TypeError otherwise."""
     if not callable(made):
         raise TypeError(f"build must return the operator's schedule function, it returned {made!r}")
+    if iscoroutinefunction(made):
+        raise TypeError(
+            "schedule is async, and the worker awaits nothing. map_async awaits a coroutine for each record "
+            "(docs/how-to/async-calls.md), and docs/how-to/operator.md has an operator with an event loop of its own"
+        )
     schedule: Schedule = made
     return schedule

@@ -229,8 +229,7 @@ class Job(RememberingJob):
 
     def _warn_of_open_inputs(self) -> None:
         if self._feed.left_open and not self._has_ended:
-            names = ", ".join(map(repr, self._feed.left_open))
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, names)
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, self._feed.to_close)
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.

@@ -1,10 +1,13 @@
 """The Ray engine: a dataflow on worker actors, its own or those of the job to which it is added."""
 
+import atexit
 import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tidewheel.progress import GraphError, TidewheelError
@@ -57,6 +60,7 @@ class RayJob(Job):
         self._recovery: Recovery | None = None
         self._goes_back = False
         self._is_host = shared is None
+        self._at_exit = partial(_end_with_driver, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
         self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
@@ -76,6 +80,7 @@ class RayJob(Job):
         self._attachments.start(attachments, host)
         if self._is_host:
             self._workers.come_up()
+            atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
         _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
         if self._snapshots is not None:
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
@@ -244,6 +249,7 @@ class RayJob(Job):
         return ask_workers(self._workers.actors, self.name)
 
     def _release(self) -> None:
+        atexit.unregister(self._at_exit)
         with self._changed:
             self._changed.notify_all()
         if self._recovery is not None:
@@ -312,6 +318,19 @@ class _DriverFeed(RayFeed):
     def _lose(self, error: Exception) -> None:
         if not self._is_closed:
             self._job._workers.fail(self._job, error)
+
+
+def _end_with_driver(ended: "weakref.ref[RayJob]") -> None:
+    """End a job whose program ends, before Ray leaves the cluster: the job would count that as a failure."""
+    job = ended()
+    if job is not None and not job._has_ended:
+        if not job.is_complete:
+            _LOGGER.warning(
+                "job %r ends with its driver, as this program ends. Call job.wait() to wait for the job, or run the "
+                "program as 'python -i FILE' to go on in an interactive session",
+                job.name,
+            )
+        job._end(on_purpose=False)
 
 
 def _pack(plan: Plan) -> Any:

@@ -301,6 +301,15 @@ class Feed(ABC):
         """The names of the inputs that this process has open."""
         return [name for name, fed in self.inputs.items() if fed.open]
 
+    @property
+    def to_close(self) -> str:
+        """The names of the inputs that this process has open, for people, and where the clones are."""
+        clones = [name for name, fed in self.inputs.items() if set(fed.open) - {FIRST_HANDLE}]
+        names = ", ".join(map(repr, self.left_open))
+        return names + "".join(
+            f"; job.handles({name!r}) has the clones, also if the program has not" for name in clones
+        )
+
     def describe(self, among: Collection[str] | None = None) -> str:
         """Say for people which inputs are open; ``among`` has the names of those that matter, None if all do."""
         handles = [
@@ -312,7 +321,9 @@ class Feed(ABC):
         open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
         handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self.inputs.items() if fed.handed_over]
         elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
-        return (f"open inputs: {open_here}" if handles else "all inputs are closed") + elsewhere
+        lost = {f"; job.handles({one.name!r}) has the clones" for one in handles if one.number != FIRST_HANDLE}
+        here = f"open inputs: {open_here}{''.join(sorted(lost))}" if handles else "all inputs are closed"
+        return here + elsewhere
 
     def statistics(self, reports: Sequence[WorkerReport] = ()) -> dict[str, InputStatistics]:
         """Return what was sent to each input: by this process and, as workers report it, by others."""

@@ -149,7 +149,9 @@ class TimestampToken:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is not None and self._ledger.is_stepping:
+            self._owner.time = self.time  # errors name it
         if self._live:
             self.discard()
 

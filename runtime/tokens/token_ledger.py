@@ -99,12 +99,17 @@ class TokenLedger:
         """Note that this thread is in a step of the worker, which fails by itself with what is raised there."""
         self.stepping = threading.get_ident()
 
+    @property
+    def is_stepping(self) -> bool:
+        """Whether the calling thread is in a step of the worker."""
+        return threading.get_ident() == self.stepping
+
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
         """Raise TokenError, and have the worker's step fail with it unless it is raised within that.
 
         In a thread or a coroutine only a future may learn of the error, and the records would be lost in silence.
         """
-        if threading.get_ident() == self.stepping:
+        if self.is_stepping:
             raise TokenError(why)
         error = TokenError(f"{why}. {_REMEDY}")
         self.refusals.append(Refusal(operator, time, error))  # before its thread discards the token

@@ -1,8 +1,8 @@
 """The report of a failure inside an operator."""
 
-import sys
+import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dis import get_instructions
 from reprlib import repr as shortened
@@ -44,8 +44,16 @@ def operator_failure(operator: str, worker: int, time: Time | None, error: BaseE
     )
 
 
-def raise_step_failure(operator: str, worker: int, time: Time | None, error: BaseException) -> NoReturn:
-    """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised."""
+def raise_step_failure(
+    operator: str, worker: int, time: Time | None, error: BaseException, refusals: Iterable[Refusal] = ()
+) -> NoReturn:
+    """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised.
+
+    That may be the error of one of ``refusals``, which a coroutine has raised and its future has raised again.
+    """
+    for refusal in refusals:
+        if refusal.error is error:
+            raise_refusal(worker, refusal)
     cause: BaseException | None = error
     what = "failed"
     if isinstance(error, PartError):
@@ -92,8 +100,8 @@ def _record_of(error: BaseException | None) -> str:
     An operator that calls a function of the user's with one record calls that ``record``. So nothing is spent on it
     before something fails. Nothing is said where the error itself shows the record.
 
-    From Python 3.12 on (PEP 709) a comprehension has no frame of its own, and what it calls ``record`` is gone when it
-    has failed. There, it is what a function of one argument was given; of others nothing is said.
+    Folds have no such name. From Python 3.12 on (PEP 709) a comprehension has no frame of its own either, and what it
+    calls ``record`` is gone when it has failed. There, it is what a function was given as its last argument of two.
     """
     shown = ""
     walked = None if error is None else error.__traceback__
@@ -104,17 +112,18 @@ def _record_of(error: BaseException | None) -> str:
         with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
             if "record" in frame.f_locals:
                 shown = shortened(frame.f_locals["record"])
-            elif walked is not None and sys.version_info >= (3, 12):
+            elif walked is not None:
                 shown = next(map(shortened, _given(frame, walked.tb_frame)), shown)
-    return f" (record {shown})" if shown and shown not in _text(error) else ""
+    is_shown = re.search(rf"(?<!\w){re.escape(shown)}(?!\w)", _text(error))  # NoneType does not show a record None
+    return f" (record {shown})" if shown and not is_shown else ""
 
 
 def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
-    """Yield what a function of one argument was given, unless it has changed that, if it is of a list of records."""
+    """Yield the last argument of a function that takes at most two, if it is a record of a list and not changed."""
     code = function.f_code
-    if code.co_argcount != 1 or code.co_varnames[0] not in function.f_locals:
+    argument = code.co_varnames[code.co_argcount - 1] if 1 <= code.co_argcount <= 2 else ""
+    if argument not in function.f_locals:
         return
-    argument = code.co_varnames[0]
     assigned = any(step.argval == argument for step in get_instructions(code) if step.opname.startswith("STORE"))
     for name in _BATCHES if not assigned else ():
         batch = operator.f_locals.get(name)

@@ -5,6 +5,7 @@ operators that are joined by edges within a worker run as stages of one operator
 Nothing is queued, counted or scheduled between them. See `fusion.py`.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -153,6 +154,17 @@ class OperatorInstance(PortOwner):
     def work_at(self, time: Time) -> None:
         """Note that the operator is at work at a time; errors name it."""
         self.time = time
+
+    @property
+    def has_more_work(self) -> bool:
+        """Whether it still has work if it expects a thread and the dataflow holds no token any more.
+
+        An operator without outputs has, as publish. One with outputs holds a token for its work; but if it has kept a
+        lent token by mistake, its next call says so. Takes time in proportion to the objects of the process.
+        """
+        return not self.outputs or any(
+            type(kept) is LentToken and kept._input.owner is self for kept in gc.get_objects()
+        )
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
         """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""

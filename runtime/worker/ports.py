@@ -28,8 +28,8 @@ class PortOwner:
         name: its name.
         notify: whether it looks at frontiers.
         inputs, outputs: its ports.
-        time: the time of the message last received, or of the last notification, None before the first of a call;
-            errors name it.
+        time: the time of the message last received, of the last notification, or of the token whose ``with`` block has
+            raised; None before the first of a call. Errors name it.
         schedules: how often it was scheduled.
         call: the number of the call that is under way, -1 between two.
     """

@@ -210,7 +210,7 @@ class WorkerCore(OperatorHost):
             except Terminated:
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
-                raise_step_failure(instance.name, self.worker, instance.time, error)
+                raise_step_failure(instance.name, self.worker, instance.time, error, self.ledger.refusals)
         self.ledger.stepping = None
         self.count_tokens()
         if self.ledger.refusals:
@@ -346,5 +346,4 @@ class WorkerCore(OperatorHost):
     def is_complete(self) -> bool:
         """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
-        # An operator with outputs holds a token while it has work; one without, such as publish, only expects its turn.
-        return is_over and all(self._instances[operator].outputs for operator in self.agenda.expected)
+        return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

@@ -25,7 +25,11 @@ _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C."""
+    """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: the command line is wrong, with code 2, or it asks for help, with code 0.
+    """
     options = _parser().parse_args(arguments)
     for variable, value in (("RAY_ADDRESS", options.address), ("RAY_NAMESPACE", options.namespace)):
         if value is not None:
@@ -72,7 +76,13 @@ def _parser() -> argparse.ArgumentParser:
         type=_Condition,
         help="print records for which this is true, as record['n'] > 1",
     )
-    tail.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the topic")
+    tail.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="how long to wait until the topic exists (default: 10)",
+    )
     tail.set_defaults(command=_tail)
     serving = commands.add_parser("serve", help="offer topics over HTTP and Arrow Flight to those outside of Ray")
     add_options(serving)

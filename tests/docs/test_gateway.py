@@ -1,5 +1,6 @@
 """docs/gateway.md works as it stands."""
 
+import json
 import re
 import threading
 from pathlib import Path
@@ -38,6 +39,13 @@ def test_the_flight_client_reads_a_topic(monkeypatch: pytest.MonkeyPatch, capsys
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].split() == ["0", "word", "n"]
     assert "to" in printed
+
+
+def test_the_page_names_what_topics_answers() -> None:
+    """Each field of an entry of the list."""
+    with published("words"), served() as gateway:
+        (topic,) = (topic for topic in ask(gateway, "/topics").content if topic["name"] == "words")
+    assert f"`{{{', '.join(json.dumps(field) for field in topic)}}}`" in PAGE
 
 
 def test_the_request_of_the_shell_is_answered_as_printed() -> None:

@@ -1,8 +1,8 @@
 """A program that drives a job, to be interrupted or killed from outside: ``python -m tests.ray.driver_program WHAT``.
 
 It connects to the cluster that RAY_ADDRESS names. WHAT is ``wait`` (for the end of a job that has none), ``send``
-(epochs without end) or ``build`` (a job of which one worker never comes up), then the name of the topic. It says
-``running`` once its job runs, and stops the job when there is a line to read.
+(epochs without end), ``build`` (a job of which one worker never comes up) or ``end`` (while the job runs). Then comes
+the name of the topic. It says ``running`` once its job runs, and stops the job when there is a line to read.
 """
 
 import signal
@@ -59,6 +59,10 @@ def main() -> None:
     flow = halving(topic)
     if what == "build":
         flow.input("more").unary("never", build_never)
+    if what == "end":
+        send_epoch(tw.run(flow, workers=WORKERS), 0)
+        say("running")
+        return
     stop = threading.Event()
     with tw.run(flow, workers=WORKERS) as job:
         threading.Thread(target=wait_for_line, args=[stop], daemon=True).start()

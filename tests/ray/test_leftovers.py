@@ -136,6 +136,16 @@ def test_a_driver_that_is_terminated(ray_cluster: str, topic: str) -> None:
         assert driver.code == 143
 
 
+def test_a_driver_that_ends_while_its_job_runs(ray_cluster: str, topic: str) -> None:
+    """Without a with block: the job ends with it, which is no failure of the job, and one line says so."""
+    with nothing_left(), DriverProcess(ray_cluster, "tests.ray.driver_program", "end", topic) as driver:
+        driver.wait_until_it_says("running")
+        _, errors = driver.ended()
+        [own] = [line for line in errors.splitlines() if "(raylet)" not in line]
+        assert "ends with its driver" in own
+        assert driver.code == 0
+
+
 def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str) -> None:
     """Ray ends the actors of a driver that is gone; a subscriber elsewhere hears of it; the topic is retracted."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "send", topic) as driver:

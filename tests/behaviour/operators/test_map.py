@@ -1,7 +1,12 @@
 """The map operator."""
 
+from functools import partial
+from typing import Any
+
+import pytest
 from hypothesis import given
 
+import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
@@ -27,3 +32,25 @@ def test_map_keeps_order_and_batches() -> None:
     case = Case([(0, [3, 1, 2]), (0, [5]), (1, [4])])
     results = run(lambda stream: stream.map(str), case)
     assert [(result.time, result.batch) for result in results] == [(0, ["3", "1", "2"]), (0, ["5"]), (1, ["4"])]
+
+
+async def fetched(number: int) -> int:
+    return number
+
+
+class Fetching:
+    """A function with state, whose call is async."""
+
+    async def __call__(self, number: int) -> int:
+        """Return the number."""
+        return number
+
+
+@pytest.mark.parametrize("function", [fetched, partial(fetched), Fetching()])
+@pytest.mark.parametrize("name", ["map", "filter", "flat_map", "inspect", "try_map"])
+def test_a_function_that_is_async_is_refused(name: str, function: Any) -> None:
+    """The records would be coroutines that no code awaits; the error names the operator that does."""
+    stream = tw.Dataflow("test").input("numbers")
+    with pytest.raises(tw.GraphError, match=rf"^{name} takes .* is async: stream\.map_async\(function\) calls it"):
+        getattr(stream, name)(function)
+    stream.map_async(function)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -236,3 +237,62 @@ def test_who_sleeps_is_woken_from_any_thread() -> None:
     assert rounds.sleep(None)
     member._has_work = member._is_expecting = False
     assert not rounds.sleep(None)
+
+
+@pytest.mark.parametrize("sends_in", ["schedule", "thread"])
+def test_a_lent_token_that_is_used_late_fails_the_job(sends_in: str) -> None:
+    """The job does not complete while a thread is expected that works with a lent token, so no record is lost."""
+    may_answer = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        open_: list[tuple[tw.LentToken, Any]] = []
+        done: list[tuple[tw.LentToken, Any]] = []
+
+        def work(output: tw.OutputPort) -> None:
+            assert may_answer.wait(DEADLINE_S)
+            lent, batch = open_.pop()
+            if sends_in == "thread":
+                with suppress(tw.TokenError):  # as a future that no code looks at
+                    output.send(lent, batch)
+            done.append((lent, batch))
+            context.activate()
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for message in input:
+                open_.append(message)
+                threads.append(threading.Thread(target=work, args=[output]))
+                threads[-1].start()
+            while done:
+                output.send(*done.pop())
+            if open_:
+                context.expect_activation()
+
+        return schedule
+
+    job = tw.run(flow_of(build, "ask"), engine="local")
+    feed(job, [1])
+    settle(job)
+    is_complete = job.is_complete
+    may_answer.set()
+    with pytest.raises(tw.JobError, match="'ask' used the token lent by a message at time 0 after it returned"):
+        job.wait(DEADLINE_S)
+    assert not is_complete
+    threads[0].join(DEADLINE_S)
+
+
+def test_an_operator_that_expects_a_thread_and_keeps_nothing_does_not_keep_the_job_open() -> None:
+    """It has no token, so it cannot send any more."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                output.send(lent, batch)
+            context.expect_activation()
+
+        return schedule
+
+    with tw.run(flow_of(build), engine="local") as job:
+        feed(job, [1])
+        job.wait(DEADLINE_S)
+        assert captured(job) == [(0, [1])]

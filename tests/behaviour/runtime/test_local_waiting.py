@@ -141,6 +141,20 @@ def test_a_failure_is_all_that_a_wait_says(caplog: pytest.LogCaptureFixture) -> 
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["ERROR"]
 
 
+def test_a_wait_says_where_a_clone_is_that_the_program_has_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise the advice would be to close a handle that the program does not have."""
+    flow = tw.Dataflow("waiting")
+    flow.input("numbers").capture("results")
+    with tw.run(flow, engine="local") as job:
+        job.input("numbers").clone()
+        job.input("numbers").close()
+        job._warn_of_open_inputs()
+        assert "close() 'numbers'; job.handles('numbers') has the clones, also if the program has not" in caplog.text
+        for handle in job.handles("numbers"):
+            handle.close()
+        job.wait(DEADLINE_S)
+
+
 def test_a_wait_that_goes_on_says_which_inputs_are_open(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -84,8 +84,10 @@ def fail_silently(record: object) -> Any:
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="it is lost if there are two arguments"),
         ),
         lambda stream: stream.stateful_map(abs, int, lambda state, record: fail_silently(record)),
+        lambda stream: stream.aggregate(lambda _: 0, int, lambda total, number: fail_silently(number)),
+        lambda stream: stream.accumulate(lambda _: 0, int, lambda total, number: fail_silently(number)),
     ],
-    ids=["map", "flat_map", "filter", "inspect", "branch", "delay", "stateful_map"],
+    ids=["map", "flat_map", "filter", "inspect", "branch", "delay", "stateful_map", "aggregate", "accumulate"],
 )
 def test_the_error_shows_the_record(describe: Callable[[tw.Stream[int]], tw.Stream[Any]]) -> None:
     """Where an operator called a function with it; once, if the exception does not say it."""
@@ -93,6 +95,41 @@ def test_the_error_shows_the_record(describe: Callable[[tw.Stream[int]], tw.Stre
     describe(flow.input("numbers", int)).capture("results")
     headline = str(fail_flow(flow, [1234567])).splitlines()[0]
     assert headline.count("1234567") == 1
+
+
+@pytest.mark.parametrize("name", ["map", "flat_map", "filter", "inspect", "accumulate"])
+def test_the_error_shows_a_record_that_is_none(name: str) -> None:
+    """Though most errors speak of a NoneType; of two records it is the one that failed."""
+    flow = tw.Dataflow("test")
+    stream = flow.input("numbers")
+    arguments: list[Any] = [lambda line: [len(line)]]
+    if name == "accumulate":
+        arguments = [lambda _: 0, int, lambda total, line: total + len(line)]
+    getattr(stream, name)(*arguments).capture("results")
+    batch: Any = ["to be", None]
+    headline = str(fail_flow(flow, batch)).splitlines()[0]
+    assert headline.startswith(f"operator {name!r} failed on worker 0 at time 0: TypeError: object of type 'NoneType'")
+    assert headline.endswith("has no len() (record None)")
+
+
+def test_the_error_of_a_token_block_has_its_time() -> None:
+    """An answer of a thread is often read there, in a call that has received no message."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        tokens: list[tw.TimestampToken] = []
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            if tokens:
+                with tokens.pop():
+                    raise SilentError
+            tokens.extend(lent.retain() for lent, _ in input)
+            context.activate()
+
+        return schedule
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("ask", build).capture("results")
+    assert fail_flow(flow, [], [1]).time == 1
 
 
 def fail_after_a_change(number: int) -> Any:
@@ -222,6 +259,20 @@ def test_a_schedule_is_no_generator() -> None:
     flow = tw.Dataflow("test")
     flow.input("numbers").unary("subject", scheduled(schedule))
     assert "a function with yield in it does not even run" in str(fail_flow(flow, [1]))
+
+
+def test_a_schedule_is_not_async() -> None:
+    """The error says what awaits, not what a function with yield does."""
+
+    async def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").unary("subject", scheduled(cast(Any, schedule)))
+    error = fail_flow(flow, [1])
+    assert "'subject' could not be built on worker 0: TypeError: schedule is async, and the worker" in str(error)
+    assert "map_async awaits a coroutine for each record" in str(error)
 
 
 def failed_job() -> tuple[tw.Job, tw.JobError]:

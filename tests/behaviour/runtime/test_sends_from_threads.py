@@ -14,6 +14,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, flow_of, 
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.worker.envelope import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
@@ -90,6 +91,38 @@ def test_a_send_from_another_thread_fails_the_job(answer: Callable[..., None], l
     assert (error.operator, error.worker, error.time) == ("ask", 0, 1)
     assert "self._answer(token, output)" in error.traceback_text
     assert error.__cause__ is asking.futures[0].exception()
+
+
+def test_an_operator_that_raises_the_error_of_its_thread_fails_as_if_it_did_not() -> None:
+    """The operator looks at the future before the worker looks at the refusal; the error has the time as well."""
+    futures: list[Future[None]] = []
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def ask(token: tw.TimestampToken, output: tw.OutputPort) -> None:
+            assert eventually(lambda: instance_of(context).call < 0)
+            keeps(token, output)
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for future in filter(Future.done, futures):
+                future.result()
+            for lent, _ in input:
+                futures.append(pool.submit(ask, lent.retain(), output))
+                futures[-1].add_done_callback(lambda _: context.activate())
+
+        return schedule
+
+    said = "'ask' failed in a thread or coroutine on worker 0 at time 0: TokenError"
+
+    def ask_and_wait(job: tw.Job) -> None:
+        assert isinstance(job, LocalJob)
+        feed(job, [1])
+        job.run_round()
+        assert isinstance(futures[0].exception(DEADLINE_S), tw.TokenError)
+        job.wait(DEADLINE_S)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(tw.JobError, match=said):  # noqa: SIM117 - of one statement
+        with tw.run(flow_of(build, "ask"), engine="local") as job:
+            ask_and_wait(job)
 
 
 def test_a_sleeping_worker_wakes_up_to_fail_for_a_coroutine() -> None:

@@ -136,6 +136,7 @@ def test_a_table_that_differs_from_the_given_schema_is_refused() -> None:
         ([{"a": 1}, {"a": "x"}], "does not fit in columns"),
         ([{"a": 2**70}], "does not fit in columns"),
         ([{"a": object()}], "does not fit in columns"),
+        ([{"id": 1, "m": [("k", 1)]}], "the batch at time 0 does not fit in columns: column 'm': .*; pass schema="),
     ],
 )
 def test_batches_without_columns_are_refused(batch: Any, message: str) -> None:

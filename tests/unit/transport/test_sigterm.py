@@ -1,5 +1,6 @@
 """The SIGTERM handler of a driver: what the program chose stays, whatever a library installs."""
 
+import ctypes
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,3 +56,14 @@ def test_a_library_that_installs_no_handler_changes_nothing() -> None:
     with keeping_sigterm():
         pass
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_the_handler_of_the_program_is_there_again_after_ray_was_shut_down() -> None:
+    """`ray.shutdown` resets it by C++, of which Python knows nothing; the process would end at once."""
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    change = ctypes.CDLL(None).signal
+    change.argtypes, change.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    assert change(signal.SIGTERM, None) is not None
+    with keeping_sigterm():
+        pass
+    assert change(signal.SIGTERM, None) is not None

@@ -113,6 +113,7 @@ def test_anything_else_does_not(authorizations: list[str], subprotocols: Iterabl
     assert refusal is not None
     assert refusal.status == 401
     assert says in refusal.message
+    assert "other paths than /topics/NAME/events take no token from the URL" in refusal.message
     assert TOKEN not in refusal.message
 
 
