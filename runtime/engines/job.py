@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -316,3 +317,16 @@ class Job(RememberingJob):
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.describe()))
         return TimeoutError(f"{told}{hint}")
+
+
+def end_with_program(ended: "weakref.ref[Job]") -> None:
+    """End a job whose program ends, before Ray leaves the cluster: the job would count that as a failure."""
+    job = ended()
+    if job is not None and not job._has_ended:
+        if not job.is_complete:
+            _LOGGER.warning(
+                "job %r ends with its driver, as this program ends. Call job.wait() to wait for the job, or run the "
+                "program as 'python -i FILE' to go on in an interactive session",
+                job.name,
+            )
+        job._end(on_purpose=False)

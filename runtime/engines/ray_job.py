@@ -13,7 +13,7 @@ from typing import Any
 from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
-from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.job import Job, end_with_program
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
@@ -60,7 +60,7 @@ class RayJob(Job):
         self._recovery: Recovery | None = None
         self._goes_back = False
         self._is_host = shared is None
-        self._at_exit = partial(_end_with_driver, weakref.ref(self))
+        self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
         self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
@@ -318,19 +318,6 @@ class _DriverFeed(RayFeed):
     def _lose(self, error: Exception) -> None:
         if not self._is_closed:
             self._job._workers.fail(self._job, error)
-
-
-def _end_with_driver(ended: "weakref.ref[RayJob]") -> None:
-    """End a job whose program ends, before Ray leaves the cluster: the job would count that as a failure."""
-    job = ended()
-    if job is not None and not job._has_ended:
-        if not job.is_complete:
-            _LOGGER.warning(
-                "job %r ends with its driver, as this program ends. Call job.wait() to wait for the job, or run the "
-                "program as 'python -i FILE' to go on in an interactive session",
-                job.name,
-            )
-        job._end(on_purpose=False)
 
 
 def _pack(plan: Plan) -> Any:
