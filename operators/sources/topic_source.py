@@ -127,8 +127,9 @@ def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort, sent: d
             take_forward(tokens, frontier)
             for place in [place for place in sent if not frontier.less_equal(place[0])]:
                 del sent[place]
-        case RolledBack(partition=partition, number=number):
-            void = [time for (time, place), last in sent.items() if place == partition and last > number]
+        case RolledBack(partition=partition, number=number, frontier=frontier):
+            late = [time for (time, place), last in sent.items() if place == partition and last > number]
+            void = [time for time in late if frontier.less_equal(time)]
             if void:
                 raise DeliveryError(
                     f"the job that publishes went back to a snapshot, and what it had published at time {void[0]!r} is "

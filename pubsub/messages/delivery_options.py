@@ -34,6 +34,10 @@ Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 BLOCK_LIMIT_S = 60.0
 
 
+class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
+    """A record for which a condition cannot be evaluated; the message says why."""
+
+
 class Where:
     """A condition on records; two with the same pickled function or expression are equal.
 
@@ -73,9 +77,8 @@ class Where:
         try:
             wanted = self._wanted(batch)
         except Exception as error:
-            raise DeliveryError(
-                f"where= failed for a batch at time {message.time!r}: {type(error).__name__}: {error}"
-            ) from error
+            reason = str(error) if isinstance(error, _UnfitRecord) else f"{type(error).__name__}: {error}"
+            raise DeliveryError(f"where= failed for a batch at time {message.time!r}: {reason}") from error
         count = len(wanted)
         if not count:
             return None
@@ -94,7 +97,7 @@ class Where:
         try:
             return bool(self._condition(record))
         except Exception as error:
-            raise ValueError(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
+            raise _UnfitRecord(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Where) and self._pickled == other._pickled
