@@ -97,13 +97,14 @@ class WentBack(msgspec.Struct, frozen=True):
 
     The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. A topic
     with a log says in ``standing`` how many batches of each epoch stand. Then epochs before ``lower`` are complete:
-    nothing of them is void, or comes again.
+    nothing of them is void, or comes again. ``complete`` is that of the generation.
     """
 
     generation: int
     number: int
     lower: list[Time]
     standing: dict[Time, int] | None = None
+    complete: tuple[Time, ...] = ()
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):

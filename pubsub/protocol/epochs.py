@@ -36,6 +36,7 @@ class EpochStates:
     Attributes:
         active: the active epochs, in the order in which they began.
         generation: how often the job has gone back.
+        complete: the frontier that the logs of the whole topic had then; nothing without a log.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -52,6 +53,7 @@ class EpochStates:
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
         self.generation = 0
+        self.complete: tuple[Time, ...] = ()
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
@@ -63,7 +65,7 @@ class EpochStates:
     def go_back(self, message: WentBack) -> None:
         """Go back to where a message says."""
         self._set(message.lower, message.standing or ())
-        self.generation = message.generation
+        self.generation, self.complete = message.generation, message.complete
 
     def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
         self._lower = MutableAntichain(self._domain)
