@@ -159,7 +159,8 @@ class Journal:
         # What comes is after both. The later one is the frontier; if there is none, the worker has to catch up.
         lower = behind if complete.dominates(behind) else complete
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
-        return WentBack(generation, position.number, list(lower), standing, position.generation.complete)
+        passed = () if behind.dominates(lower) else tuple(behind)
+        return WentBack(generation, position.number, list(lower), standing, tuple(complete), passed)
 
     def _has(self, time: Time, batches: int) -> bool:
         """Tell whether the log has so many batches of a time."""
@@ -280,28 +281,23 @@ class Journal:
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)
-        epochs.go_back(_place(self.lower, self._checksums, self._epochs.generation, self._epochs.complete))
+        epochs.go_back(self._place())
         return epochs
+
+    def _place(self) -> WentBack:
+        """Return a return to where the journal is."""
+        epochs, batches = self._epochs, {time: len(found) for time, found in self._checksums.items()}
+        return WentBack(epochs.generation, -1, self.lower, batches, epochs.complete, epochs.passed)
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        states = self._epochs
-        ticks = self._ticks, self._moved
-        return pickle.dumps((self.lower, self._checksums, *ticks, states.generation, states.complete), 5)
+        return pickle.dumps((self._place(), self._checksums, self._ticks, self._moved), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        state = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
-        lower, checksums, ticks, moved, generation, complete = state
-        journal.go_back(_place(lower, checksums, generation, complete))
+        place, checksums, ticks, moved = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        journal.go_back(place)
         journal._checksums, journal._ticks, journal._moved = checksums, ticks, moved
         return journal
-
-
-def _place(
-    lower: list[Time], checksums: dict[Time, list[int | None]], generation: int, complete: tuple[Time, ...]
-) -> WentBack:
-    """Return a return to a place of a journal."""
-    return WentBack(generation, -1, lower, {time: len(batches) for time, batches in checksums.items()}, complete)

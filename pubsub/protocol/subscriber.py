@@ -81,7 +81,7 @@ class PartitionStream:
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
-    InitialFrontierSnapshot(lower=[0], upper=[], generation=0)
+    InitialFrontierSnapshot(lower=[0], upper=[], generation=0, passed=())
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
     True
     """

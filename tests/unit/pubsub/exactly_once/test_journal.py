@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, ResentDifferentlyError, next_generation
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
+from tidewheel.pubsub.protocol.epochs import EpochFilter
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(IntegerDomain(), IntegerDomain())
@@ -117,7 +118,7 @@ def test_what_is_complete_needs_no_memory() -> None:
         assert journal.data(time, 0, time)
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
-    assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]}, {}, -1, 0, ())
+    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1)
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
 
 
@@ -161,3 +162,16 @@ def test_what_is_complete_everywhere_is_left_out_for_good() -> None:
     journal.begin(WorkerPosition([0], {}, generation=Generation(1, (1,))))
     assert not journal.data(0, 0, 6)
     assert journal.is_sure
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_subscription_that_begins_after_a_return_leaves_out_what_the_worker_had_passed(restores: bool) -> None:
+    """In a partial order a log may go back behind epochs of which a part stands, and does not come again."""
+    journal = Journal(PAIRS)
+    send(journal, [("data", (0, 4), 0, 5), move([(0, 0)], [(1, 0)]), move([(1, 0)], [(1, 5)])])
+    journal.begin(WorkerPosition([(1, 0)], {}, number=0, generation=Generation(1, ((0, 3),))))
+    journal = Journal.restore(PAIRS, journal.snapshot()) if restores else journal
+    snapshot = journal.epochs().snapshot()
+    assert (snapshot.lower, snapshot.passed) == ([(0, 3)], ((1, 0),))
+    epochs = EpochFilter(PAIRS, [snapshot])
+    assert [epochs.passes(time) for time in [(0, 4), (1, 2), (1, 3)]] == [False, False, True]
