@@ -62,7 +62,8 @@ class Published:
         sent = {time: batches for one in saved for time, batches in one.position.sent.items()}
         batches = [event for one in saved for event in one.kept if isinstance(event, DataMessage)]
         kept = [batch for batch in batches if all(one.less_equal(batch.time) for one in lowers)]
-        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved))
+        number = max(one.position.number for one in saved)  # a topic with a log of one partition has one share
+        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved), number=number)
         merged = Published(self._domain, position.lower, SavedEvents(position, kept))
         merged._lowers = lowers
         return merged

@@ -26,6 +26,7 @@ publish-subscribe", section "Design Goals" (epoch states).
 import pickle
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -48,11 +49,13 @@ class LogPlace(NamedTuple):
         has_begun: whether it has anything.
         lower: its lower frontier; empty if the partition has ended.
         generation: how often the job has gone back, or has begun again.
+        complete: the frontier of the whole topic when that generation began; nothing before the first return.
     """
 
     has_begun: bool
     lower: list[Time]
     generation: int
+    complete: tuple[Time, ...] = ()
 
 
 def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
@@ -66,9 +69,15 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
         A new one, unless nothing is logged, or a partition has ended. Without a new one, all that comes again has to be
         in the same batches as before.
     """
-    number = max(place.generation for place in places)
-    is_new = any(place.has_begun or place.generation for place in places) and all(place.lower for place in places)
-    return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(place.lower for place in places))))
+    newest = max(places, key=attrgetter("generation"))
+    number = newest.generation
+    has_ended = not all(place.lower for place in places)
+    if has_ended and all(place.generation == number for place in places):
+        return Generation(number)
+    is_new = any(place.has_begun or place.generation for place in places) and not has_ended
+    # Where a log has nothing of the newest generation, later epochs of it are of other records than elsewhere.
+    lowers = (place.lower if place.generation == number else newest.complete for place in places)
+    return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 
 
 class ResentDifferentlyError(ProtocolError):
@@ -82,7 +91,8 @@ class Journal:
         domain: the times of the topic.
 
     Attributes:
-        reached: the tick of the last batch that the worker has sent, as far as its epoch was not complete.
+        reached: a tick of the log: what the worker has sent so far is up to it, and what it will send is not.
+        is_sure: whether that is so also of what was left out last, as its epoch was complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -98,7 +108,8 @@ class Journal:
         self._epochs = EpochStates(domain)
         self._checksums: dict[Time, list[int | None]] = {}
         self._ticks: dict[Time, list[int]] = {}
-        self.reached = -1
+        self.reached = self._moved = -1
+        self.is_sure = True
         self._worker = MutableAntichain(domain)
         self._sent: dict[Time, int] = {}
         self.begin()
@@ -116,7 +127,8 @@ class Journal:
         returned = None if position is None else self._returned(position)
         if returned is not None:
             self.go_back(returned)
-        self.reached = -1 if position is None else position.number
+        self.reached, self.is_sure = -1 if position is None else position.number, True
+        self._may_be_void = Antichain(self._domain, () if position is None else position.generation.complete)
         self._worker = MutableAntichain(self._domain)
         self._worker.update((time, 1) for time in ([self._domain.minimum()] if position is None else position.lower))
         self._sent = {} if position is None else dict(position.sent)
@@ -147,7 +159,8 @@ class Journal:
         # What comes is after both. The later one is the frontier; if there is none, the worker has to catch up.
         lower = behind if complete.dominates(behind) else complete
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
-        return WentBack(generation, position.number, list(lower), standing)
+        passed = () if behind.dominates(lower) else tuple(behind)
+        return WentBack(generation, position.number, list(lower), standing, tuple(complete), passed)
 
     def _has(self, time: Time, batches: int) -> bool:
         """Tell whether the log has so many batches of a time."""
@@ -170,6 +183,7 @@ class Journal:
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
         if self._epochs.is_completed(time):
+            self.is_sure = self.is_sure and not self._may_be_void.less_equal(time)
             return False
         logged = self._checksums.get(time, [])
         if number > len(logged):
@@ -184,7 +198,7 @@ class Journal:
                 "same batches in the same order. If this is another job, give the topic another log"
             )
         if time in self._ticks:
-            self.reached = max(self.reached, self._ticks[time][number])
+            self.reached, self.is_sure = max(self.reached, self._ticks[time][number]), True
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
@@ -206,6 +220,8 @@ class Journal:
         kept = self._checksums  # where the log is behind the worker, epochs that the worker has passed are in it
         self._sent = {time: sent for time, sent in self._sent.items() if time in kept or self._worker.less_equal(time)}
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
+        if is_abreast and not self.is_sure:  # all that came before the last move in the log is sent
+            self.reached, self.is_sure = max(self.reached, self._moved), True
         self.advance(changes)
         self._is_abreast = is_abreast
         return changes
@@ -235,9 +251,13 @@ class Journal:
 
     def logged(self, time: Time, tick: int) -> None:
         """Record the tick of a batch, in the order of their records."""
-        self.reached = tick
+        self.reached, self.is_sure = tick, True
         if time in self._checksums:  # its epoch may be complete by now
             self._ticks.setdefault(time, []).append(tick)
+
+    def moved(self, tick: int) -> None:
+        """Record the tick of a move of the frontier, or of a return."""
+        self._moved = tick
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
         """Record that a move of the frontier is logged."""
@@ -261,23 +281,23 @@ class Journal:
     def epochs(self) -> EpochStates:
         """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)
-        epochs.go_back(_place(self.lower, self._checksums, self._epochs.generation))
+        epochs.go_back(self._place())
         return epochs
+
+    def _place(self) -> WentBack:
+        """Return a return to where the journal is."""
+        epochs, batches = self._epochs, {time: len(found) for time, found in self._checksums.items()}
+        return WentBack(epochs.generation, -1, self.lower, batches, epochs.complete, epochs.passed)
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        return pickle.dumps((self.lower, self._checksums, self._ticks, self._epochs.generation), 5)
+        return pickle.dumps((self._place(), self._checksums, self._ticks, self._moved), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        lower, checksums, ticks, generation = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
-        journal.go_back(_place(lower, checksums, generation))
-        journal._checksums, journal._ticks = checksums, ticks
+        place, checksums, ticks, moved = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        journal.go_back(place)
+        journal._checksums, journal._ticks, journal._moved = checksums, ticks, moved
         return journal
-
-
-def _place(lower: list[Time], checksums: dict[Time, list[int | None]], generation: int) -> WentBack:
-    """Return a return to a place of a journal."""
-    return WentBack(generation, -1, lower, {time: len(batches) for time, batches in checksums.items()})

@@ -59,12 +59,14 @@ class WorkerPosition:
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     """Both frontiers of a partition at the moment of subscription: the first message, sent once.
 
-    ``generation`` is how often the job had gone back to a snapshot.
+    ``generation`` is how often the job had gone back to a snapshot. Epochs that are not after
+    ``passed``, if there is any, may have a part before this, too: the worker had passed them before it went back.
     """
 
     lower: list[Time]
     upper: list[Time]
     generation: int = 0
+    passed: tuple[Time, ...] = ()
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
@@ -97,13 +99,16 @@ class WentBack(msgspec.Struct, frozen=True):
 
     The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. A topic
     with a log says in ``standing`` how many batches of each epoch stand. Then epochs before ``lower`` are complete:
-    nothing of them is void, or comes again.
+    nothing of them is void, or comes again. ``complete`` is that of the generation.
+    In a partial order ``passed`` is the frontier of the worker, where that is not before ``lower``.
     """
 
     generation: int
     number: int
     lower: list[Time]
     standing: dict[Time, int] | None = None
+    complete: tuple[Time, ...] = ()
+    passed: tuple[Time, ...] = ()
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):

@@ -36,6 +36,8 @@ class EpochStates:
     Attributes:
         active: the active epochs, in the order in which they began.
         generation: how often the job has gone back.
+        complete: the frontier that the logs of the whole topic had then; nothing without a log.
+        passed: the frontier of the worker then, if that was not before the one of the log; nothing otherwise.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -52,6 +54,8 @@ class EpochStates:
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
         self.generation = 0
+        self.complete: tuple[Time, ...] = ()
+        self.passed: tuple[Time, ...] = ()
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
@@ -63,7 +67,7 @@ class EpochStates:
     def go_back(self, message: WentBack) -> None:
         """Go back to where a message says."""
         self._set(message.lower, message.standing or ())
-        self.generation = message.generation
+        self.generation, self.complete, self.passed = message.generation, message.complete, message.passed
 
     def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
         self._lower = MutableAntichain(self._domain)
@@ -74,7 +78,7 @@ class EpochStates:
 
     def snapshot(self) -> InitialFrontierSnapshot:
         """Return both frontiers, as a subscriber is told them that begins here."""
-        return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation)
+        return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation, self.passed)
 
     @property
     def lower(self) -> Antichain:
@@ -295,7 +299,9 @@ class EpochFilter:
 
     def __init__(self, domain: TimeDomain, snapshots: Sequence[InitialFrontierSnapshot]) -> None:
         self._domain = domain
-        self._lowers = list(dict.fromkeys(Antichain(domain, snapshot.lower) for snapshot in snapshots))
+        lowers = [snapshot.lower for snapshot in snapshots]
+        lowers += [list(snapshot.passed) for snapshot in snapshots if snapshot.passed]
+        self._lowers = list(dict.fromkeys(Antichain(domain, lower) for lower in lowers))
         self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
 
     def passes(self, time: Time) -> bool:

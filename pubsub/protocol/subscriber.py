@@ -81,7 +81,7 @@ class PartitionStream:
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
-    InitialFrontierSnapshot(lower=[0], upper=[], generation=0)
+    InitialFrontierSnapshot(lower=[0], upper=[], generation=0, passed=())
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
     True
     """
@@ -231,11 +231,12 @@ class Subscriber:
         return replace(self._counts)
 
     def _start(self) -> list[Event]:
-        snapshots = list(self._snapshots.values())
         if self._atomic:
-            self._filter = EpochFilter(self._domain, self._began or snapshots)
+            self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
         self._generations.start()
+        if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
+            self._lower.update([(self._domain.minimum(), 1)])  # how far the log was that is ahead is not known
         return [*self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
 
     def _deliver_waiting(self) -> list[Event]:
@@ -344,7 +345,6 @@ class Subscriber:
         return batches
 
     def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
-        kind, what = DeliveryError, "has disconnected this subscriber"
-        if isinstance(message, Failed):
-            kind, what = PublisherLost, "failed"
+        is_failure = isinstance(message, Failed)
+        kind, what = (PublisherLost, "failed") if is_failure else (DeliveryError, "has disconnected this subscriber")
         return kind.at(self._topic, partition, f"{what}: {message.reason}")

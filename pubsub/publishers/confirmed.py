@@ -17,10 +17,19 @@ class Unconfirmed:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Confirmed]] = deque()
+        self._unsure = Confirmed(0, 0)
 
-    def add(self, tick: int, confirmed: Confirmed) -> None:
-        """Add what is to be confirmed once the log is durable up to a tick."""
-        self._waiting.append((tick, confirmed))
+    def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
+        """Add what is to be confirmed once the log is durable up to a tick.
+
+        Where the number is not sure, that waits for the next one that is: the worker may forget nothing before.
+        """
+        before = self._unsure
+        size_bytes = before.size_bytes + confirmed.size_bytes
+        both = Confirmed(before.messages + confirmed.messages, size_bytes, confirmed.number)
+        self._unsure = Confirmed(0, 0) if is_sure else both
+        if is_sure:
+            self._waiting.append((tick, both))
 
     def take(self, durable_tick: int) -> Confirmed:
         """Return and remove what is to be confirmed by now."""

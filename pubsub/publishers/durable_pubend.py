@@ -147,7 +147,8 @@ class DurablePubend:
                 steps += new_messages(self._journal, message)
         finally:
             size_bytes = self._write(steps)
-        self._unconfirmed.add(self.written_tick, Confirmed(len(sent), size_bytes, self._journal.reached))
+        confirmed = Confirmed(len(sent), size_bytes, self._journal.reached)
+        self._unconfirmed.add(self.written_tick, confirmed, is_sure=self._journal.is_sure)
 
     def _write(self, steps: Sequence[Step]) -> int:
         """Have messages logged; return how many bytes they have."""
@@ -156,8 +157,7 @@ class DurablePubend:
         size_bytes = sum(size_of(step.message) for step in steps)
         self._untold += written
         for tick, step in written:
-            if step.changes is None:
-                self._journal.logged(step.time, tick)
+            step.note(self._journal, tick)
         if written:
             self.written_tick = written[-1][0]
             self._message_end = self.written_tick + 1

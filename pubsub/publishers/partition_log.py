@@ -118,8 +118,10 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
                 journal.logged(event.time, record.tick)
             elif isinstance(event, LowerFrontierUpdate):
                 journal.advance(list(event.updates))
+                journal.moved(record.tick)
             elif isinstance(event, WentBack):
                 journal.go_back(event)
+                journal.moved(record.tick)
             message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])
@@ -163,6 +165,13 @@ class Step(NamedTuple):
             epochs.go_back(self.changes)
         else:
             epochs.advance(self.changes)
+
+    def note(self, journal: Journal, tick: int) -> None:
+        """Tell a journal, which has the message, with which tick it is logged."""
+        if self.changes is None:
+            journal.logged(self.time, tick)
+        else:
+            journal.moved(tick)
 
 
 def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:

@@ -193,7 +193,8 @@ class PublisherActor:
         writer, core = partition.core.writer, partition.core
         if not await self._wait_until(partition, lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
-        return LogPlace(core.told.has_begun, list(core.told.lower), core.told.generation)
+        told = core.told
+        return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""

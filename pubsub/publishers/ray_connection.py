@@ -63,8 +63,8 @@ class RayConnection(PublisherConnection):
         return type(self), (*described, self._is_remembered, self.generation)
 
     def go_on(self, saved: SavedEvents | None) -> None:
-        """Begin to send where a snapshot is: the publisher is told at once."""
-        if not self._is_remembered:
+        """Begin to send where a snapshot is, or again: the publisher is told at once, as subscribers wait for that."""
+        if not self._is_remembered and not self.generation.number:
             return
         sent = self._sent_events(saved)
         if saved is not None:

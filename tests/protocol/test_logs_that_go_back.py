@@ -22,11 +22,13 @@ from tidewheel.pubsub.messages.events import Batch, Epoch, RolledBack
 from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, LowerFrontierUpdate, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochStates
 from tidewheel.pubsub.protocol.subscriber import Subscriber
+from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.partition_log import Step, new_messages
 
 RUNS = 400
 STEPS = 250
 RECORDS = 5
+AWAY, BACK = 0.3, 0.1
 DOMAINS: tuple[TimeDomain, ...] = (IntegerDomain(), ProductDomain(IntegerDomain(), IntegerDomain()))
 
 
@@ -38,7 +40,7 @@ class Log:
         self.steps: list[Step] = []
         self.durable = 0
         self.journal = Journal(domain)
-        self._unconfirmed: deque[tuple[int, int]] = deque()
+        self._unconfirmed = Unconfirmed()
 
     def tick_of(self, index: int) -> int:
         return (index + 1) * self._partitions + self._number
@@ -46,22 +48,26 @@ class Log:
     def begin(self, worker: SentEvents) -> None:
         """Do what a pubend does as a worker connects."""
         assert worker.position.number <= self.tick_of(len(self.steps) - 1)
-        self._unconfirmed.clear()
+        self._unconfirmed = Unconfirmed()
         returned = self.journal.begin(worker.position)
         if returned is not None:
-            self.steps.append(Step(encode(returned), None, returned))
+            self._log(Step(encode(returned), None, returned))
 
     def feed(self, message: EncodedMessage) -> None:
         for step in new_messages(self.journal, message):
-            self.steps.append(step)
-            if step.changes is None:
-                self.journal.logged(step.time, self.tick_of(len(self.steps) - 1))
-        self._unconfirmed.append((len(self.steps), self.journal.reached))
+            self._log(step)
+        confirmed = Confirmed(1, 0, self.journal.reached)
+        self._unconfirmed.add(len(self.steps), confirmed, is_sure=self.journal.is_sure)
+
+    def _log(self, step: Step) -> None:
+        self.steps.append(step)
+        step.note(self.journal, self.tick_of(len(self.steps) - 1))
 
     def confirm(self, worker: SentEvents) -> None:
         """Tell the worker what is durable."""
-        while self._unconfirmed and self._unconfirmed[0][0] <= self.durable:
-            worker.durable(1, self._unconfirmed.popleft()[1])
+        confirmed = self._unconfirmed.take(self.durable)
+        if confirmed.messages:
+            worker.durable(confirmed.messages, confirmed.number)
 
     def crash(self, random: Random) -> None:
         """Die, with as much in the log as is durable or more, and start again."""
@@ -73,19 +79,19 @@ class Log:
             if step.changes is None:
                 assert step.checksum is not None
                 self.journal.record(step.time, step.checksum)
-                self.journal.logged(step.time, self.tick_of(at))
             elif isinstance(step.changes, WentBack):
                 self.journal.go_back(step.changes)
             else:
                 self.journal.advance(list(step.changes))
+            step.note(self.journal, self.tick_of(at))
         if random.random() < 0.5:
             self.journal = Journal.restore(self._domain, self.journal.snapshot())
         assert before is not self.journal
-        self._unconfirmed.clear()
+        self._unconfirmed = Unconfirmed()
 
     def place(self) -> LogPlace:
         epochs = self._epochs(self.durable)
-        return LogPlace(epochs.has_begun, list(epochs.lower), epochs.generation)
+        return LogPlace(epochs.has_begun, list(epochs.lower), epochs.generation, epochs.complete)
 
     def _epochs(self, count: int) -> EpochStates:
         epochs = EpochStates(self._domain)
@@ -124,7 +130,8 @@ class Job:
     def __init__(self, domain: TimeDomain, workers: int, random: Random) -> None:
         self._domain, self._random = domain, random
         times: list[Time] = [0, *range(1, 7)] if domain is DOMAINS[0] else [(a, b) for a in range(3) for b in range(3)]
-        self.expected = {time: [100 * at + n for n in range(RECORDS)] for at, time in enumerate(times)}
+        most = random.randint(1, RECORDS)
+        self.expected = {time: [100 * at + n for n in range(most)] for at, time in enumerate(times)}
         self.logs = [Log(domain, number, workers) for number in range(workers)]
         self.cuts: list[Cut] = []
         self.returns = 0
@@ -141,6 +148,7 @@ class Job:
         ]
         self._pipes = [deque(sent.messages()) for sent in self._sent]
         self._connected = [False for _ in workers]
+        self._away = {number for number in workers if self._random.random() < AWAY}
 
     def step(self) -> None:
         random, number = self._random, self._random.randrange(len(self.logs))
@@ -158,7 +166,7 @@ class Job:
             if self._connected[number]:
                 log.confirm(sent)
         elif choice < 0.94:
-            self.cuts.append(Cut(deepcopy(self._unsent), deepcopy(self._lowers), [one.saved for one in self._sent]))
+            self._cut()
         elif choice < 0.97:
             log.crash(random)
             pipe.clear()
@@ -166,6 +174,9 @@ class Job:
             self._connected[number] = False
         else:
             self._go_back()
+
+    def _cut(self) -> None:
+        self.cuts.append(Cut(deepcopy(self._unsent), deepcopy(self._lowers), [one.saved for one in self._sent]))
 
     def _send(self, number: int) -> None:
         """Send some records of any epoch that may still come."""
@@ -191,7 +202,10 @@ class Job:
         self._pipes[number].append(self._sent[number].add(event))
 
     def _receive(self, number: int) -> None:
-        if not self._connected[number]:
+        if number in self._away:
+            if self._random.random() < BACK:
+                self._away.remove(number)
+        elif not self._connected[number]:
             self.logs[number].begin(self._sent[number])
             self._connected[number] = True
         elif self._pipes[number]:
@@ -202,6 +216,8 @@ class Job:
         random = self._random
         if any(not log.place().lower or log.journal.has_ended for log in self.logs):
             return
+        if random.random() < 0.3:
+            self._cut()
         is_another = random.random() < 0.5
         for log in self.logs:
             if is_another:
@@ -216,6 +232,7 @@ class Job:
     def finish(self) -> None:
         while any(self._unsent.values()):
             self._send(self._random.randrange(len(self.logs)))
+        self._away.clear()
         for number, log in enumerate(self.logs):
             self._move(number)
             while not self._connected[number] or self._pipes[number]:

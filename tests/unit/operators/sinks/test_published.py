@@ -59,6 +59,14 @@ def test_fewer_workers_have_all_that_had_begun() -> None:
     assert connection.sent.saved.kept == [BATCH]
 
 
+def test_fewer_workers_know_where_the_only_log_is() -> None:
+    """Otherwise all that it has of epochs that have begun would be void, and would not come again."""
+    one = Published(INTEGERS, [5], SavedEvents(WorkerPosition([3], {4: 2}, 7, number=9), [BATCH]))
+    connection = Connection()
+    one.merge(Published(INTEGERS, [6])).connect(connection)
+    assert connection.sent.position == WorkerPosition([3], {4: 2}, 7, number=9)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 2, 0)])
 def test_fewer_workers_leave_out_what_one_of_them_had_passed(order: tuple[int, ...]) -> None:
     """Its part of the epoch was published before, and does not come again."""

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import Journal, ResentDifferentlyError
+from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, ResentDifferentlyError, next_generation
+from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
+from tidewheel.pubsub.protocol.epochs import EpochFilter
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(IntegerDomain(), IntegerDomain())
@@ -116,5 +118,60 @@ def test_what_is_complete_needs_no_memory() -> None:
         assert journal.data(time, 0, time)
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
-    assert pickle.loads(journal.snapshot()) == ([1000], {1000: [1]}, {}, 0)
+    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1)
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
+
+
+def test_the_generation_of_all_logs() -> None:
+    """A log that is a generation behind has complete what the newest one began with: the rest is of other records."""
+    place = LogPlace(has_begun=True, lower=[7], generation=1, complete=(4,))
+    behind, ended = LogPlace(True, [9], 0), place._replace(lower=[])
+    assert next_generation(INTEGERS, [LogPlace(False, [0], 0)]) == Generation(0, (0,))
+    assert next_generation(INTEGERS, [place, place._replace(lower=[6])]) == Generation(2, (6,))
+    assert next_generation(INTEGERS, [behind, place]) == Generation(2, (4,))
+    assert next_generation(INTEGERS, [behind, ended]) == Generation(1, (4,))
+    assert next_generation(INTEGERS, [place, ended]) == Generation(1)
+    journal = Journal(INTEGERS)
+    returned = journal.begin(WorkerPosition([0], {}, generation=Generation(1, (0,))))
+    assert returned == WentBack(1, -1, [0], {}, (0,))
+    assert Journal.restore(INTEGERS, journal.snapshot()).epochs().complete == (0,)
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_what_was_left_out_stands_once_its_place_is_known(restores: bool) -> None:
+    """An epoch that is complete in this log alone: until the worker has caught up, the tick of its batch is unknown."""
+    journal = Journal(INTEGERS)
+    first = WorkerPosition([0], {}, generation=Generation(0, (0,)))
+    journal.begin(first)
+    assert journal.data(0, 0, 5)
+    journal.logged(0, 10)
+    assert journal.frontier([(0, -1), (1, 1)])
+    journal.moved(12)
+    journal = Journal.restore(INTEGERS, journal.snapshot()) if restores else journal
+    journal.begin(first)
+    assert not journal.data(0, 0, 5)
+    assert not journal.is_sure
+    assert not journal.frontier([(0, -1), (1, 1)])
+    assert (journal.is_sure, journal.reached) == (True, 12)
+
+
+def test_what_is_complete_everywhere_is_left_out_for_good() -> None:
+    """The worker may forget at once what no return makes void: it may be more than it has room for."""
+    journal = Journal(INTEGERS)
+    send(journal, [("data", 0, 0, 5), move([0], [1])])
+    journal.begin(WorkerPosition([0], {}, generation=Generation(1, (1,))))
+    assert not journal.data(0, 0, 6)
+    assert journal.is_sure
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_subscription_that_begins_after_a_return_leaves_out_what_the_worker_had_passed(restores: bool) -> None:
+    """In a partial order a log may go back behind epochs of which a part stands, and does not come again."""
+    journal = Journal(PAIRS)
+    send(journal, [("data", (0, 4), 0, 5), move([(0, 0)], [(1, 0)]), move([(1, 0)], [(1, 5)])])
+    journal.begin(WorkerPosition([(1, 0)], {}, number=0, generation=Generation(1, ((0, 3),))))
+    journal = Journal.restore(PAIRS, journal.snapshot()) if restores else journal
+    snapshot = journal.epochs().snapshot()
+    assert (snapshot.lower, snapshot.passed) == ([(0, 3)], ((1, 0),))
+    epochs = EpochFilter(PAIRS, [snapshot])
+    assert [epochs.passes(time) for time in [(0, 4), (1, 2), (1, 3)]] == [False, False, True]
