@@ -41,7 +41,7 @@ from crc32c import crc32c
 
 from tidewheel.pubsub.log.errors import LogMismatch, corrupted
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 Part: TypeAlias = Any
 """Bytes in any buffer: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
