@@ -272,10 +272,10 @@ def test_records_of_another_segment_are_none(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     """A segment of another version, or a file that never was a segment, is not read, and not removed."""
     path = tmp_path / "00000000000000000001.segment"
-    for version in (1, 3):
+    for version in (2, 4):
         start = struct.pack("<8sHI", b"tidewlog", version, 0)
         path.write_bytes(start + struct.pack("<I", crc32c(start)))
-        with pytest.raises(LogMismatch, match=f"format {version}, and this is a reader of format 2"):
+        with pytest.raises(LogMismatch, match=f"format {version}, and this is a reader of format 3"):
             open_log(tmp_path)
     path.write_bytes(b"something else altogether")
     with pytest.raises(LogCorrupted, match="does not begin as a segment"):
