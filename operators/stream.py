@@ -48,7 +48,7 @@ _ELSEWHERE = {
     "withColumn": "use select(...)",
     "write": "use write_files(...), capture_to(...) or publish(...)",
 }
-"""What goes by another name here than in Spark or Flink."""
+"""The methods that have another name here than in Spark or Flink."""
 
 
 class Stream(

@@ -80,7 +80,7 @@ class _PortableNaN(float):
 
 
 PORTABLE_NAN = _PortableNaN("nan")
-"""What stands for NaN in keys that travel between processes."""
+"""The stand-in for NaN in keys that travel between processes."""
 
 
 def as_portable_key(key: Any) -> Any:

@@ -30,7 +30,7 @@ from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 from tidewheel.transport.pickling import PackedArrow, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
-"""What it is, the length of what follows, and its checksum."""
+"""The kind of a frame, the length of its content, and the checksum of that."""
 
 _HEADER, _FRONTIER, _PLAIN, _ARROW, _RECORD_BATCH, _NUMPY = b"H", b"F", b"p", b"a", b"r", b"n"
 _LENGTH_OF_TIME = struct.Struct("<I")

@@ -131,4 +131,4 @@ FILE_FORMATS: Mapping[str, Callable[[IO[bytes], Sequence[Batch]], None]] = {
     "csv": _write_csv,
     "jsonl": _write_lines,
 }
-"""What writes batches to an open file, by the end of its name; "jsonl" has a record a line, as JSON."""
+"""The functions that write batches to an open file, by the end of its name; "jsonl" has a record a line, as JSON."""

@@ -36,7 +36,7 @@ class Schema(Protocol):
 
 
 OnBadRecord: TypeAlias = Literal["divert"]
-"""What happens to a record that is not of the type of its input, other than that `send` raises."""
+"""The treatment of a record that is not of the type of its input, other than that `send` raises."""
 
 
 def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None) -> "RecordCheck | SchemaCheck | None":

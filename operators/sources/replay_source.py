@@ -13,7 +13,7 @@ from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, Operat
 from tidewheel.runtime.worker.operator_context import instance_of
 
 Event = Captured | LoggedFrontier
-"""What a recording consists of: batches, and between them which times can still come."""
+"""The content of a recording: batches, and between them the times that can still come."""
 
 
 class ReplaySource(OperatorSource[Any]):

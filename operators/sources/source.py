@@ -13,7 +13,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, instance_
 from tidewheel.transport.batches import Batch
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
-"""What a partition does next: it sends a batch with a token, or waits for some time, or (None) until a probe moves."""
+"""The next step of a partition: a batch to send with a token, some time to wait, or (None) a wait for a probe."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.ports import OutputPort, running_output
 from tidewheel.transport.batches import Batch, length, records, take_slice
 
 Token: TypeAlias = TimestampToken | LentToken
-"""What a labeller sends with."""
+"""The tokens with which a labeller sends."""
 
 
 def has_marks(batch: Batch) -> bool:
