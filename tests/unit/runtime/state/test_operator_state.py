@@ -137,9 +137,14 @@ def test_captures_are_read_while_more_comes(bench: TokenBench, monkeypatch: pyte
         meanwhile.setattr(keyed_state, "is_unchanging", capture_one_more)
         assert kept.captured == [(n, [n]) for n in range(100)]
     captured[100] = (100, [100])
+    cut = kept.cut().keyed[CAPTURED]
+    assert cut.pickled is not None
+    assert pickle.loads(cut.pickled.data)[0] == [100]
+    for _ in cut.unchanging:
+        pass
     pickled = kept.cut().keyed[CAPTURED].pickled
     assert pickled is not None
-    assert pickle.loads(pickled.data)[0] == [100, 0, 1]  # the new one, and a part of the sweep
+    assert pickle.loads(pickled.data)[0] == [0, 1]  # what the sweep has left
 
 
 def test_the_stamps_of_all_tokens_are_in_a_cut(bench: TokenBench) -> None:

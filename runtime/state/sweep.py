@@ -1,0 +1,83 @@
+"""The keys of a keyed state that a cut writes though they have not changed, and the values that cannot change."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, compress, repeat
+from operator import is_
+from typing import Any, TypeAlias
+
+AT_ONCE = 1000
+"""So many pairs are written in one go; then other threads have their turn."""
+MISSING: Any = object()
+"""The value of a key that is gone."""
+UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""The types whose values cannot change; nor can tuples of them."""
+
+Pairs: TypeAlias = tuple[list[Any], list[Any]]
+"""Keys, and their values."""
+
+
+class Sweep:
+    """Some keys of a state, none of which had changed when a cut was taken; read while the operator goes on.
+
+    A key that changes meanwhile is left out, as the next cut writes it: it is noted before it changes, so what is not
+    noted once its value was read has that value still. A value that may change in place is left to the next cut, too.
+
+    Args:
+        state: whose keys they are.
+        some: the keys; some may have changed before the cut, or are gone since.
+        before: the keys that had changed before the cut.
+        noted: returns the keys that are noted as changed; None, or another mapping than at the cut, if it cannot be
+            known any more what has changed since.
+
+    Attributes:
+        left: the keys whose values may change in place.
+        is_read: whether all others were read; until then the next cut can only write all keys.
+    """
+
+    def __init__(
+        self,
+        state: dict[Any, Any],
+        some: list[Any],
+        before: Mapping[Any, Any],
+        noted: Callable[[], Mapping[Any, Any] | None],
+    ) -> None:
+        self.left: list[Any] = []
+        self.is_read = not some
+        self._noted = noted
+        self._pairs = self._read(state, some, before, noted())
+
+    def __iter__(self) -> Iterator[Pairs]:
+        return self._pairs
+
+    def _read(
+        self, state: dict[Any, Any], some: list[Any], before: Mapping[Any, Any], since: Mapping[Any, Any] | None
+    ) -> Iterator[Pairs]:
+        for first in range(0, len(some), AT_ONCE):
+            keys = some[first : first + AT_ONCE]
+            values: list[Any] = list(map(dict.get, repeat(state), keys, repeat(MISSING)))
+            if since is None or self._noted() is not since:
+                return
+            if not (are_unchanging(values) and before.keys().isdisjoint(keys) and since.keys().isdisjoint(keys)):
+                pairs = zip(keys, values, strict=True)
+                same = [pair for pair in pairs if not (pair[0] in before or pair[0] in since or pair[1] is MISSING)]
+                self.left += [key for key, value in same if not is_unchanging(value)]
+                same = [pair for pair in same if is_unchanging(pair[1])]
+                keys, values = [key for key, _ in same], [value for _, value in same]
+            yield keys, values
+        self.is_read = True
+
+
+def is_unchanging(value: Any) -> bool:
+    """Return whether a value cannot be changed in place."""
+    kind = type(value)
+    return kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value)))
+
+
+def are_unchanging(values: Iterable[Any]) -> bool:
+    """Return whether `is_unchanging` holds of all, fast."""
+    kinds = set(map(type, values))
+    if kinds <= UNCHANGING:
+        return True
+    if kinds != {tuple}:
+        values = compress(values, map(is_, map(type, values), repeat(tuple)))
+    return kinds <= UNCHANGING | {tuple} and UNCHANGING.issuperset(map(type, chain.from_iterable(values)))
