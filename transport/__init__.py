@@ -1,1 +1,1 @@
-"""Everything between processes that knows nothing of dataflows: batches, pickling, order, keys and sockets."""
+"""Everything between processes that knows nothing of dataflows: batches, pickles, frames, links and sockets."""

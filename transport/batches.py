@@ -1,10 +1,14 @@
 """The batch of a message: a list, an Arrow table or record batch, or a NumPy array, handled alike.
 
 Arrow and NumPy are looked up among the modules that are loaded already: a batch of theirs cannot exist before.
+
+Before it is pickled, a slice of Arrow becomes an IPC stream, one buffer, which has the rows that there are. Pickled by
+itself, a slice takes all of its table along, and one without columns forgets how many rows it has.
 """
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +26,9 @@ Batch: TypeAlias = Any
 _FEW_PARTS = 8
 """Up to so many parts, looking for each is faster than sorting."""
 _FITS_16_BITS = 1 << 16
+_SPARE = 1.25
+_SMALL = 1024
+"""A batch whose buffers have so much that does not belong to it is no slice that is worth a copy."""
 _ENOUGH_BITS = 32
 """Indices with so many bits have room for any dictionary that is likely to be."""
 
@@ -302,3 +309,38 @@ def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int
         picked = np.split(np.argsort(owner_of, kind="stable"), np.cumsum(np.bincount(owner_of, minlength=parts))[:-1])
     # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy.
     return [(batch.take(pick) if is_arrow(batch) else batch[pick]) if len(pick) else None for pick in picked]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedArrow:
+    """An Arrow IPC stream of one table, or of one record batch if ``is_record_batch``."""
+
+    stream: Any
+    is_record_batch: bool
+
+
+def pack(batch: Batch) -> Any:
+    """Return ``batch`` in the form in which it is to be pickled."""
+    if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
+        return batch
+    return stream_of(batch)
+
+
+def stream_of(batch: Batch) -> PackedArrow:
+    """Return a batch of Arrow as an IPC stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write(batch)
+    return PackedArrow(sink.getvalue(), isinstance(batch, pa.RecordBatch))
+
+
+def unpack(packed: Any) -> Batch:
+    """Return the batch that was packed."""
+    if not isinstance(packed, PackedArrow):
+        return packed
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(packed.stream) as reader:
+        return reader.read_next_batch() if packed.is_record_batch else reader.read_all()

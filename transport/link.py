@@ -1,23 +1,21 @@
-"""The two ends of a link, and the order of what it carries.
+"""The two ends of a link.
 
 A member of a job has a sender to its peers, and a receiver of what its peers send. A link carries numbered items, such
 as envelopes, and knows no more of them; a `Codec` makes frames of them. A link may reorder and repeat items. A sender
-numbers what it sends, from 0, and gives its incarnation, a number that is another when it restarts. The receiver puts
-the items of each sender in order, drops what it had before, and refuses another incarnation.
+numbers what it sends, from 0, and gives its incarnation, a number that is another when it restarts. So whoever receives
+can put the items of each sender in order.
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from tidewheel.progress.errors import ProtocolError, TidewheelError
+from tidewheel.progress.errors import TidewheelError
 
 LinkName: TypeAlias = Literal["socket", "ray"]
 """The links that there are."""
-
-T = TypeVar("T")
 
 
 class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
@@ -36,7 +34,7 @@ class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class Numbered(Protocol):
-    """An item that a link carries: its sender numbers it, and an `OrderedInbox` puts it in order."""
+    """An item that a link carries, numbered by its sender."""
 
     @property
     def sender(self) -> int:
@@ -125,71 +123,3 @@ class Receiver(ABC, Generic[Item]):
     def _take_delivered(self) -> list[Item]:
         delivered = self._delivered
         return [delivered.popleft() for _ in range(len(delivered))]
-
-
-@dataclass(slots=True)
-class _Stream(Generic[T]):
-    incarnation: int
-    expected: int = 0
-    early: dict[int, T] = field(default_factory=dict)
-
-
-class OrderedInbox(Generic[T]):
-    """Restores, for each sender, the order in which it sent.
-
-    >>> inbox = OrderedInbox()
-    >>> inbox.accept("a", 0, 1, "second")
-    []
-    >>> inbox.accept("a", 0, 0, "first")
-    ['first', 'second']
-    >>> inbox.accept("a", 0, 0, "first"), inbox.duplicates
-    ([], 1)
-    """
-
-    def __init__(self, capacity: int = 1 << 16) -> None:
-        self._streams: dict[Hashable, _Stream[T]] = {}
-        self._capacity = capacity
-        self.duplicates = 0
-
-    def accept(self, sender: Hashable, incarnation: int, sequence: int, item: T) -> list[T]:
-        """Take one numbered item; return the items that are now in order, oldest first.
-
-        Raises:
-            ProtocolError: the sender has another incarnation than before (its state is gone), or more than ``capacity``
-                items wait behind one that never came.
-        """
-        stream = self._streams.get(sender)
-        if stream is None:
-            stream = self._streams[sender] = _Stream(incarnation)
-        if stream.incarnation != incarnation:
-            raise ProtocolError(
-                f"sender {sender!r} was incarnation {stream.incarnation} and is now {incarnation}: "
-                "it has restarted and lost its state"
-            )
-        if sequence < stream.expected or sequence in stream.early:
-            self.duplicates += 1
-            return []
-        if sequence != stream.expected:
-            stream.early[sequence] = item
-            if len(stream.early) > self._capacity:
-                raise ProtocolError(f"item {stream.expected} of sender {sender!r} was lost: {sequence} has come")
-            return []
-        ready = [item]
-        stream.expected += 1
-        while stream.expected in stream.early:
-            ready.append(stream.early.pop(stream.expected))
-            stream.expected += 1
-        return ready
-
-    def accepted(self, sender: Hashable) -> int:
-        """Return how many items of a sender have come, in order and without a gap."""
-        stream = self._streams.get(sender)
-        return 0 if stream is None else stream.expected
-
-    def forget(self, sender: Hashable) -> None:
-        """Forget a sender that will not send any more."""
-        self._streams.pop(sender, None)
-
-    def waiting(self) -> dict[Hashable, int]:
-        """Return, for each sender with a gap, the sequence number that is missing."""
-        return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

@@ -26,8 +26,7 @@ from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.operator_state import CAPTURED
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, running_input
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy
-from tidewheel.transport.pickling import PackedArrow, stream_of, unpack
+from tidewheel.transport.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
 """The kind of a frame, the length of its content, and the checksum of that."""

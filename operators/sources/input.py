@@ -1,13 +1,13 @@
-"""The input operator: one worker's end of what is fed from outside, and the check of each batch that is fed.
+"""The input of a dataflow: the build function of its operator, and the check of each batch that is fed.
 
 A type is compared with a sample of the records of a batch: what is wrong is mostly wrong throughout, and to look at all
 of them would cost more than many operators do. A schema is compared with that of the batch, which holds for all rows.
 The driver checks a batch before it sends it. A worker checks it again, as another process may have sent it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import compress
 from operator import not_
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
@@ -17,8 +17,8 @@ from tidewheel.operators.tables.columns import check_schema
 from tidewheel.progress import GraphError, Time
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
-from tidewheel.runtime.worker.envelope import InputCommand
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, note_received
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.runtime.worker.operator_instance import InputOperator
 from tidewheel.transport.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
 
 _MOST_CHECKED = 32
@@ -129,10 +129,9 @@ class RecordCheck:
 
 @dataclass(frozen=True, slots=True)
 class InputBuild:
-    """The build function of an operator that does what its mailbox says.
+    """The build function of an `InputOperator`.
 
-    It holds the tokens that the handles of the input stand for; each batch goes through ``check`` first, and is then
-    ``divided`` into substreams, if that is given.
+    Each batch goes through ``check`` first, and is then ``divided`` into substreams, if that is given.
     """
 
     check: RecordCheck | SchemaCheck | None = None
@@ -140,66 +139,33 @@ class InputBuild:
 
     def __call__(self, context: OperatorContext) -> Schedule:
         """Return this worker's schedule function."""
-        return _Input(context, self.check, self.divided).schedule
+        if self.divided is not None:
+            return _DividedInput(context, self.check, self.divided).schedule
+        return InputOperator(instance_of(context), host_of(context), context.token(), self.check).schedule
 
 
-class _Input:
-    """One worker's share of an input."""
+class _DividedInput(InputOperator):
+    """The operator of an input whose records belong to substreams."""
 
     def __init__(
-        self, context: OperatorContext, check: RecordCheck | SchemaCheck | None, divided: SubstreamKeys | None
+        self, context: OperatorContext, check: RecordCheck | SchemaCheck | None, divided: SubstreamKeys
     ) -> None:
-        mailbox = instance_of(context).mailbox
-        assert mailbox is not None, "the plan says which operators are inputs"
-        self._context = context
-        self._check = check
-        self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
-        self._mailbox = mailbox
-        self._tokens = mailbox.tokens
-        mailbox.open(context.name, context.token())
-        self._labeller = None if divided is None else Labeller(context, divided)
+        super().__init__(instance_of(context), host_of(context), context.token(), check)
+        self._labeller = Labeller(context, divided)
 
     def schedule(self, output: OutputPort) -> None:
-        """Do what the mailbox says."""
-        mailbox, labeller = self._mailbox, self._labeller
-        if labeller is not None:
-            labeller.go_on(output)
-        while mailbox and not (self._context.is_held and mailbox.next_sends):
-            command = mailbox.take()
-            if command.action == "send":
-                token = self._tokens[command.handle]
-                instance_of(self._context).work_at(token.time)
-                note_received(self._context, command)
-                batch = command.batch if self._check is None else self._check(command.batch, next(self._turns))
-                if labeller is None:
-                    output.send(token, batch)
-                else:
-                    labeller.send(output, token, batch)
-            else:
-                self._use_handle(command, output)
-        if labeller is not None:
-            labeller.pass_to(self._may_come, has_ended=not self._tokens)
+        """Do what the mailbox says, and what keys have waited for."""
+        self._labeller.go_on(output)
+        super().schedule(output)
+        self._labeller.pass_to(self._may_come, has_ended=not self.tokens)
 
-    def _use_handle(self, command: InputCommand, output: OutputPort) -> None:
-        tokens = self._tokens
-        match command.action:
-            case "clone":
-                tokens[command.handle] = tokens[command.origin].delayed(command.time)
-            case "advance":
-                tokens[command.handle].downgrade(command.time)
-            case "end":
-                self._end(output, tokens[command.handle], command.batch)
-            case _:
-                tokens.pop(command.handle).discard()
+    def send(self, output: OutputPort, token: TimestampToken, batch: Batch) -> None:
+        """Send a batch, divided by key."""
+        self._labeller.send(output, token, batch)
 
-    def _end(self, output: OutputPort, token: TimestampToken, keys: Iterable[object]) -> None:
-        instance_of(self._context).work_at(token.time)
-        if self._labeller is None:
-            raise GraphError(
-                f"{self._context.name} has no substreams that could end: declare them, flow.input(...).substreams("
-                "name, key=...), without timeout=, by which they end themselves"
-            )
+    def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:
+        """End the substreams with these keys."""
         self._labeller.end(output, token, keys)
 
     def _may_come(self, time: Time) -> bool:
-        return any(token.domain.less_equal(token.time, time) for token in self._tokens.values())
+        return any(token.domain.less_equal(token.time, time) for token in self.tokens.values())

@@ -2,55 +2,39 @@
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicEvent, TopicInfo, messages, own_topic, start_at
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.transport.link import OrderedInbox
 from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it.
-
-    Calls on asyncio actors do not keep their order, so the catalog numbers its calls.
-    """
+    """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it."""
 
     def __init__(self, make: Callable[[], LivePartition] | None = None) -> None:
         name = f"{CATALOG_TOPIC!r}[0]"
         super().__init__(
             CATALOG_TOPIC, 0, make or partial(LivePartition, name, IntegerDomain(), DEFAULT_CAPACITY_BYTES)
         )
-        self._inbox: OrderedInbox[list[FeedEvent]] = OrderedInbox()
 
-    async def feed(self, incarnation: int, sequence: int, events: list[FeedEvent]) -> None:
-        """Receive events; return once the subscribers are told of them.
-
-        Args:
-            incarnation: the same for all calls of one catalog; a second catalog is refused.
-            sequence: 0 for its first call, and so on.
-            events: what happened, in order.
+    async def feed(self, events: list[FeedEvent]) -> None:
+        """Receive events, in order; return once the subscribers are told of them.
 
         Raises:
             ProtocolError: the events are impossible; the topic has failed.
         """
         partition = self.partition
         assert isinstance(partition, LivePartition), "the catalog has no log"
-        try:
-            for batch in self._inbox.accept(CATALOG_TOPIC, incarnation, sequence, events):
-                partition.take(batch)
-        except ProtocolError as error:
-            partition.fail(str(error))
-            raise
+        partition.take(events)
         await partition.taken(LEASE_S)
 
 
@@ -63,7 +47,8 @@ class CatalogTopic:
     """Starts a publisher at the first lookup of the topic, and sends it the changes.
 
     The publisher is an actor of its own: it evaluates conditions of subscribers, which must not run in the catalog.
-    All calls are made on one asyncio loop, and none of them waits.
+    All calls are made on one asyncio loop, and none of them waits. Calls on asyncio actors do not keep their order, so
+    the publisher is called again only when it has answered. Meanwhile changes gather.
 
     Args:
         incarnation: the id of this catalog.
@@ -77,33 +62,37 @@ class CatalogTopic:
         self._incarnation = incarnation
         self._start = start
         self.info: TopicInfo | None = None
-        self._feeder = 0
-        self._sequence = 0
-        self._calls: set[asyncio.Task[None]] = set()
+        self._untold: list[FeedEvent] = []
+        self._telling: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, version: int) -> TopicInfo:
         """Start a publisher, or replace a dead one, when the catalog is at ``version``."""
         self.info = own_topic(self._start(), self._incarnation)
-        self._feeder = uuid.uuid4().int
-        self._sequence = 0
-        self._feed(start_at(version))
+        self._untold, self._telling = [], None
+        self._tell(start_at(version))
         return self.info
 
     def tell(self, events: Sequence[TopicEvent]) -> None:
         """Publish changes, if there is a publisher."""
         if self.info is not None and events:
-            self._feed(messages(events))
+            self._tell(messages(events))
 
-    def _feed(self, events: list[FeedEvent]) -> None:
+    def _tell(self, events: list[FeedEvent]) -> None:
         assert self.info is not None, "there is a publisher to feed"
-        call = self.info.partitions[0].feed.remote(self._feeder, self._sequence, events)
-        self._sequence += 1
-        task = asyncio.get_running_loop().create_task(self._settle(call))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._untold += events
+        if self._telling is None or self._telling.done():
+            told = self._tell_all(self.info.partitions[0], self._untold)
+            self._telling = asyncio.get_running_loop().create_task(told)
+            self._tasks.add(self._telling)
+            self._telling.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, call: Any) -> None:
+    async def _tell_all(self, publisher: Any, untold: list[FeedEvent]) -> None:
+        """Send a publisher what is not told yet, one call after the other, until that is nothing."""
         try:
-            await call
+            while untold:
+                events = untold.copy()
+                untold.clear()
+                await publisher.feed.remote(events)
         except Exception as error:  # noqa: BLE001 - subscribers receive the loss, and the next one a new publisher
             _LOG.warning("%r was not told of a change: %s", CATALOG_TOPIC, error)

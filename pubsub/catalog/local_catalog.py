@@ -15,7 +15,7 @@ from tidewheel.pubsub.catalog.catalog import (
     start_at,
 )
 from tidewheel.pubsub.protocol.publisher import Publisher
-from tidewheel.pubsub.publishers.connection import LocalPublisher
+from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
 
 class LocalCatalog:

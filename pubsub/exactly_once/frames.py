@@ -39,8 +39,7 @@ from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet, check_ran
 from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.wire import DataMessage, Numbered
-from tidewheel.transport.frames import LARGE, Payload, frame_of, unpickled
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import LARGE, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.stream_link import Codec
 
 H = TypeVar("H")

@@ -33,9 +33,8 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WentBack,
 )
-from tidewheel.transport.batches import is_arrow
-from tidewheel.transport.frames import LARGE, Payload, unpickled
-from tidewheel.transport.pickling import dumps, stream_of
+from tidewheel.transport.batches import is_arrow, stream_of
+from tidewheel.transport.frames import LARGE, Payload, dumps, unpickled
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1

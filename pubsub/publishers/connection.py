@@ -1,4 +1,4 @@
-"""The connection of the operator that publishes, on its worker, to the publisher of its partition; on Ray, see `feed`.
+"""The connection of the operator that publishes, on its worker, to the publisher of its partition.
 
 A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
 they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the
@@ -6,19 +6,20 @@ operator leaves unread what comes next, until it has.
 """
 
 import logging
-import threading
+import socket
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from time import monotonic
+from itertools import chain
 from typing import Any, Final
 
-from tidewheel.progress import ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.errors import DeliveryError, where
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
+from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, Numbered, WorkerPosition
-from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.messages.wire import FIRST, DataMessage, FeedEvent, Generation, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
+from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,8 +27,11 @@ AWAITED_S: Final = 5.0
 AWAITED_AGAIN_S: Final = 60.0
 """After so long a log line says that a topic awaits its first subscribers, and then again and again."""
 
-_MOST_GATHERED = 1024 * 1024
-_PART_GATHERED = 4
+_MOST_GATHERED: Final = 1024 * 1024
+"""So many bytes are gathered before they are sent in the middle of a step."""
+
+_LISTEN_TIMEOUT_S = 60.0
+_PING_TIMEOUT_S = 10.0
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
@@ -151,159 +155,138 @@ class PublisherConnection:
         return DeliveryError.at(self._topic, self._partition, f"did not take what was published: {reason}")
 
 
-@dataclass(eq=False)
-class LocalPublisher:
-    """One partition of a topic of a job that runs in this process.
+class RayConnection(PublisherConnection):
+    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
 
-    Args:
-        publisher: the core; only this object changes it.
-        changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
-        pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
-            runs by itself.
-        clock: seconds that never go back.
-    """
-
-    publisher: Publisher
-    changed: threading.Condition
-    pump: Callable[[], bool] | None
-    clock: Callable[[], float] = monotonic
-    _waiting: list[Callable[[], None]] = field(default_factory=list)
-
-    def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send."""
-        with self.changed:
-            self.publisher.begin(position)
-            self.changed.notify_all()
-
-    def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
-        with self.changed:
-            self.publisher.feed(events)
-            self.changed.notify_all()
-
-    def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber: from now on it misses nothing that it wants."""
-        with self.changed:
-            self.publisher.subscribe(subscriber, options)
-            self.changed.notify_all()
-        self._let_go_on()
-
-    def take(self, subscriber: str) -> list[Numbered]:
-        """Return and remove what is there for a subscriber; never waits."""
-        with self.changed:
-            messages = self.publisher.take(subscriber)
-        self._let_go_on()
-        return messages
-
-    def has_news(self, subscriber: str) -> bool:
-        """Tell whether anything is there for a subscriber."""
-        with self.changed:
-            return self.publisher.has_news(subscriber)
-
-    def detach(self, subscriber: str) -> None:
-        """Forget a subscriber."""
-        with self.changed:
-            self.publisher.unsubscribe(subscriber)
-            self.changed.notify_all()
-        self._let_go_on()
-
-    def is_held(self) -> bool:
-        """Tell whether a subscriber holds this publisher back, or is awaited; cut off those that hold for too long."""
-        with self.changed:
-            if self.publisher.cut_off_late(self.clock(), lambda name: self.publisher.queues[name].taken):
-                self.changed.notify_all()
-            return self.publisher.is_held
-
-    def when_free(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
-        with self.changed:
-            if not self.is_held():
-                return 0.0
-            if wake not in self._waiting:
-                self._waiting.append(wake)
-            return self.publisher.overdue_in_s(self.clock())
-
-    def _let_go_on(self) -> None:
-        with self.changed:
-            waiting: list[Callable[[], None]] = []
-            if not self.publisher.is_held:
-                waiting, self._waiting = self._waiting, waiting
-        for wake in waiting:
-            wake()
-
-    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition before its time, with ``reason`` for the subscribers."""
-        with self.changed:
-            self.publisher.fail(reason, on_purpose=on_purpose)
-            self.changed.notify_all()
-
-
-class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process.
+    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
+    worker may go.
 
     Args:
         topic: its name.
         partition: the number of the partition.
-        publisher: what it publishes by.
-        remembered: the times of the topic, if its job keeps snapshots.
+        domain: the times of the topic.
+        publisher: the handle of the actor.
+        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
+            again, and sends again what is not durable.
+        awaits: whether the publisher may await its first subscribers.
+        is_remembered: whether the job keeps snapshots.
+        generation: the generation of what is sent; an attribute, too, for the next connection.
     """
 
     def __init__(
-        self, topic: str, partition: int, publisher: LocalPublisher, remembered: TimeDomain | None = None
+        self,
+        topic: str,
+        partition: int,
+        domain: TimeDomain,
+        publisher: Any,
+        has_log: bool,
+        awaits: bool = False,
+        is_remembered: bool = False,
+        generation: Generation = FIRST,
     ) -> None:
         super().__init__(topic, partition)
+        self._domain = domain
         self._publisher = publisher
-        self._remembered = remembered
-        self._sent: SentEvents | None = None
-        self._log_at_s = monotonic() + AWAITED_S
-        self._most_gathered = min(_MOST_GATHERED, publisher.publisher.capacity_bytes // _PART_GATHERED)
+        self._has_log = has_log
+        self._awaits = awaits
+        self._is_remembered = is_remembered
+        self.generation = generation
+        self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
+        self._feed: Feed | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        described = self._topic, self._partition, self._domain, self._publisher, self._has_log, self._awaits
+        return type(self), (*described, self._is_remembered, self.generation)
 
     def go_on(self, saved: SavedEvents | None) -> None:
-        """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
-        if self._remembered is not None:
-            self._sent = SentEvents(self._remembered, saved and SavedEvents(saved.position, ()))
-            self._events = [] if saved is None else list(saved.kept)
-            self._publisher.begin(self._sent.position)
+        """Begin to send where a snapshot is, or again: the publisher is told at once, as subscribers wait for that."""
+        if not self._is_remembered and not self.generation.number:
+            return
+        sent = self._sent_events(saved)
+        if saved is not None:
+            moves = [event.updates for event in saved.kept if isinstance(event, LowerFrontierUpdate)]
+            lower = [(time, 1) for time in saved.position.lower]
+            self._frontier = ChangeBatch([*lower, *chain.from_iterable(moves)])
+        try:
+            self._feed = self._new_feed(sent)
+        except FeedLost as error:
+            raise self._error(error) from error
 
     def saved(self) -> SavedEvents | None:
-        """Return where this is; the publisher has all that was flushed."""
-        if self._sent is None:
-            return None
-        saved = self._sent.saved
-        return SavedEvents(saved.position, [*saved.kept, *self._events])
+        """Return what the publisher has, and what it may not have."""
+        return None if self._feed is None or not self._is_remembered else self._feed.saved
 
-    def flush(self) -> None:
-        """Send everything since the last flush, once the first subscribers have come; raises what `_send` raises."""
-        if not self.is_awaiting:
-            super().flush()
+    def close(self) -> None:
+        """Let go of the publisher."""
+        if self._feed is not None:
+            self._feed.close()
 
-    def _send(self, events: list[FeedEvent]) -> None:
-        if self._sent is not None:
-            for event in events:
-                self._sent.add(event)
-            self._sent.durable(len(events))
-        try:
-            self._publisher.feed(events)
-        except ProtocolError as error:
-            self._publisher.fail(str(error))
-            raise self._refusal(error) from error
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Receive one move of the frontier, indivisible."""
+        changes = list(updates)
+        self._frontier.extend(changes)
+        super().frontier(changes)
 
     def _has_room(self) -> bool:
-        """Tell whether no subscriber holds the publisher back."""
-        return not self._publisher.is_held()
+        """Tell whether what was sent is on its way."""
+        try:
+            if self._feed is None and self._awaits:
+                self._feed = self._new_feed()
+            return self._feed is None or self._feed.has_room()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers."""
-        return self._publisher.publisher.awaited > 0
+        """Whether the publisher has not said yet that its first subscribers have come."""
+        return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when no subscriber holds the publisher back, or is awaited, any more."""
-        again_s = self._publisher.when_free(wake)
-        if not self.is_awaiting:
-            return again_s
-        now_s = monotonic()
-        if now_s >= self._log_at_s:
-            log_awaited(self._topic, self._publisher.publisher.awaited)
-            self._log_at_s = now_s + AWAITED_AGAIN_S
-        return self._log_at_s - now_s
+        """Have ``wake`` called when there is room again."""
+        return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        try:
+            if self._feed is None:
+                self._feed = self._new_feed()
+            self._feed.send(events)
+            if not self._frontier:
+                self._feed.finish()
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def _sent_events(self, saved: SavedEvents | None = None) -> SentEvents:
+        return SentEvents(self._domain, saved, self.generation)
+
+    def _new_feed(self, sent: SentEvents | None = None) -> Feed:
+        if self._has_log:
+            return Feed(sent or self._sent_events(), self._connect, is_awaiting=self._awaits)
+        sent = sent or PassingEvents(self._domain)
+        return Feed(sent, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
+
+    def _connect(self) -> socket.socket:
+        """Return a new connection to the publisher, which is on this node."""
+        import ray
+
+        try:
+            awaits = self._awaits if self._feed is None else self._feed.is_awaiting
+            offer: SocketOffer = ray.get(self._publisher.listen.remote(awaits), timeout=_LISTEN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:
+            raise FeedLost(str(error)) from error
+        connection = offer.connect(node_id())
+        if connection is None:
+            raise FeedLost("there is no connection to it from this node")
+        return connection
+
+    def _error(self, error: FeedLost | FeedRefused) -> Exception:
+        """Return what to raise; of the end of a publisher Ray knows more than what a socket tells."""
+        import ray
+
+        if isinstance(error, FeedRefused):
+            return self._refusal(error)
+        reason: Exception = error
+        try:
+            ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
+        except ray.exceptions.RayError as said:
+            reason = said
+        return PublisherLost.at(self._topic, self._partition, f"is dead: {reason}")

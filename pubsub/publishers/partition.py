@@ -36,8 +36,7 @@ from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
-from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, frame_of, unpickled
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 1024 * 1024

@@ -15,7 +15,8 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
-from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher, PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 from tidewheel.pubsub.publishers.topic_log import TopicLog
 from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
 

@@ -13,12 +13,11 @@ from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace, next_generation
 from tidewheel.pubsub.messages.wire import FIRST, Generation
-from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, log_awaited
+from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, RayConnection, log_awaited
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.pubsub.publishers.topic_log import identity_of
 from tidewheel.transport.attachment import AttachmentHost

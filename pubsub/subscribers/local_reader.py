@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.publishers.connection import LocalPublisher
+from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 from tidewheel.pubsub.subscribers.topic_reader import Fetched, TopicReader
 
 _RUN_S = 0.2

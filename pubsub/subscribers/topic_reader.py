@@ -24,7 +24,7 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
-from tidewheel.transport.eager_poll import EagerPoll
+from tidewheel.transport.socket_link import EagerPoll
 
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""
@@ -308,10 +308,10 @@ class ActorReader(TopicReader):
                 self._lost = self._lost or error
 
     def _listen_to(self, kept: KeptParent, now_s: float) -> None:
-        told = kept.read()
+        before = kept.parent
+        told = [] if before is None else before.read()
         if told:
             self._hear(kept, told, now_s)
-        before = kept.parent
         self._look(kept, now_s)
         if before is None or before is not kept.parent:
             self._poll = None

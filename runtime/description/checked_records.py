@@ -12,7 +12,7 @@ from typing import Any
 from tidewheel.runtime.description.plan import Build, OperatorPlan, Plan, Schedule, Stage, checked_schedule
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.transport.batches import Batch, is_arrow, records
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import dumps
 
 
 def checked(plan: Plan, is_wanted: bool) -> Plan:

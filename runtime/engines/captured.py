@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
-from tidewheel.transport.batches import Batch
-from tidewheel.transport.pickling import unpack
+from tidewheel.transport.batches import Batch, unpack
 
 if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator

@@ -24,9 +24,9 @@ from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_report import WorkerReport
+from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.held_bytes import RecordSizes
 from tidewheel.transport.link import Sender
-from tidewheel.transport.pickling import unpicklable
 
 if TYPE_CHECKING:
     from tidewheel.runtime.inputs.input_handle import InputHandle

@@ -1,12 +1,15 @@
-"""The processes that feed a dataflow beside its driver, as a worker knows them: their handles, and if they live."""
+"""The processes that feed a dataflow beside its driver, as a worker knows them, and what both tell each other."""
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
+from tidewheel.progress import Time
 from tidewheel.runtime.errors import FeederGone, JobError
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.transport.socket_address import SocketAddress
 
 _LONGEST_LOOK_S = 5.0
@@ -45,6 +48,37 @@ class FeederStatus:
     inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
     given_up: str | None = None
     is_leaving: bool = False
+
+
+class Phase(Enum):
+    """Where a worker is in its life."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker's state at one moment, as it tells one feeder.
+
+    Attributes:
+        phase: where it is in its life.
+        probes: the elements of each probe's frontier.
+        failure: the error that ended it.
+        taken: how many bytes of what the feeder has sent it, its inputs have taken.
+        heard: how many envelopes of the feeder have come, without a gap.
+        steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
+        written: its part of a snapshot, as it tells the driver once.
+    """
+
+    phase: Phase
+    probes: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
+    failure: Exception | None = None
+    taken: int = 0
+    heard: int = 0
+    steps: int | None = None
+    written: WrittenPart | None = None
 
 
 @dataclass(frozen=True, slots=True)

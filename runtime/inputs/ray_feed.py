@@ -11,16 +11,16 @@ from tidewheel.progress import Antichain, TidewheelError, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.written_part import WrittenPart
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.link import PeerLost, Receiver
 from tidewheel.transport.ray_cluster import left, membership, node_id
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
-from tidewheel.transport.socket_receiver import listen_here
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import listen_here
 
 _QUIET_S = 0.2
 _LOOK_S = 1.0
@@ -86,10 +86,11 @@ class RayFeed(Feed):
             return
         keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
         with lost_peers_fail_the_job():
-            receiver = listen_here(ENVELOPES, keys if any(peer.node != node for peer in peers.values()) else None)
-        self._receiver, self._listens_at = receiver, receiver.address
+            listener = listen_here(keys if any(peer.node != node for peer in peers.values()) else None)
+        receiver = SocketReceiver(listener, ENVELOPES)
+        self._receiver, self._listens_at = receiver, listener.address
         sender = SocketSender(
-            self.number, node, peers, keys, self.incarnation, ENVELOPES, receiver.context, copies=True
+            self.number, node, peers, keys, self.incarnation, ENVELOPES, listener.context, copies=True
         )
         self.sender = sender
         if self.number != DRIVER:

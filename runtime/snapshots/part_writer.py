@@ -14,7 +14,7 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.part_file import write_part
 from tidewheel.runtime.state.worker_part import WorkerPart
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import dumps
 
 
 class PartWriter:

@@ -16,7 +16,7 @@ from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
 from tidewheel.runtime.state.state_pickling import pickle_state
 from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.state.worker_part import OperatorPart, WorkerPart
-from tidewheel.transport.pickling import pack, unpack
+from tidewheel.transport.batches import pack, unpack
 
 _LENGTH = 8
 

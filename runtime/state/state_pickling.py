@@ -22,7 +22,8 @@ import cloudpickle
 from tidewheel.progress import Time
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.transport.pickling import PROTOCOL, goes_by_value, pack, unpack
+from tidewheel.transport.batches import pack, unpack
+from tidewheel.transport.frames import PROTOCOL, goes_by_value
 
 
 class TokenPlace(NamedTuple):

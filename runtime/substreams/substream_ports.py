@@ -12,11 +12,11 @@ from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox, WaitingEnds
 from tidewheel.runtime.substreams.labels import EndOfSubstream, Label, Labels, MixedLabel, labels_of
 from tidewheel.runtime.substreams.substream_part import EndOfPiece
-from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
 from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.ports import TOKENS, RunningInput, RunningOutput
+from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
 from tidewheel.transport.batches import Batch, check_batch, length
 
 
@@ -35,7 +35,7 @@ class SubstreamChannel(Channel):
         try:
             parts = list(self.pact.labelled_parts(batch, self.host.workers, label))
         except Exception as error:
-            raise self._could_not_exchange(time) from error
+            raise PartError(self.name, time, "could not exchange a record") from error
         for worker, part, of_part in parts:
             assert of_part is not None, "a part of labelled records is labelled"
             if worker == here:

@@ -5,7 +5,7 @@ Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3.
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
@@ -208,7 +208,7 @@ class LentToken:
             TokenError: the operator has returned since, has several outputs and none is named, or the input does not
                 reach that output.
         """
-        chosen = output._running if output is not None else self._input.only_output()
+        chosen = output._running if output is not None else self._only_output()
         token = chosen.new_token(self._time_on(chosen), self._own_label())
         token._sent = None  # it is there to be kept: having sent with it makes dropping it no less a leak
         return token
@@ -220,13 +220,13 @@ class LentToken:
             TokenError: ``time`` is not at or after a time at which this message lets its receiver send there, or is no
                 time of that output's scope; and as `retain` does.
         """
-        chosen = output._running if output is not None else self._input.only_output()
+        chosen = output._running if output is not None else self._only_output()
         self._check_lent()
-        least = self._input.arrivals(chosen, self.time)
+        least = self._arrivals(chosen)
         if not (chosen.domain.contains(time) and least.less_equal(time)):
             raise TokenError(
                 f"operator {self._input.owner.name!r} cannot delay the token of a message at time {self.time!r} to "
-                f"{time!r} on output {chosen.port}: {self._input.say_what_is_lent(chosen, least)}, at times "
+                f"{time!r} on output {chosen.port}: {self._what_is_lent(chosen, least)}, at times "
                 f"that are {chosen.domain.describe()}"
             )
         return chosen.new_token(chosen.domain.plain(time), self._own_label())
@@ -242,9 +242,55 @@ class LentToken:
             )
 
     def _time_on(self, output: "RunningOutput") -> Time:
-        """Return the least time at which this message lets its receiver send on ``output``."""
+        """Return the least time at which this message lets its receiver send on ``output``; there must be one."""
+        lender, time = self._input, self.time
+        owner = lender.owner
         self._check_lent()
-        return self._input.time_on(output, self.time)
+        if output in owner.outputs:
+            paths = lender.paths[output.port]
+            if len(paths) == 1 and paths[0].is_identity:
+                return time
+        least = self._arrivals(output)
+        if len(least) == 1:
+            return next(iter(least))
+        raise TokenError(
+            f"operator {owner.name!r}: a message at time {time!r} on input {lender.port} lends no one token for "
+            f"output {output.port}: {self._what_is_lent(output, least)}"
+            + (": say which, delayed(time, output)" if len(least) else "")
+        )
+
+    def _only_output(self) -> "RunningOutput":
+        """Return the output of the operator if it has exactly one; raise TokenError otherwise."""
+        owner = self._input.owner
+        if len(owner.outputs) != 1:
+            raise TokenError(
+                f"operator {owner.name!r} has {len(owner.outputs)} outputs: say for which one the token is to be kept, "
+                "with retain(output), delayed(time, output) or notify_at(token, output)"
+            )
+        return owner.outputs[0]
+
+    def _arrivals(self, output: "RunningOutput") -> Antichain:
+        """Return the least times at which this message allows to send on ``output``; none if it does not.
+
+        Raises:
+            TokenError: ``output`` belongs to another operator.
+        """
+        owner = self._input.owner
+        if output not in owner.outputs:
+            raise TokenError(
+                f"operator {output.owner.name!r} used a token lent to operator {owner.name!r}: "
+                "a token lets its holder send on its own output only"
+            )
+        arriving = (path.results_in(self.time) for path in self._input.paths[output.port])
+        return Antichain(output.domain, (arrival for arrival in arriving if arrival is not None))
+
+    def _what_is_lent(self, output: "RunningOutput", least: Antichain) -> str:
+        """Return for people the times at which this message lets its receiver send, given the least of them."""
+        if len(least):
+            return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"
+        if self._input.paths[output.port]:
+            return "by the operator's summaries nothing passes at this time, as at the greatest time of a scope"
+        return "by the operator's summaries nothing at that input comes out there"
 
     def __reduce__(self) -> Any:
         raise TokenError(
@@ -254,3 +300,7 @@ class LentToken:
 
     def __repr__(self) -> str:
         return f"LentToken(time={self.time!r}, operator={self._input.owner.name!r})"
+
+
+TOKENS = (TimestampToken, LentToken)
+"""What operators send with; `isinstance` would make a union of the two for each message."""

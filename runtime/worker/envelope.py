@@ -1,27 +1,31 @@
-"""The envelope: all that travels at once between two workers, or between a feeder and a worker, and its frames.
+"""The envelope: all that travels at once between two workers, or between a feeder and a worker; its frames and order.
 
 An outbox puts the messages and the progress of a step into one envelope for each peer. The frames are one pickle, and
 each large buffer in it as a frame of its own. A buffer of an Arrow stream or a NumPy array is sent from where it lies,
 and read where it arrives. Small buffers stay in the pickle.
+
+An outbox numbers the envelopes for each peer, from 0, since a link may reorder and repeat them. An inbox puts those of
+each sender in order, drops what it had before, and refuses another incarnation: the sender has restarted.
 """
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.feeders import FeederStatus, WorkerStatus
 from tidewheel.runtime.inputs.input_position import Positions
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
+from tidewheel.transport.batches import pack, unpack
+from tidewheel.transport.frames import dump_frames, dumps, pickled_size
 from tidewheel.transport.link import Codec
-from tidewheel.transport.pickling import dump_frames, dumps, pack, pickled_size, unpack
+
+T = TypeVar("T")
 
 _LARGE = 16 * 1024
 _MEASURED_EVERY = 16
@@ -90,37 +94,6 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _command, (self.input, self.action, self.time, pack(self.batch), self.size, self.handle, self.origin)
-
-
-class Phase(Enum):
-    """Where a worker is in its life."""
-
-    RUNNING = "running"
-    COMPLETE = "complete"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """A worker's state at one moment, as it tells one feeder.
-
-    Attributes:
-        phase: where it is in its life.
-        probes: the elements of each probe's frontier.
-        failure: the error that ended it.
-        taken: how many bytes of what the feeder has sent it, its inputs have taken.
-        heard: how many envelopes of the feeder have come, without a gap.
-        steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
-        written: its part of a snapshot, as it tells the driver once.
-    """
-
-    phase: Phase
-    probes: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
-    failure: Exception | None = None
-    taken: int = 0
-    heard: int = 0
-    steps: int | None = None
-    written: WrittenPart | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -282,3 +255,71 @@ class Outbox:
             self._bytes_a_change = pickled_size(batch) / len(batch)
         self._batches += 1
         self.progress_bytes += round(self._bytes_a_change * len(batch)) * receivers
+
+
+@dataclass(slots=True)
+class _Stream(Generic[T]):
+    incarnation: int
+    expected: int = 0
+    early: dict[int, T] = field(default_factory=dict)
+
+
+class OrderedInbox(Generic[T]):
+    """Restores, for each sender, the order in which it sent.
+
+    >>> inbox = OrderedInbox()
+    >>> inbox.accept("a", 0, 1, "second")
+    []
+    >>> inbox.accept("a", 0, 0, "first")
+    ['first', 'second']
+    >>> inbox.accept("a", 0, 0, "first"), inbox.duplicates
+    ([], 1)
+    """
+
+    def __init__(self, capacity: int = 1 << 16) -> None:
+        self._streams: dict[Hashable, _Stream[T]] = {}
+        self._capacity = capacity
+        self.duplicates = 0
+
+    def accept(self, sender: Hashable, incarnation: int, sequence: int, item: T) -> list[T]:
+        """Take one numbered item; return the items that are now in order, oldest first.
+
+        Raises:
+            ProtocolError: the sender has another incarnation than before (its state is gone), or more than ``capacity``
+                items wait behind one that never came.
+        """
+        stream = self._streams.get(sender)
+        if stream is None:
+            stream = self._streams[sender] = _Stream(incarnation)
+        if stream.incarnation != incarnation:
+            raise ProtocolError(
+                f"sender {sender!r} was incarnation {stream.incarnation} and is now {incarnation}: "
+                "it has restarted and lost its state"
+            )
+        if sequence < stream.expected or sequence in stream.early:
+            self.duplicates += 1
+            return []
+        if sequence != stream.expected:
+            stream.early[sequence] = item
+            if len(stream.early) > self._capacity:
+                raise ProtocolError(f"item {stream.expected} of sender {sender!r} was lost: {sequence} has come")
+            return []
+        ready = [item]
+        stream.expected += 1
+        while stream.expected in stream.early:
+            ready.append(stream.early.pop(stream.expected))
+            stream.expected += 1
+        return ready
+
+    def accepted(self, sender: Hashable) -> int:
+        """Return how many items of a sender have come, in order and without a gap."""
+        stream = self._streams.get(sender)
+        return 0 if stream is None else stream.expected
+
+    def forget(self, sender: Hashable) -> None:
+        """Forget a sender that will not send any more."""
+        self._streams.pop(sender, None)
+
+    def waiting(self) -> dict[Hashable, int]:
+        """Return, for each sender with a gap, the sequence number that is missing."""
+        return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

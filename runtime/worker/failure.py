@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tidewheel.progress import Location, Time
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.tokens.token_ledger import Refusal
-from tidewheel.transport.pickling import unpicklable
+from tidewheel.transport.frames import unpicklable
 
 if TYPE_CHECKING:
     from tidewheel.runtime.description.plan import Plan

@@ -112,3 +112,17 @@ class FlowControl:
     def _turn(self, *, congested: bool) -> None:
         self._congested = congested
         self._due.update(peer for peer in range(len(self._taken)) if peer != self._worker)
+
+
+class Intake:
+    """How many bytes this worker's inputs have taken: of each feeder that still sends, and in total."""
+
+    def __init__(self) -> None:
+        self.taken: dict[int, int] = {}
+        self.total = 0
+
+    def count(self, feeder: int, size: int) -> None:
+        """Count a batch as taken."""
+        if size:
+            self.taken[feeder] = self.taken.get(feeder, 0) + size
+            self.total += size

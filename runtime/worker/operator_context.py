@@ -13,7 +13,6 @@ from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
 from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 
@@ -334,6 +333,6 @@ def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
     return context._host.plan.operators[context._instance.number].pacts
 
 
-def note_received(context: OperatorContext, command: InputCommand) -> None:
-    """Note what the operator of an input has received."""
-    context._host.received = command
+def host_of(context: OperatorContext) -> OperatorHost:
+    """Return the worker behind a context, for operators of this package."""
+    return context._host

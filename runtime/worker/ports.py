@@ -1,24 +1,26 @@
-"""The ports of an operator on one worker: as its schedule function has them, and as the worker and its channels do.
+"""The ports of an operator on one worker, as its schedule function has them and as the worker does, and the channels.
 
 An `InputPort` and an `OutputPort` show the operator no more than it may use. Behind them are a `RunningInput`, which
-lends the tokens of its messages, and a `RunningOutput`, which makes tokens.
+lends the tokens of its messages, and a `RunningOutput`, which makes tokens. A `Channel` is one edge behind an output.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.explaining.statistics import EdgeStatistics
 from tidewheel.runtime.substreams.labels import Label, Labels
-from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.channel import Channel
+from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
 from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.worker.failure import PartError
+from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.transport.batches import Batch, check_batch, length
-
-TOKENS = (TimestampToken, LentToken)
-"""What operators send with; `isinstance` would make a union of the two for each message."""
+from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
+from tidewheel.transport.held_bytes import RecordSizes
 
 
 class PortOwner:
@@ -50,27 +52,26 @@ class RunningInput:
     Attributes:
         host: the worker, and ``owner``, the operator.
         port: the number of the input, and ``location``, that of its location.
+        paths: the summaries of the ways through the operator, for each of its outputs.
         queue: the messages that the operator has not received, in order.
         put: receives what arrives: into the queue, or where it waits until it may go there.
         consumed, records: how many messages the operator has received, and how many records in them.
         looked_at: at how many ends of substreams it has looked.
     """
 
-    __slots__ = ("_paths", "consumed", "host", "location", "looked_at", "owner", "port", "put", "queue", "records")
+    __slots__ = ("consumed", "host", "location", "looked_at", "owner", "paths", "port", "put", "queue", "records")
 
     def __init__(
         self, host: OperatorHost, owner: PortOwner, port: int, location: int, paths: Sequence[tuple[PathSummary, ...]]
     ) -> None:
         self.host = host
-        self._paths = paths
+        self.paths = paths
         self.owner = owner
         self.port = port
         self.location = location
         self.queue: deque[Any] = deque()
         self.put: Callable[[Message], None] = self.queue.append
-        self.consumed = 0
-        self.looked_at = 0
-        self.records = 0
+        self.consumed = self.looked_at = self.records = 0
 
     def __iter__(self) -> Iterator[tuple[LentToken, Batch]]:
         queue, owner, host = self.queue, self.owner, self.host
@@ -118,53 +119,6 @@ class RunningInput:
             f"operator {self.owner.name!r} was described without bound=, so it is not told when substreams end"
         )
 
-    def only_output(self) -> "RunningOutput":
-        """Return the operator's output if it has exactly one; raise TokenError otherwise."""
-        outputs = self.owner.outputs
-        if len(outputs) != 1:
-            raise TokenError(
-                f"operator {self.owner.name!r} has {len(outputs)} outputs: say for which one the token is to be kept, "
-                "with retain(output), delayed(time, output) or notify_at(token, output)"
-            )
-        return outputs[0]
-
-    def arrivals(self, output: "RunningOutput", time: Time) -> Antichain:
-        """Return the least times at which a message at ``time`` here allows to send on ``output``; none if it does not.
-
-        Raises:
-            TokenError: ``output`` belongs to another operator.
-        """
-        if output not in self.owner.outputs:
-            raise TokenError(
-                f"operator {output.owner.name!r} used a token lent to operator {self.owner.name!r}: "
-                "a token lets its holder send on its own output only"
-            )
-        arriving = (path.results_in(time) for path in self._paths[output.port])
-        return Antichain(output.domain, (arrival for arrival in arriving if arrival is not None))
-
-    def time_on(self, output: "RunningOutput", time: Time) -> Time:
-        """Return the least time at which a message at ``time`` here allows to send on ``output``; there must be one."""
-        if output in self.owner.outputs:
-            paths = self._paths[output.port]
-            if len(paths) == 1 and paths[0].is_identity:
-                return time
-        least = self.arrivals(output, time)
-        if len(least) == 1:
-            return next(iter(least))
-        raise TokenError(
-            f"operator {self.owner.name!r}: a message at time {time!r} on input {self.port} lends no one token for "
-            f"output {output.port}: {self.say_what_is_lent(output, least)}"
-            + (": say which, delayed(time, output)" if len(least) else "")
-        )
-
-    def say_what_is_lent(self, output: "RunningOutput", least: Antichain) -> str:
-        """Say for people at which times a message lets its receiver send, given the least of them."""
-        if len(least):
-            return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"
-        if self._paths[output.port]:
-            return "by the operator's summaries nothing passes at this time, as at the greatest time of a scope"
-        return "by the operator's summaries nothing at that input comes out there"
-
 
 class RunningOutput:
     """An output that operators send on through an `OutputPort`, and for which tokens are made.
@@ -187,8 +141,7 @@ class RunningOutput:
         self.domain = domain
         self.ledger = host.ledger
         self.channels: list[Channel] = []
-        self.sent = 0
-        self.records = 0
+        self.sent = self.records = 0
 
     def initial_token(self) -> TimestampToken:
         """Make the token with which the operator begins, and count it as held."""
@@ -248,6 +201,80 @@ class RunningOutput:
         self.records += count
         for channel in self.channels:
             channel.push(time, batch, count)
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
+
+    Args:
+        host: the worker.
+        location: the number of the input port to which it leads.
+        put: receives a message at that port.
+        operator: the number of the operator of that port, and ``name``, its name.
+        pact: spreads records over the workers; None keeps them on this one.
+
+    Attributes:
+        takes_marks: whether marks of the ends of substreams go over the edge, among the records.
+        messages, records, bytes: what this worker has sent over it, to itself and to others.
+    """
+
+    host: OperatorHost
+    location: int
+    put: Callable[[Message], None]
+    operator: int
+    name: str
+    pact: Pact | None
+    takes_marks: bool = False
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+    _sizes: RecordSizes = field(default_factory=RecordSizes)
+
+    def __post_init__(self) -> None:
+        if self.pact is not None:
+            self.takes_marks = self.pact.takes_marks
+            self.pact = self.pact.for_worker(self.host.worker)
+
+    def push(self, time: Time, batch: Batch, count: int) -> None:
+        """Carry a batch of ``count`` records over the edge."""
+        here = self.host.worker
+        if self.pact is None:
+            self._deliver(here, Message(self.location, time, batch, self._count(batch, count), here))
+            return
+        try:
+            parts = self.pact.split(batch, self.host.workers)
+        except Exception as error:
+            raise PartError(self.name, time, "could not exchange a record") from error
+        for worker, part in enumerate(parts):
+            if part is not None:
+                self._deliver(worker, Message(self.location, time, part, self._count(part, length(part)), here))
+
+    def _deliver(self, worker: int, message: Message) -> None:
+        host = self.host
+        host.produce(self.location, message.time)
+        host.flow.add(message.size)
+        if worker == host.worker:
+            self.put(message)
+            host.activate(self.operator)
+        else:
+            host.outbox.put(worker, message)
+
+    def statistics(self, source: str, target: str) -> EdgeStatistics:
+        """Return what was sent, over an edge between ports of these names."""
+        return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
+
+    def _count(self, batch: Batch, count: int) -> int:
+        """Count a message; return what it counts for among the bytes in flight."""
+        received = self.host.received
+        if received is not None and received.batch is batch and received.size:
+            size = received.size
+        else:
+            size = size_in_bytes(batch, self._sizes) + OVERHEAD_BYTES
+        self.messages += 1
+        self.records += count
+        self.bytes += size - OVERHEAD_BYTES
+        return size
 
 
 class InputPort:

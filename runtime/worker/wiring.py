@@ -12,10 +12,9 @@ from tidewheel.runtime.substreams.substream_ports import (
     SubstreamInstance,
     SubstreamOutput,
 )
-from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.ports import RunningInput, RunningOutput
+from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""

@@ -19,13 +19,13 @@ from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.batches import pack
 from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.pickling import pack
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
-from tidewheel.transport.socket_receiver import SocketReceiver, listen_here
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import listen_here
 
 _REPORT_TIMEOUT_S = 2.0
 
@@ -155,8 +155,8 @@ class WorkerActor:
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
         """Listen for members on this node and, for those that have ``keys``, on other nodes; return where."""
         with lost_peers_fail_the_job():
-            sockets = self._sockets[job] = listen_here(ENVELOPES, keys)
-        return sockets.address
+            sockets = self._sockets[job] = SocketReceiver(listen_here(keys), ENVELOPES)
+        return sockets.listener.address
 
     def read(self, job: str, plan: Plan, snapshots: WorkerSnapshots) -> SnapshotDamaged | None:
         """Read what this worker begins with once it is deployed; return what is damaged, None if nothing is."""
@@ -216,7 +216,13 @@ class WorkerActor:
 
         def connect(addresses: Mapping[int, SocketAddress]) -> Sender[Envelope]:
             return SocketSender(
-                self._worker, sockets.address.node, addresses, peers.keys, incarnation, ENVELOPES, sockets.context
+                self._worker,
+                sockets.listener.address.node,
+                addresses,
+                peers.keys,
+                incarnation,
+                ENVELOPES,
+                sockets.listener.context,
             )
 
         sender = connect(addresses)

@@ -29,22 +29,21 @@ from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.feeders import FeederStatus
-from tidewheel.runtime.inputs.mailbox import Intake, Mailbox
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import Envelope, Message, Outbox
+from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
-from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl
+from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl, Intake
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import Batch
-from tidewheel.transport.link import OrderedInbox
 from tidewheel.transport.sigterm import Terminated
 
 _LOGGER = logging.getLogger(__name__)

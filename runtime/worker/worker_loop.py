@@ -17,18 +17,18 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
-from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus
+from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, Phase, WorkerStatus, uncounted_bytes
+from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, uncounted_bytes
 from tidewheel.runtime.worker.failure import unsendable
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import PeerLost, Receiver, Sender
-from tidewheel.transport.pickling import unpicklable
 from tidewheel.transport.ray_link import Mail
 from tidewheel.transport.socket_address import DRIVER, SocketAddress
 

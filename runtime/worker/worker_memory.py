@@ -10,7 +10,6 @@ from tidewheel.progress import CompiledGraph
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
-from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
@@ -21,7 +20,7 @@ from tidewheel.runtime.substreams.substream_part import SubstreamPart
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.operator_instance import Mailbox, OperatorInstance
 from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.transport.socket_address import DRIVER
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.link import OrderedInbox
+from tidewheel.runtime.worker.envelope import OrderedInbox
 
 
 @st.composite

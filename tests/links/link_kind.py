@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.links.batch_kinds import KINDS
-from tidewheel.runtime.worker.envelope import Envelope, Message
-from tidewheel.transport.link import OrderedInbox, Receiver, Sender
+from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox
+from tidewheel.transport.link import Receiver, Sender
 
 DEADLINE_S = 30.0
 INCARNATION = 7

@@ -8,20 +8,22 @@ from multiprocessing.connection import Connection
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
-from tidewheel.transport.socket_receiver import SocketReceiver
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import SocketListener
 
 HOST = "127.0.0.1"
 
 
 def reflect(node: str, keys: SocketKeys | None, connection: Connection) -> None:
     """Be worker 1, in a process of its own: send everything that comes back to worker 0."""
-    receiver = SocketReceiver(node, ENVELOPES)
+    receiver = SocketReceiver(SocketListener(node), ENVELOPES)
     if keys is not None:
-        receiver.listen_to_other_nodes(HOST, keys)
-    connection.send(receiver.address)
+        receiver.listener.listen_to_other_nodes(HOST, keys)
+    connection.send(receiver.listener.address)
     home: SocketAddress = connection.recv()
-    sender = SocketSender(1, node, {0: home}, keys or SocketKeys.make(), INCARNATION, ENVELOPES, receiver.context)
+    sender = SocketSender(
+        1, node, {0: home}, keys or SocketKeys.make(), INCARNATION, ENVELOPES, receiver.listener.context
+    )
     receiver.meet([DRIVER, 0], DEADLINE_S)
     connection.send(None)
     sequence = 0
@@ -40,16 +42,16 @@ class SocketKind(LinkKind):
         self.keeps_order = self._keys is not None
 
     def _receiver(self, number: int) -> SocketReceiver[Envelope]:
-        receiver = SocketReceiver(self._nodes[number], ENVELOPES)
+        receiver = SocketReceiver(SocketListener(self._nodes[number]), ENVELOPES)
         if self._keys is not None:
-            receiver.listen_to_other_nodes(HOST, self._keys)
+            receiver.listener.listen_to_other_nodes(HOST, self._keys)
         return receiver
 
     def _sender(
         self, number: int, peers: Mapping[int, SocketAddress], receiver: SocketReceiver[Envelope] | None = None
     ) -> SocketSender[Envelope]:
         keys = self._keys or SocketKeys.make()
-        context = receiver.context if receiver is not None else None
+        context = receiver.listener.context if receiver is not None else None
         return SocketSender(
             number, self._nodes[number], peers, keys, INCARNATION, ENVELOPES, context, copies=number == DRIVER
         )
@@ -58,7 +60,7 @@ class SocketKind(LinkKind):
     def members(self, count: int) -> Iterator[Sequence[Member]]:
         with ExitStack() as stack:
             receivers = [stack.enter_context(closing(self._receiver(number))) for number in range(count)]
-            addresses = {number: receiver.address for number, receiver in enumerate(receivers)}
+            addresses = {number: receiver.listener.address for number, receiver in enumerate(receivers)}
             members = []
             for number, receiver in enumerate(receivers):
                 peers = {peer: address for peer, address in addresses.items() if peer != number}
@@ -83,7 +85,7 @@ class SocketKind(LinkKind):
             assert ours.poll(DEADLINE_S), "the process did not come up"
             peers = {1: ours.recv()}
             receiver = stack.enter_context(closing(self._receiver(0)))
-            ours.send(receiver.address)
+            ours.send(receiver.listener.address)
             home = Member(0, stack.enter_context(closing(self._sender(0, peers, receiver))), receiver)
             driver = stack.enter_context(closing(self._sender(DRIVER, peers)))
             receiver.meet([1], DEADLINE_S)

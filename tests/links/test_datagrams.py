@@ -9,9 +9,9 @@ import pytest
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
 from tidewheel.runtime.worker.envelope import ENVELOPES
 from tidewheel.transport.socket_address import SocketKeys
-from tidewheel.transport.socket_receiver import LARGEST_DATAGRAM as LARGEST
-from tidewheel.transport.socket_receiver import DatagramReceiver, SocketReceiver
-from tidewheel.transport.socket_sender import DatagramSender, SocketSender
+from tidewheel.transport.socket_link import LARGEST_DATAGRAM as LARGEST
+from tidewheel.transport.socket_link import DatagramReceiver, DatagramSender, SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import SocketListener, datagram_socket
 
 
 @pytest.fixture
@@ -21,8 +21,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def receiver(path: str) -> Iterator[DatagramReceiver]:
-    with closing(DatagramReceiver(path)) as found:
-        yield found
+    with datagram_socket() as bound:
+        bound.bind(path)
+        yield DatagramReceiver(bound)
 
 
 def test_what_is_sent_comes_whole_and_in_order(receiver: DatagramReceiver, path: str) -> None:
@@ -56,17 +57,18 @@ def test_a_peer_that_is_gone_refuses(path: str) -> None:
     """Whether it was never there or has gone; how it fares shows in the other connection."""
     with closing(DatagramSender(path)) as early:
         assert not early.send(b"to nobody")
-    receiver = DatagramReceiver(path)
+    peer = datagram_socket()
+    peer.bind(path)
     with closing(DatagramSender(path)) as sender:
         assert sender.send(b"to somebody")
-        receiver.close()
+        peer.close()
         assert not sender.send(b"to nobody")
 
 
 def test_a_small_envelope_is_there_when_send_returns(tmp_path: Path) -> None:
     """No other thread has to run first, so a receiver that does not wait finds it."""
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.listener.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             for sequence in range(100):
@@ -76,8 +78,8 @@ def test_a_small_envelope_is_there_when_send_returns(tmp_path: Path) -> None:
 
 def test_small_envelopes_that_overtake_large_ones_come_in_order_in_the_end() -> None:
     """Large and small ones take different ways; their numbers put them in order again, and none is lost."""
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.listener.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             sizes = [1 if number % 3 else 10 * LARGEST for number in range(300)]
@@ -90,8 +92,8 @@ def test_small_envelopes_that_overtake_large_ones_come_in_order_in_the_end() -> 
 
 def test_a_wake_up_is_seen_beside_datagrams() -> None:
     """A wake-up and a datagram come by different ways; waiting for either ends at both."""
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
-        sender = SocketSender(1, "a", {0: receiver.address}, SocketKeys.make(), 7, ENVELOPES)
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
+        sender = SocketSender(1, "a", {0: receiver.listener.address}, SocketKeys.make(), 7, ENVELOPES)
         with closing(sender):
             receiver.meet([1], DEADLINE_S)
             receiver.wake()

@@ -23,11 +23,11 @@ from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, 
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, decode
-from tidewheel.transport import socket_sender
+from tidewheel.transport import socket_link
 from tidewheel.transport.link import PeerLost
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
-from tidewheel.transport.socket_receiver import SocketReceiver
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import SocketListener
 
 KINDS = {"within": WITHIN_A_NODE, "between": BETWEEN_NODES, "mixed": MIXED}
 
@@ -44,13 +44,13 @@ def folder_of(address: SocketAddress) -> Path:
 
 @pytest.fixture
 def receiver() -> Iterator[SocketReceiver[Envelope]]:
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
         yield receiver
 
 
 def test_only_this_user_can_enter_the_directory(receiver: SocketReceiver[Envelope]) -> None:
     """Whoever may not enter the directory cannot connect to the socket in it."""
-    status = folder_of(receiver.address).stat()
+    status = folder_of(receiver.listener.address).stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.getuid())
 
 
@@ -58,30 +58,30 @@ def test_a_missing_member_is_named_in_time(receiver: SocketReceiver[Envelope]) -
     """Those that have not called are named, and only those; the directory is gone all the same."""
     began_s = time.monotonic()
     with (
-        closing(sender_to(receiver.address, 1)),
+        closing(sender_to(receiver.listener.address, 1)),
         pytest.raises(PeerLost, match=r"^the driver, worker 3 did not connect to ipc://\S+ within 0\.3 s"),
     ):
         receiver.meet([DRIVER, 1, 3], 0.3)
     assert 0.29 < time.monotonic() - began_s < 3
-    assert not folder_of(receiver.address).exists()
+    assert not folder_of(receiver.listener.address).exists()
 
 
 def test_a_port_on_a_host_that_is_not_ours() -> None:
     """The error says that one cannot listen there, and closing leaves nothing behind."""
     with (
-        closing(SocketReceiver("a", ENVELOPES)) as receiver,
+        closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver,
         pytest.raises(PeerLost, match=r"no port on 192\.0\.2\.1 is free"),
     ):
-        receiver.listen_to_other_nodes("192.0.2.1", SocketKeys.make())
-    assert not folder_of(receiver.address).exists()
+        receiver.listener.listen_to_other_nodes("192.0.2.1", SocketKeys.make())
+    assert not folder_of(receiver.listener.address).exists()
 
 
 def test_the_directory_is_gone_when_all_have_met(receiver: SocketReceiver[Envelope]) -> None:
     """It is there as long as someone may still call, and the connections outlast it."""
-    with closing(sender_to(receiver.address, 1)) as one:
-        assert folder_of(receiver.address).exists()
+    with closing(sender_to(receiver.listener.address, 1)) as one:
+        assert folder_of(receiver.listener.address).exists()
         receiver.meet([1], DEADLINE_S)
-        assert not folder_of(receiver.address).exists()
+        assert not folder_of(receiver.listener.address).exists()
         one.send(0, letter(1, 0, ["after"]))
         assert Arrivals(receiver).take(1).batches == [["after"]]
 
@@ -89,17 +89,17 @@ def test_the_directory_is_gone_when_all_have_met(receiver: SocketReceiver[Envelo
 def test_the_directory_is_gone_when_nobody_met(receiver: SocketReceiver[Envelope]) -> None:
     """Closing is enough."""
     receiver.close()
-    assert not folder_of(receiver.address).exists()
+    assert not folder_of(receiver.listener.address).exists()
 
 
 def test_what_comes_while_they_meet_is_kept(receiver: SocketReceiver[Envelope]) -> None:
     """One member may send before another has called: nothing of it is lost, and its order can be restored."""
-    with closing(sender_to(receiver.address, 1)) as one:
+    with closing(sender_to(receiver.listener.address, 1)) as one:
         for sequence in range(1500):
             one.send(0, letter(1, sequence, [sequence]))
         meeting = Task(partial(receiver.meet, [1, 2], DEADLINE_S))
         receiver.deliver(letter(5, 0, ["delivered"]))
-        with closing(sender_to(receiver.address, 2)):
+        with closing(sender_to(receiver.listener.address, 2)):
             meeting.join()
         for sequence in range(1500, 2000):
             one.send(0, letter(1, sequence, [sequence]))
@@ -109,7 +109,7 @@ def test_what_comes_while_they_meet_is_kept(receiver: SocketReceiver[Envelope]) 
 
 def test_what_cannot_be_read_is_an_error_and_not_the_end(receiver: SocketReceiver[Envelope]) -> None:
     """A member that sends what cannot be unpickled is reported; what comes after can be received."""
-    with closing(sender_to(receiver.address, 1)) as one:
+    with closing(sender_to(receiver.listener.address, 1)) as one:
         receiver.meet([1], DEADLINE_S)
         for frames in ([b"no pickle"], [b"cnowhere\nnothing\n."], [b"\x80\x05\x97.", b"one", b"two"], [b"N."]):
             one._sockets[0].send_multipart(frames)
@@ -124,12 +124,12 @@ def test_what_cannot_be_read_is_an_error_and_not_the_end(receiver: SocketReceive
 @pytest.mark.parametrize("refused", ["caller", "listener"])
 def test_a_sender_that_is_refused_never_waits(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys of another job, `send` does not hang, and within 10 s `check` says which peer it is."""
-    monkeypatch.setattr(socket_sender, "_LOST_FOR_S", 0.3)
+    monkeypatch.setattr(socket_link, "_LOST_FOR_S", 0.3)
     keys, others = SocketKeys.make(), SocketKeys.make()
     listener, caller = (keys, others) if refused == "caller" else (others, keys)
     mixed = SocketKeys(listener.listener_public, b"", caller.caller_public, caller.caller_secret)
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
-        address = receiver.listen_to_other_nodes(HOST, keys)
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
+        address = receiver.listener.listen_to_other_nodes(HOST, keys)
         with closing(sender_to(address, 1, mixed, node="b")) as sender:
             failures: dict[str, PeerLost] = {}
 
@@ -163,8 +163,8 @@ def leave_nothing(kinds: list[SocketKind]) -> dict[str, list[str]]:
                 for member in members:
                     for end in (member.sender, member.receiver, member.sender, member.receiver):
                         end.close()
-    listening = SocketReceiver("a", ENVELOPES)
-    listening.listen_to_other_nodes(HOST, SocketKeys.make())
+    listening = SocketReceiver(SocketListener("a"), ENVELOPES)
+    listening.listener.listen_to_other_nodes(HOST, SocketKeys.make())
     listening.close()
     gc.collect()
     eventually(lambda: open_files() == before[0], 5)

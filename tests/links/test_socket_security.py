@@ -19,8 +19,8 @@ from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import SocketKeys
-from tidewheel.transport.socket_receiver import SocketReceiver
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import SocketListener
 
 MESSAGES = 50
 
@@ -40,8 +40,8 @@ class Site:
 
     def __init__(self, stack: ExitStack, marker: Path, seed: int) -> None:
         self.keys = SocketKeys.make()
-        self.receiver = stack.enter_context(closing(SocketReceiver("a", ENVELOPES)))
-        self.address = self.receiver.listen_to_other_nodes(HOST, self.keys)
+        self.receiver = stack.enter_context(closing(SocketReceiver(SocketListener("a"), ENVELOPES)))
+        self.address = self.receiver.listener.listen_to_other_nodes(HOST, self.keys)
         assert self.address.tcp is not None
         self.marker = marker
         port = int(self.address.tcp.rpartition(":")[2])
@@ -144,8 +144,8 @@ def test_each_job_has_keys_of_its_own() -> None:
 def test_within_a_node_no_port_is_open() -> None:
     """A worker listens to the network only when it is told that it has peers on other nodes."""
     before = listening_ports()
-    with closing(SocketReceiver("a", ENVELOPES)) as receiver:
-        assert receiver.address.tcp is None
+    with closing(SocketReceiver(SocketListener("a"), ENVELOPES)) as receiver:
+        assert receiver.listener.address.tcp is None
         assert listening_ports() == before
-        receiver.listen_to_other_nodes(HOST, SocketKeys.make())
+        receiver.listener.listen_to_other_nodes(HOST, SocketKeys.make())
         assert len(listening_ports() - before) == 1

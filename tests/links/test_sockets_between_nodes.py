@@ -11,8 +11,8 @@ from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, 
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import SocketKeys
-from tidewheel.transport.socket_receiver import SocketReceiver
-from tidewheel.transport.socket_sender import SocketSender
+from tidewheel.transport.socket_link import SocketReceiver, SocketSender
+from tidewheel.transport.socket_listener import SocketListener
 
 
 class TestLink(LinkConformance):
@@ -25,8 +25,8 @@ class TestPeers(PeerConformance):
 
 class TestReceiver(ReceiverConformance):
     def make(self) -> SocketReceiver[Envelope]:
-        receiver = SocketReceiver("node", ENVELOPES)
-        receiver.listen_to_other_nodes(HOST, SocketKeys.make())
+        receiver = SocketReceiver(SocketListener("node"), ENVELOPES)
+        receiver.listener.listen_to_other_nodes(HOST, SocketKeys.make())
         return receiver
 
 
@@ -46,8 +46,8 @@ def test_two_on_one_node_and_one_on_another() -> None:
 def test_a_member_that_comes_back_is_noticed_by_its_greeting() -> None:
     """A member that has restarted is refused before it has anything to send; who only reconnects is not."""
     keys = SocketKeys.make()
-    receiver = SocketReceiver("a", ENVELOPES)
-    address = receiver.listen_to_other_nodes(HOST, keys)
+    receiver = SocketReceiver(SocketListener("a"), ENVELOPES)
+    address = receiver.listener.listen_to_other_nodes(HOST, keys)
     senders = [SocketSender(1, "b", {0: address}, keys, INCARNATION, ENVELOPES)]
     try:
         receiver.meet([1], 10)

@@ -5,7 +5,8 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import WITHIN_A_NODE
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
-from tidewheel.transport.socket_receiver import SocketReceiver
+from tidewheel.transport.socket_link import SocketReceiver
+from tidewheel.transport.socket_listener import SocketListener
 
 
 class TestLink(LinkConformance):
@@ -18,4 +19,4 @@ class TestPeers(PeerConformance):
 
 class TestReceiver(ReceiverConformance):
     def make(self) -> SocketReceiver[Envelope]:
-        return SocketReceiver("node", ENVELOPES)
+        return SocketReceiver(SocketListener("node"), ENVELOPES)

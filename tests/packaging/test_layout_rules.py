@@ -24,7 +24,7 @@ from tests.packaging.layout import (
 )
 from tests.packaging.repository import name_of, shipped_modules
 
-MOST_CROWDED_FILES = 1
+MOST_CROWDED_FILES = 3
 MOST_PRODUCT_LINES = 34_900
 """28,700 before the features for new users, which are about a thousand, and snapshots, which are about five."""
 MOST_PUBSUB_LINES = 9_200

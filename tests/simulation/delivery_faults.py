@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.runtime.description.pacts import Exchange
-from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.channel import Channel
 from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.ports import Channel
 
 
 def message_lost() -> Injection:

@@ -12,7 +12,6 @@ from tests.simulation_recovery.scenario import RecoveryScenario
 from tests.simulation_recovery.simulation import Simulation
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.inputs.feeders import Feeders
-from tidewheel.runtime.inputs.mailbox import Mailbox
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.keyed_state import KeyedCut, KeyedState
@@ -21,6 +20,7 @@ from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker import worker_memory
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_memory import WorkerMemory

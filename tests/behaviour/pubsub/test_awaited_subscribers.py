@@ -11,7 +11,7 @@ from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.publishers import connection
+from tidewheel.pubsub.publishers import local_publisher
 
 DEADLINE_S = 20.0
 EPOCHS = 4
@@ -79,8 +79,8 @@ def test_a_log_line_says_what_it_waits_for(
     topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names the topic and how to go on, and comes again; the job can be left, and the topic is gone."""
-    monkeypatch.setattr(connection, "AWAITED_S", 0.05)
-    monkeypatch.setattr(connection, "AWAITED_AGAIN_S", 0.05)
+    monkeypatch.setattr(local_publisher, "AWAITED_S", 0.05)
+    monkeypatch.setattr(local_publisher, "AWAITED_AGAIN_S", 0.05)
     with tw.run(publishing(topic, wait_for=1), engine="local") as job:
         send_all(job)
         with pytest.raises(TimeoutError):

@@ -278,7 +278,7 @@ def test_one_that_polls_lets_the_worker_go_on_as_it_takes(publisher: ActorThread
     """As soon as there is room again, and not when a limit is over: each poll returns at once."""
     polling = Polling(publisher, "polls", BLOCK)
     events: list[FeedEvent] = [event for time in range(12) for event in (data(time, size), moved(time))]
-    feeding = publisher.submit(publisher.actor.feed(7, 0, [*events, ended(12)]))
+    feeding = publisher.submit(publisher.actor.feed([*events, ended(12)]))
     found: list[Message] = []
     while not found or not isinstance(found[-1], PartitionEnded):
         assert publisher.statistics().lag_bytes <= CAPACITY + size + 1000
@@ -290,8 +290,8 @@ def test_one_that_polls_lets_the_worker_go_on_as_it_takes(publisher: ActorThread
 def test_calls_of_a_worker_are_answered_when_they_are_taken(publisher: ActorThread) -> None:
     """So that it knows how much is on its way; while a subscriber holds they are not."""
     polling = Polling(publisher, "polls", BLOCK)
-    publisher.call(publisher.actor.feed(7, 0, [data(0, CAPACITY * 2)]))
-    waiting = publisher.submit(publisher.actor.feed(7, 1, [moved(0)]))
+    publisher.call(publisher.actor.feed([data(0, CAPACITY * 2)]))
+    waiting = publisher.submit(publisher.actor.feed([moved(0)]))
     with pytest.raises(TimeoutError):
         waiting(0.2)
     for _ in range(3):
@@ -302,7 +302,7 @@ def test_calls_of_a_worker_are_answered_when_they_are_taken(publisher: ActorThre
 def test_one_that_polls_and_stops_is_cut_off(publisher: ActorThread) -> None:
     """After its limit, though its lease has not run out."""
     polling = Polling(publisher, "polls", DeliveryOptions(slow="block", block_limit=5.0))
-    waiting = publisher.submit(publisher.actor.feed(7, 0, [*epoch(0, CAPACITY * 2), *epoch(1)]))
+    waiting = publisher.submit(publisher.actor.feed([*epoch(0, CAPACITY * 2), *epoch(1)]))
     assert eventually(lambda: publisher.statistics().holders == 1)
     publisher.advance(5.1)
     waiting(DEADLINE_S)

@@ -33,7 +33,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.epochs import EpochStates
-from tidewheel.pubsub.publishers.connection import LocalConnection, LocalPublisher
+from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 
 INTEGERS = IntegerDomain()
 

@@ -35,11 +35,11 @@ class CalledPublisher:
     def feed(self) -> Method:
         return Method(self._feed)
 
-    async def _feed(self, incarnation: int, sequence: int, events: list[FeedEvent]) -> None:
+    async def _feed(self, events: list[FeedEvent]) -> None:
         if self.is_dead:
             raise ConnectionError("the publisher is dead")
         await self._attached
-        await self._actor.feed(incarnation, sequence, events)
+        await self._actor.feed(events)
 
     def epochs(self) -> list[tuple[Time, TopicEvent]]:
         """What the subscriber has got: each record with its time."""

@@ -36,10 +36,10 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WorkerPosition,
 )
+from tidewheel.pubsub.publishers.connection import RayConnection
 from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
-from tidewheel.pubsub.publishers.ray_connection import RayConnection
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)

@@ -13,7 +13,6 @@ from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
     Failed,
-    FeedEvent,
     LowerFrontierUpdate,
     Message,
     Numbered,
@@ -65,20 +64,6 @@ class Polling:
         return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
 
 
-def test_calls_of_the_worker_are_put_in_order() -> None:
-    """Calls that overtake each other are applied as they were sent."""
-
-    async def scenario() -> None:
-        publisher = actor()
-        await publisher.attach("s")
-        calls: list[list[FeedEvent]] = [[data(0)], [LowerFrontierUpdate([(0, -1), (1, 1)])], [data(1)]]
-        for sequence in (2, 0, 1):
-            await publisher.feed(7, sequence, calls[sequence])
-        assert (await Polling(publisher).poll())[1:] == [data(0), LowerFrontierUpdate([(0, -1), (1, 1)]), data(1)]
-
-    asyncio.run(scenario())
-
-
 def test_a_poll_waits_for_news() -> None:
     """It returns as soon as something is published, and with nothing when its time is over."""
 
@@ -90,7 +75,7 @@ def test_a_poll_waits_for_news() -> None:
         assert await polling.poll(0.001) == []
         waiting = asyncio.create_task(polling.poll())
         await asyncio.sleep(0)
-        await publisher.feed(7, 0, [data(0)])
+        await publisher.feed([data(0)])
         assert await waiting == [data(0)]
 
     asyncio.run(scenario())
@@ -137,7 +122,7 @@ def test_a_subscriber_that_does_not_poll_is_given_up(caplog: pytest.LogCaptureFi
         clock.now_s = 59.0
         await Polling(publisher, "other").poll()
         clock.now_s = 61.0
-        await publisher.feed(7, 0, [data(0)])
+        await publisher.feed([data(0)])
         assert (await publisher.statistics())["subscribers"] == 1
         [told] = await Polling(publisher).poll()
         assert isinstance(told, Disconnected)
@@ -156,7 +141,7 @@ def test_drained_waits_for_the_last_acknowledgement() -> None:
         await publisher.attach("s")
         assert not await publisher.drained(0.001)
         assert not await publisher.ended(0.001)
-        await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1)])])
+        await publisher.feed([LowerFrontierUpdate([(0, -1)])])
         assert await publisher.ended(LONG_S)
         waiting = asyncio.create_task(publisher.drained(LONG_S))
         messages = await Polling(publisher).poll()
@@ -189,22 +174,10 @@ def test_impossible_events_fail_the_topic() -> None:
         publisher = actor()
         await publisher.attach("s")
         with pytest.raises(ProtocolError, match="time 0"):
-            await publisher.feed(7, 0, [LowerFrontierUpdate([(0, -1), (1, 1)]), data(0)])
+            await publisher.feed([LowerFrontierUpdate([(0, -1), (1, 1)]), data(0)])
         failure = (await Polling(publisher).poll())[-1]
         assert isinstance(failure, Failed)
         assert "time 0" in failure.reason
-
-    asyncio.run(scenario())
-
-
-def test_a_second_worker_is_refused() -> None:
-    """Two senders that both count from 0 cannot pass for one."""
-
-    async def scenario() -> None:
-        publisher = actor()
-        await publisher.feed(7, 0, [data(0)])
-        with pytest.raises(ProtocolError, match="incarnation"):
-            await publisher.feed(8, 0, [data(0)])
 
     asyncio.run(scenario())
 

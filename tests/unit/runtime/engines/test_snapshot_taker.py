@@ -16,7 +16,7 @@ from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import dumps
 
 DEADLINE_S = 10.0
 

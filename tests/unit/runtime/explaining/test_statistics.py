@@ -21,7 +21,7 @@ from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.batches import length
-from tidewheel.transport.pickling import pickled_size
+from tidewheel.transport.frames import pickled_size
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
 

@@ -11,9 +11,9 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 

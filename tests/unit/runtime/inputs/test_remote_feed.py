@@ -11,10 +11,10 @@ from tests.links.link_kind import Task
 from tests.unit.runtime.inputs.test_ray_feed import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
 from tidewheel.runtime.inputs import remote_feed
-from tidewheel.runtime.inputs.feeders import Claim, FeederStatus
+from tidewheel.runtime.inputs.feeders import Claim, FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
-from tidewheel.runtime.worker.envelope import Envelope, Phase, WorkerStatus
+from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 HANDLE = 5

@@ -1,4 +1,4 @@
-"""`dumps`: by reference where other processes can import what a pickle names, else by value; buffers out of band."""
+"""Pickles: by reference where other processes can import what a pickle names, else by value; buffers out of band."""
 
 import pickle
 import subprocess
@@ -12,7 +12,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from tidewheel.transport.pickling import dump_frames, dumps, unpicklable
+from tidewheel.transport.frames import dump_frames, dumps, unpicklable
 
 _READ = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()))"
 
@@ -62,7 +62,7 @@ def test_classes_of_the_main_program_go_by_value() -> None:
     """Another process has another main program, though the records name it too."""
     program = """
 import sys
-from tidewheel.transport.pickling import dumps
+from tidewheel.transport.frames import dumps
 class Made:
     def __repr__(self): return "made"
 sys.stdout.buffer.write(dumps([Made.__module__, {Made.__module__: Made()}]))

@@ -1,0 +1,173 @@
+"""The publisher of one partition in the process of a local job, and the connection of its worker."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import FeedEvent, Numbered, WorkerPosition
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, PublisherConnection, log_awaited
+
+_PART_GATHERED = 4
+
+
+@dataclass(eq=False)
+class LocalPublisher:
+    """One partition of a topic of a job that runs in this process.
+
+    Args:
+        publisher: the core; only this object changes it.
+        changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
+        pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
+            runs by itself.
+        clock: seconds that never go back.
+    """
+
+    publisher: Publisher
+    changed: threading.Condition
+    pump: Callable[[], bool] | None
+    clock: Callable[[], float] = monotonic
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Record where the worker begins to send."""
+        with self.changed:
+            self.publisher.begin(position)
+            self.changed.notify_all()
+
+    def feed(self, events: list[FeedEvent]) -> None:
+        """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
+        with self.changed:
+            self.publisher.feed(events)
+            self.changed.notify_all()
+
+    def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants."""
+        with self.changed:
+            self.publisher.subscribe(subscriber, options)
+            self.changed.notify_all()
+        self._let_go_on()
+
+    def take(self, subscriber: str) -> list[Numbered]:
+        """Return and remove what is there for a subscriber; never waits."""
+        with self.changed:
+            messages = self.publisher.take(subscriber)
+        self._let_go_on()
+        return messages
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether anything is there for a subscriber."""
+        with self.changed:
+            return self.publisher.has_news(subscriber)
+
+    def detach(self, subscriber: str) -> None:
+        """Forget a subscriber."""
+        with self.changed:
+            self.publisher.unsubscribe(subscriber)
+            self.changed.notify_all()
+        self._let_go_on()
+
+    def is_held(self) -> bool:
+        """Tell whether a subscriber holds this publisher back, or is awaited; cut off those that hold for too long."""
+        with self.changed:
+            if self.publisher.cut_off_late(self.clock(), lambda name: self.publisher.queues[name].taken):
+                self.changed.notify_all()
+            return self.publisher.is_held
+
+    def when_free(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
+        with self.changed:
+            if not self.is_held():
+                return 0.0
+            if wake not in self._waiting:
+                self._waiting.append(wake)
+            return self.publisher.overdue_in_s(self.clock())
+
+    def _let_go_on(self) -> None:
+        with self.changed:
+            waiting: list[Callable[[], None]] = []
+            if not self.publisher.is_held:
+                waiting, self._waiting = self._waiting, waiting
+        for wake in waiting:
+            wake()
+
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
+        """End the partition before its time, with ``reason`` for the subscribers."""
+        with self.changed:
+            self.publisher.fail(reason, on_purpose=on_purpose)
+            self.changed.notify_all()
+
+
+class LocalConnection(PublisherConnection):
+    """A connection to a publisher in this process.
+
+    Args:
+        topic: its name.
+        partition: the number of the partition.
+        publisher: what it publishes by.
+        remembered: the times of the topic, if its job keeps snapshots.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, publisher: LocalPublisher, remembered: TimeDomain | None = None
+    ) -> None:
+        super().__init__(topic, partition)
+        self._publisher = publisher
+        self._remembered = remembered
+        self._sent: SentEvents | None = None
+        self._log_at_s = monotonic() + AWAITED_S
+        self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
+
+    def go_on(self, saved: SavedEvents | None) -> None:
+        """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
+        if self._remembered is not None:
+            self._sent = SentEvents(self._remembered, saved and SavedEvents(saved.position, ()))
+            self._events = [] if saved is None else list(saved.kept)
+            self._publisher.begin(self._sent.position)
+
+    def saved(self) -> SavedEvents | None:
+        """Return where this is; the publisher has all that was flushed."""
+        if self._sent is None:
+            return None
+        saved = self._sent.saved
+        return SavedEvents(saved.position, [*saved.kept, *self._events])
+
+    def flush(self) -> None:
+        """Send everything since the last flush, once the first subscribers have come; raises what `_send` raises."""
+        if not self.is_awaiting:
+            super().flush()
+
+    def _send(self, events: list[FeedEvent]) -> None:
+        if self._sent is not None:
+            for event in events:
+                self._sent.add(event)
+            self._sent.durable(len(events))
+        try:
+            self._publisher.feed(events)
+        except ProtocolError as error:
+            self._publisher.fail(str(error))
+            raise self._refusal(error) from error
+
+    def _has_room(self) -> bool:
+        """Tell whether no subscriber holds the publisher back."""
+        return not self._publisher.is_held()
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the publisher awaits its first subscribers."""
+        return self._publisher.publisher.awaited > 0
+
+    def wait_for_room(self, wake: Callable[[], None]) -> float | None:
+        """Have ``wake`` called when no subscriber holds the publisher back, or is awaited, any more."""
+        again_s = self._publisher.when_free(wake)
+        if not self.is_awaiting:
+            return again_s
+        now_s = monotonic()
+        if now_s >= self._log_at_s:
+            log_awaited(self._topic, self._publisher.publisher.awaited)
+            self._log_at_s = now_s + AWAITED_AGAIN_S
+        return self._log_at_s - now_s

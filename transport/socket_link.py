@@ -1,0 +1,397 @@
+"""The two ends of a link over sockets: ZeroMQ, datagrams for small items within a node, and the poll for both.
+
+Each member listens on one ZeroMQ socket, and has one connection to each of its peers. Queues have no limit of their
+own: what is in flight is limited at the sources.
+
+ZeroMQ hands what it sends to a thread of its own, and what arrives comes from another; where a round is short, waking
+them is most of it. So within a node a small item is one datagram, with no thread in between. A datagram arrives when it
+is sent, or is refused because the peer has not received the last few. Then the item goes over ZeroMQ, and the numbers
+of the items restore their order.
+
+Source: ZeroMQ's guide for PUSH and PULL; unix(7) on ``SOCK_DGRAM``, which is reliable and keeps order on Linux.
+"""
+
+import os
+import select
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from math import ceil
+from socket import socket
+from time import perf_counter
+from typing import Any, Final
+
+import zmq
+
+from tidewheel.transport.link import Codec, Item, PeerLost, Receiver, Sender
+from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named
+from tidewheel.transport.socket_listener import SocketListener, datagram_socket, keep_alive
+
+GREETING: Final = -1
+"""The sequence number of the first item over each connection, which says who is there and nothing else."""
+
+LARGEST_DATAGRAM: Final = 16 * 1024
+"""So many bytes at most go as one datagram; copying more costs more than a thread."""
+
+SHORT_S: Final = 0.001
+"""How long a poll looks before it sleeps, in seconds, unless it is told otherwise."""
+
+_WORKER_SHORT_S: Final = 200e-6
+"""The same for a worker."""
+
+_LONG: Final = 4
+"""A wait counts as so many short ones at most. Where a long and a very short one alternate, a poll does not look."""
+
+_CONTENDED_S: Final = 100e-6
+"""Between two looks, in seconds, another thread runs if it takes so long."""
+
+_waiting: Final[set[int]] = set()
+"""The polls of this process by which a thread waits now."""
+
+_MOST_AT_ONCE = 1000
+_LOST_FOR_S = 3.0
+_REACHED_WITHIN_S = 60.0
+_BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+# As plain numbers: members of enumerations cost more than asking the socket does.
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
+
+
+class SocketSender(Sender[Item]):
+    """Has a connection to each peer of one member.
+
+    Args:
+        member: who this is: a worker's number, or ``DRIVER``.
+        node: the node on which it is.
+        peers: where they listen.
+        keys: the job's, for peers on other nodes.
+        incarnation: of this member.
+        codec: how items cross the sockets.
+        context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
+        copies: whether to copy large buffers, as a user's program may change its arrays after it has sent them.
+
+    Attributes:
+        patience_s: for how many seconds a connection may be broken before its peer counts as lost. Whoever watches the
+            peer's process knows better why it has gone, and may say so meanwhile.
+    """
+
+    def __init__(
+        self,
+        member: int,
+        node: str,
+        peers: Mapping[int, SocketAddress],
+        keys: SocketKeys,
+        incarnation: int,
+        codec: Codec[Item],
+        context: Any = None,
+        *,
+        copies: bool = False,
+    ) -> None:
+        self._codec = codec
+        self._copies = copies
+        self.patience_s = _LOST_FOR_S
+        self._own_context = zmq.Context() if context is None else None
+        context = context if context is not None else self._own_context
+        self._sockets: dict[int, Any] = {}
+        self._monitors: dict[int, Any] = {}
+        self._calling: dict[int, float] = {}
+        self._lost: dict[int, float] = {}
+        self._datagrams: dict[int, DatagramSender] = {}
+        for peer, address in peers.items():
+            connection = self._sockets[peer] = context.socket(zmq.PUSH)
+            connection.set(zmq.SNDHWM, 0)
+            connection.set(zmq.SNDTIMEO, 0)
+            connection.set(zmq.LINGER, 0)
+            self._monitors[peer] = connection.get_monitor_socket(_BROKEN | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+            self._calling[peer] = time.monotonic()
+            if address.node == node:
+                connection.connect(address.ipc)
+                self._datagrams[peer] = DatagramSender(address.datagrams)
+            else:
+                assert address.tcp is not None, "a member with peers on other nodes listens to them"
+                connection.set(zmq.CURVE_SERVERKEY, keys.listener_public)
+                connection.set(zmq.CURVE_PUBLICKEY, keys.caller_public)
+                connection.set(zmq.CURVE_SECRETKEY, keys.caller_secret)
+                keep_alive(connection)
+                connection.connect(address.tcp)
+            connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
+
+    def send(self, peer: int, item: Item) -> int:
+        """Send a small item to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
+        frames = self._codec.encode(item)
+        datagrams = self._datagrams.get(peer)
+        if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
+            return len(frames[0])
+        connection = self._sockets[peer]
+        try:
+            if len(frames) == 1:
+                connection.send(frames[0])
+            else:
+                # What an operator has sent is the runtime's; the driver's program may still change its arrays.
+                connection.send_multipart(frames, copy=self._copies)
+        except zmq.Again:
+            # A peer that refuses the handshake leaves the socket without a connection to queue for.
+            raise _lost(peer, f"{named(peer)} has refused the connection: it is none of this job") from None
+        return sum(map(len, frames))
+
+    def check(self) -> None:
+        """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""
+        from zmq.utils.monitor import recv_monitor_message  # which imports all of asyncio for ZeroMQ
+
+        now = time.monotonic()
+        for peer, monitor in self._monitors.items():
+            while monitor.get(zmq.EVENTS) & zmq.POLLIN:
+                if recv_monitor_message(monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    self._calling.pop(peer, None)
+                else:
+                    self._lost.setdefault(peer, now)
+        for peer, since in self._lost.items():
+            if now - since >= self.patience_s:
+                raise _lost(peer, f"the connection to {named(peer)} has broken: its process or its node is gone")
+        for peer, since in self._calling.items():
+            if now - since > _REACHED_WITHIN_S:
+                reason = f"was not reached within {_REACHED_WITHIN_S:g} s: can the nodes reach each other on any port?"
+                raise _lost(peer, f"{named(peer)} {reason} link='ray' uses Ray's own connections")
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Disconnect from every peer."""
+        for peer, connection in self._sockets.items():
+            if not connection.closed:
+                connection.disable_monitor()
+                self._monitors[peer].close(linger=0)
+                connection.close(linger=int(linger_s * 1000))
+        for datagrams in self._datagrams.values():
+            datagrams.close()
+        if self._own_context is not None:
+            self._own_context.destroy(linger=0)
+
+
+class DatagramSender:
+    """Sends datagrams to one peer on the same node, from any thread.
+
+    Args:
+        path: where the peer takes them.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._socket = datagram_socket()
+        with suppress(OSError):  # then nothing is taken here, and how the peer fares shows in the other connection
+            self._socket.connect(path)
+
+    def send(self, frame: bytes) -> bool:
+        """Send it, and return True; return False if it has to go another way: it is too large, or not taken now."""
+        if len(frame) > LARGEST_DATAGRAM:
+            return False
+        try:
+            self._socket.send(frame)
+        except OSError:  # it is full, or the peer is gone, which shows in the connection over ZeroMQ
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the peer. Idempotent."""
+        self._socket.close()
+
+
+def _lost(peer: int, reason: str) -> PeerLost:
+    return PeerLost(reason, worker=peer if peer >= 0 else None)
+
+
+class SocketReceiver(Receiver[Item]):
+    """Receives what the peers of one member send.
+
+    Args:
+        listener: the sockets to which they send; an attribute, too. They are closed with the receiver.
+        codec: how items cross the sockets.
+    """
+
+    def __init__(self, listener: SocketListener, codec: Codec[Item]) -> None:
+        super().__init__()
+        self.listener = listener
+        self._codec = codec
+        self._pull = listener.pull
+        self._pull.bind("inproc://wake")
+        self._waker = listener.context.socket(zmq.PUSH)
+        self._waker.set(zmq.LINGER, 0)
+        self._waker.connect("inproc://wake")
+        self._wake_lock = threading.Lock()
+        self._woken = False
+        self._early: list[Item] = []
+        self._given_up = False
+        self._datagrams = DatagramReceiver(listener.datagrams)
+        self._poll = EagerPoll(_WORKER_SHORT_S)
+        self._poll.register(self._datagrams.descriptor)
+        self._poll.register(int(self._pull.get(zmq.FD)))
+        self._may_have_more = True
+
+    def meet(self, members: Collection[int], timeout_s: float) -> None:
+        """Wait until each of ``members`` has called; then remove the socket's file.
+
+        Raises:
+            PeerLost: some have not called in time, or `give_up` was called.
+        """
+        missing = set(members)
+        deadline = time.monotonic() + timeout_s
+        try:
+            while missing:
+                if self._given_up:
+                    raise PeerLost("it was dropped before all members were connected")
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    names = ", ".join(map(named, sorted(missing)))
+                    where = self.listener.address.tcp or self.listener.address.ipc
+                    raise PeerLost(
+                        f"{names} did not connect to {where} within {timeout_s:g} s: can the nodes reach each other on "
+                        "any port? link='ray' uses Ray's own connections"
+                    )
+                for item in self._receive(left_s):
+                    if item.sequence == GREETING:
+                        missing.discard(item.sender)
+                    else:
+                        self._early.append(item)
+        finally:
+            self.listener.remove_files()
+
+    def give_up(self) -> None:
+        """Have `meet` raise PeerLost; from any thread."""
+        self._given_up = True
+        self.wake()
+
+    def receive(self, timeout_s: float) -> list[Item]:
+        """Return what came over any connection, or was delivered."""
+        if self._early:
+            early, self._early = self._early, []
+            return early
+        return self._receive(timeout_s)
+
+    def _receive(self, timeout_s: float) -> list[Item]:
+        """Take what has come both ways; wait for something if there is nothing.
+
+        The descriptor of a ZeroMQ socket only says when its state may have changed. So the socket is asked after that,
+        until it has no more.
+        """
+        found: list[Item] = []
+        if self._delivered or (self._may_have_more and self._has_more()):
+            timeout_s = 0.0
+        for descriptor, _ in self._poll.poll(ceil(timeout_s * 1000)):
+            if descriptor == self._datagrams.descriptor:
+                found += [self._codec.decode(head, ()) for head in self._datagrams.receive()]
+            else:
+                self._may_have_more = True
+        for _ in range(_MOST_AT_ONCE if self._may_have_more else 0):
+            if not self._has_more():
+                break
+            head = self._pull.recv()
+            if head:
+                found.append(self._decoded(head))
+            else:
+                self._woken = False
+        return found + self._take_delivered() if self._delivered else found
+
+    def _has_more(self) -> bool:
+        self._may_have_more = bool(int(self._pull.get(_EVENTS)) & _POLLIN)
+        return self._may_have_more
+
+    def _decoded(self, head: bytes) -> Item:
+        frames = self._pull.recv_multipart(copy=False) if self._pull.get(zmq.RCVMORE) else []
+        return self._codec.decode(head, [frame.buffer for frame in frames])
+
+    def wake(self) -> None:
+        """Have `receive` return."""
+        with self._wake_lock:
+            if not self._woken and not self._waker.closed:
+                self._woken = True
+                self._waker.send(b"")
+
+    def close(self) -> None:
+        """Stop listening."""
+        with self._wake_lock:
+            if self._waker.closed:
+                return
+            self._waker.close(linger=0)
+        self.listener.close()
+
+
+class DatagramReceiver:
+    """Takes the datagrams that have come to a socket.
+
+    Args:
+        source: the socket; it does not block.
+
+    Attributes:
+        descriptor: becomes readable when something has come.
+    """
+
+    def __init__(self, source: socket) -> None:
+        self._socket = source
+        self.descriptor: Final = self._socket.fileno()
+
+    def receive(self) -> list[bytes]:
+        """Return those that have come; call it once the descriptor is readable."""
+        receive = self._socket.recv
+        found = [receive(LARGEST_DATAGRAM)]
+        try:
+            while len(found) < _MOST_AT_ONCE:
+                found.append(receive(LARGEST_DATAGRAM))
+        except BlockingIOError:
+            pass
+        return found
+
+
+class EagerPoll:
+    """Waits until descriptors become readable; for a thread that exchanges messages at a high rate.
+
+    Linux wakes a thread on the core of the thread that sent to it, and a virtual core that sleeps takes tens of
+    microseconds to go on, with cold caches. Two threads that always sleep between messages can stay on one core and run
+    in turn, while another core is idle. So a poll whose last waits were short looks again and again for a moment before
+    it sleeps: a thread that looks is running, and gets a core of its own.
+
+    A poll that looks takes a core from no other thread. It sleeps at once after longer waits, and where another thread
+    of the process waits by a poll as well. Between two looks it lets others run; if one of them runs for long, it
+    sleeps.
+
+    Args:
+        short_s: the poll looks for so long, in seconds, before it sleeps, if its waits have been shorter on average.
+    """
+
+    def __init__(self, short_s: float = SHORT_S) -> None:
+        self._poll = select.poll()
+        self._short_s = short_s
+        self._usual_s = self._longest_s = short_s * _LONG
+
+    def register(self, descriptor: int, events: int = select.POLLIN) -> None:
+        """Wait for this descriptor, too."""
+        self._poll.register(descriptor, events)
+
+    def poll(self, timeout_ms: int | None) -> list[tuple[int, int]]:
+        """Return the ready descriptors with their events; an empty list after ``timeout_ms`` milliseconds, if given."""
+        found = self._poll.poll(0)
+        if found or timeout_ms == 0:
+            return found
+        began_s = perf_counter()
+        _waiting.add(id(self))
+        try:
+            if self._usual_s < self._short_s and len(_waiting) == 1:
+                found = self._look(self._short_s if timeout_ms is None else min(self._short_s, timeout_ms / 1000))
+            if not found:
+                found = self._poll.poll(timeout_ms)
+        finally:
+            _waiting.discard(id(self))
+        self._usual_s = (self._usual_s + min(perf_counter() - began_s, self._longest_s)) / 2
+        return found
+
+    def _look(self, for_s: float) -> list[tuple[int, int]]:
+        """Look for ready descriptors without sleeping, unless another thread needs the core."""
+        poll = self._poll.poll
+        now_s = perf_counter()
+        until_s = now_s + for_s
+        while now_s < until_s:
+            os.sched_yield()
+            found = poll(0)
+            if found:
+                return found
+            before_s, now_s = now_s, perf_counter()
+            if now_s - before_s > _CONTENDED_S:
+                break
+        return []

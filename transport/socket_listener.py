@@ -1,0 +1,139 @@
+"""The sockets on which a member listens for its peers: a ZeroMQ socket, and one for datagrams within a node.
+
+Within a node the addresses are files in a directory that only its user can enter. The files are removed as soon as all
+members are connected, so that nothing is left behind, however a process ends. Between nodes the ZeroMQ socket listens
+over TCP with CURVE. There both ends prove that they have the keys of the job before a byte of what they send is read.
+
+Source: RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
+"""
+
+import os
+import shutil
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from tidewheel.transport.link import PeerLost
+from tidewheel.transport.ray_cluster import node_id
+from tidewheel.transport.socket_address import SocketAddress, SocketKeys, private_directory
+
+_HEARTBEAT_MS = 5_000
+_SILENCE_MS = 30_000
+
+
+class SocketListener:
+    """The listening sockets of one member.
+
+    Args:
+        node: the node on which it is, as its peers name it.
+
+    Attributes:
+        address: where its peers reach it.
+        context: the ZeroMQ context of the socket.
+        pull: the ZeroMQ socket.
+        datagrams: the socket for datagrams.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.context = zmq.Context()
+        self._authenticator: Any = None
+        self._directory = private_directory()
+        self._descriptors: list[int] = []
+        self.pull = self.context.socket(zmq.PULL)
+        self.pull.set(zmq.RCVHWM, 0)
+        self.pull.set(zmq.LINGER, 0)
+        self.pull.set(zmq.RCVTIMEO, 0)
+        ipc = f"ipc://{self._directory}/s"
+        self.pull.bind(ipc)
+        self.address = SocketAddress(node, ipc, f"{self._directory}/d")
+        self.datagrams = datagram_socket()
+        self.datagrams.bind(self.address.datagrams)
+
+    def withdraw_files(self) -> None:
+        """Remove the sockets' files; this user's processes on the node reach the sockets elsewhere then.
+
+        So nothing stays behind when all members are killed before they are connected. A descriptor of a file, which
+        stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the files
+        stay until all are connected.
+
+        Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
+        """
+        if hasattr(os, "O_PATH") and Path("/proc/self/fd").exists():
+            self._descriptors = [os.open(f"{self._directory}/{name}", os.O_PATH) for name in ("s", "d")]
+            shutil.rmtree(self._directory)
+            ipc, datagrams = (f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in self._descriptors)
+            self.address = replace(self.address, ipc=f"ipc://{ipc}", datagrams=datagrams)
+
+    def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
+        """Listen on a port of ``host`` too, for callers that have the keys; return the address that says so.
+
+        Raises:
+            PeerLost: it is not possible to listen there.
+        """
+        from zmq.auth.thread import ThreadAuthenticator  # which imports all of asyncio for ZeroMQ
+
+        self._authenticator = ThreadAuthenticator(self.context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
+        self.pull.set(zmq.CURVE_SERVER, 1)
+        self.pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
+        keep_alive(self.pull)
+        try:
+            port = self.pull.bind_to_random_port(f"tcp://{host}")
+        except zmq.ZMQError as error:
+            raise PeerLost(f"no port on {host} is free for workers on other nodes to connect to: {error}") from error
+        self.address = replace(self.address, tcp=f"tcp://{host}:{port}")
+        return self.address
+
+    def remove_files(self) -> None:
+        """Remove the sockets' files: all members are connected, or none may connect any more."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def close(self) -> None:
+        """Stop listening; call it once."""
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self.context.destroy(linger=0)
+        self.remove_files()
+        self.datagrams.close()
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def datagram_socket() -> socket.socket:
+    """Return a new socket for datagrams within a node, which does not block."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+
+
+class _Callers:
+    """Says who may connect: the holders of one key."""
+
+    def __init__(self, public_key: bytes) -> None:
+        self._public_key = public_key
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        return key == self._public_key
+
+
+def keep_alive(connection: Any) -> None:
+    """Find out when a peer falls silent, as when its node loses power."""
+    connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
+
+
+def listen_here(keys: SocketKeys | None) -> SocketListener:
+    """Listen for members on this node of the Ray cluster and, for callers that have ``keys``, on other nodes.
+
+    Raises:
+        PeerLost: it is not possible to listen to other nodes.
+    """
+    import ray
+
+    listener = SocketListener(node_id())
+    listener.withdraw_files()
+    if keys is not None:
+        listener.listen_to_other_nodes(ray.util.get_node_ip_address(), keys)
+    return listener
