@@ -31,6 +31,7 @@ _MOST_CHANGED = 4
 """Where more than one key in so many has changed, all are written, and it is not noted which by the next cuts."""
 _MOST_PATIENCE = 15
 """For at most so many cuts it is not noted what changes."""
+_are_unchanging = UNCHANGING.issuperset
 _set, _item, _get = dict.__setitem__, dict.__getitem__, dict.get  # faster than through super(), which hot loops feel
 
 
@@ -101,7 +102,18 @@ class KeyedState(dict[Key, Value]):
         make: returns the value of a key that is read and has none; without it, that is a KeyError.
     """
 
-    __slots__ = ("_changed", "_make", "_most_changed", "_order", "_patience", "_skips", "_stamps", "_sweep", "_swept")
+    __slots__ = (
+        "_changeable",
+        "_changed",
+        "_make",
+        "_most_changed",
+        "_order",
+        "_patience",
+        "_skips",
+        "_stamps",
+        "_sweep",
+        "_swept",
+    )
 
     def __init__(
         self, entries: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = (), make: Callable[[], Value] | None = None
@@ -109,6 +121,7 @@ class KeyedState(dict[Key, Value]):
         super().__init__(entries)
         self._make = make
         self._changed: dict[Key, Any] | None = None  # with their values, MISSING for what is gone; None: all keys
+        self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
         self._most_changed = 0  # if there are more, all count as changed
         self._patience = 0  # for so many cuts nothing was noted the last time
         self._skips = 0  # for so many cuts more nothing is noted
@@ -132,8 +145,9 @@ class KeyedState(dict[Key, Value]):
             return value
         if value is MISSING:
             return default
-        if self._changed is not None:
+        if self._changed is not None and not is_unchanging(value):
             self._changed[key] = value
+            self._changeable.add(key)
         return value
 
     def setdefault(self, key: Key, default: Any = None, /) -> Any:
@@ -167,6 +181,8 @@ class KeyedState(dict[Key, Value]):
             return
         given = dict(*others, **named)
         self._changed.update(given)
+        if not are_unchanging(given.values()):
+            self._changeable.update(key for key, value in given.items() if not is_unchanging(value))
         super().update(given)
 
     def __ior__(self, other: Any) -> "KeyedState[Key, Value]":  # type: ignore[override,misc]
@@ -185,11 +201,13 @@ class KeyedState(dict[Key, Value]):
 
     def _note_all_changeable(self) -> None:
         if self._changed is not None and not are_unchanging(super().values()):
-            self._changed.update((key, value) for key, value in super().items() if not is_unchanging(value))
+            found = {key: value for key, value in super().items() if not is_unchanging(value)}
+            self._changed.update(found)
+            self._changeable.update(found)
 
     def _note(self, changed: dict[Key, Any] | None) -> None:
         """Note from now on what changes; nothing, if everything is to count as changed."""
-        self._changed = changed
+        self._changed, self._changeable = changed, set()
         self._most_changed = max(_LEAST_SWEPT, len(self) // _MOST_CHANGED)
         self.__class__ = KeyedState if changed is None else _Noting
 
@@ -214,11 +232,11 @@ class KeyedState(dict[Key, Value]):
         Raises:
             TypeError, AttributeError, PicklingError: a value cannot be pickled.
         """
-        changed, is_large = self._changed, len(self) > _LEAST_SWEPT
+        changed, changeable, is_large = self._changed, self._changeable, len(self) > _LEAST_SWEPT
         is_swept = self._sweep is None or self._sweep.is_read
         if changed is not None and is_swept and is_large and _MOST_CHANGED * len(changed) <= len(self):
             self._note({})
-            cut = self._cut_some(changed)
+            cut = self._cut_some(changed, changeable)
             self._patience = 0
         else:
             self._note({} if is_large and not self._skips else None)
@@ -226,40 +244,48 @@ class KeyedState(dict[Key, Value]):
         self._skips = max(0, self._skips - 1)
         return cut
 
-    def _cut_some(self, changed: dict[Key, Any]) -> KeyedCut:
+    def _cut_some(self, changed: dict[Key, Any], changeable: set[Key]) -> KeyedCut:
         keys, values = list(changed), list(changed.values())
-        if self._sweep is not None:
+        if self._sweep is not None and self._sweep.left:
             left = [key for key in self._sweep.left if key not in changed]
             keys += left
             values += map(_get, repeat(self), left)
+            changeable.update(left)
         are_there = list(map(is_not, values, repeat(MISSING)))
-        gone = list(compress(keys, map(not_, are_there)))
-        if gone:
+        gone: list[Key] = []
+        if not all(are_there):
+            gone = list(compress(keys, map(not_, are_there)))
             keys, values = list(compress(keys, are_there)), list(compress(values, are_there))
-        first = self._swept
-        if first == 0 and not self._order:
+        if self._swept == 0 and not self._order:
             self._order = list(self)
-        self._swept = first + max(len(changed), _LEAST_SWEPT)
-        swept = self._order[first : self._swept]
-        ends = not swept
+        begins, first = self._swept == 0, self._swept
+        self._swept += max(len(changed), _LEAST_SWEPT)
+        self._sweep = Sweep(
+            self, self._order, range(first, min(self._swept, len(self._order))), changed, lambda: self._changed
+        )
+        ends = first >= len(self._order)
         if ends:
             self._order, self._swept = [], 0
-        self._sweep = Sweep(self, swept, changed, lambda: self._changed)
-        return self._cut_of(first == 0, ends, keys, values, gone)
+        is_fixed = [key not in changeable for key in keys] if changeable else []
+        return self._cut_of(begins, ends, (keys, values), is_fixed, gone)
 
     def _cut_all(self) -> KeyedCut:
         self._stamps.clear()  # of keys that were gone when it was not noted which
-        keys = list(self)
+        keys, values = list(self), list(super().values())
         self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
-        return self._cut_of(True, True, keys, list(super().values()), [])
+        is_fixed = [] if are_unchanging(values) else list(map(is_unchanging, values))
+        return self._cut_of(True, True, (keys, values), is_fixed, [])
 
-    def _cut_of(self, begins: bool, ends: bool, keys: list[Key], values: list[Value], gone: list[Key]) -> KeyedCut:
+    def _cut_of(self, begins: bool, ends: bool, pairs: Pairs, is_fixed: list[bool], gone: list[Key]) -> KeyedCut:
+        """Return a cut; ``is_fixed`` says which values cannot change, and is empty if none can."""
         swept: Iterable[Pairs] = self._sweep or ()
-        if not self._stamps and are_unchanging(values):
-            return KeyedCut(begins, ends, chain(_parts(keys, values), swept), None, gone)
-        is_fixed = list(map(is_unchanging, values))
+        if not is_fixed and not self._stamps:
+            return KeyedCut(begins, ends, chain(_parts(*pairs), swept), None, gone)
+        is_fixed = is_fixed or [True] * len(pairs[0])
         may_change = list(map(not_, is_fixed))
-        fixed, others = ((list(compress(keys, some)), list(compress(values, some))) for some in (is_fixed, may_change))
+        fixed, others = (
+            (list(compress(pairs[0], some)), list(compress(pairs[1], some))) for some in (is_fixed, may_change)
+        )
         pickled = pickle_state(others) if others[0] else None
         if self._stamps or (pickled is not None and pickled.tokens):
             self._find_stamps(zip(*others, strict=True), chain(gone, fixed[0]))
@@ -287,6 +313,9 @@ class _Noting(KeyedState[Key, Value]):
         changed = self._changed
         if changed is not None:
             changed[key] = value
+            kind = type(value)
+            if kind not in UNCHANGING and not (kind is tuple and _are_unchanging(map(type, value))):  # type: ignore[call-overload]
+                self._changeable.add(key)
             if len(changed) > self._most_changed:
                 self._much_has_changed()
         _set(self, key, value)
@@ -300,11 +329,14 @@ class _Noting(KeyedState[Key, Value]):
         value = _get(self, key, MISSING)
         if value is MISSING:
             return self.__missing__(key)
-        changed = self._changed
-        if type(value) not in UNCHANGING and changed is not None:
-            changed[key] = value
-            if len(changed) > self._most_changed:
-                self._much_has_changed()
+        kind = type(value)
+        if kind not in UNCHANGING and not (kind is tuple and _are_unchanging(map(type, value))):
+            changed = self._changed
+            if changed is not None:
+                changed[key] = value
+                self._changeable.add(key)
+                if len(changed) > self._most_changed:
+                    self._much_has_changed()
         found: Value = value
         return found
 

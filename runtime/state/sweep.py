@@ -24,7 +24,7 @@ class Sweep:
 
     Args:
         state: whose keys they are.
-        some: the keys; some may have changed before the cut, or are gone since.
+        order: keys, and ``some``, which of them are read; they may have changed before the cut, or be gone since.
         before: the keys that had changed before the cut.
         noted: returns the keys that are noted as changed; None, or another mapping than at the cut, if it cannot be
             known any more what has changed since.
@@ -37,23 +37,29 @@ class Sweep:
     def __init__(
         self,
         state: dict[Any, Any],
-        some: list[Any],
+        order: list[Any],
+        some: range,
         before: Mapping[Any, Any],
         noted: Callable[[], Mapping[Any, Any] | None],
     ) -> None:
         self.left: list[Any] = []
-        self.is_read = not some
+        self.is_read = some.start >= len(order)
         self._noted = noted
-        self._pairs = self._read(state, some, before, noted())
+        self._pairs = self._read(state, order, some, before, noted())
 
     def __iter__(self) -> Iterator[Pairs]:
         return self._pairs
 
     def _read(
-        self, state: dict[Any, Any], some: list[Any], before: Mapping[Any, Any], since: Mapping[Any, Any] | None
+        self,
+        state: dict[Any, Any],
+        order: list[Any],
+        some: range,
+        before: Mapping[Any, Any],
+        since: Mapping[Any, Any] | None,
     ) -> Iterator[Pairs]:
-        for first in range(0, len(some), AT_ONCE):
-            keys = some[first : first + AT_ONCE]
+        for first in some[::AT_ONCE]:
+            keys = order[first : min(first + AT_ONCE, some.stop)]
             values: list[Any] = list(map(dict.get, repeat(state), keys, repeat(MISSING)))
             if since is None or self._noted() is not since:
                 return

@@ -169,7 +169,7 @@ def test_nothing_is_read_once_it_is_not_noted_what_changes() -> None:
     """Then the next cut writes all keys."""
     state = dict.fromkeys(range(6), 0)
     noted: list[dict[int, int] | None] = [{}]
-    some = Sweep(state, list(state), {}, lambda: noted[0])
+    some = Sweep(state, list(state), range(6), {}, lambda: noted[0])
     assert next(iter(some)) == ([0, 1], [0, 0])
     noted[0] = None
     assert list(some) == []
@@ -179,7 +179,7 @@ def test_nothing_is_read_once_it_is_not_noted_what_changes() -> None:
 def test_values_that_may_change_are_left() -> None:
     """And keys that had changed before, or change after the cut, are written by that one and the next."""
     since: dict[int, Any] = {3: "new"}
-    some = Sweep({0: [0], 1: 1, 2: 2, 3: 3, 5: ([],)}, [0, 1, 2, 3, 4, 5], {2: 2}, lambda: since)
+    some = Sweep({0: [0], 1: 1, 2: 2, 3: 3, 5: ([],)}, [9, 0, 1, 2, 3, 4, 5, 9], range(1, 7), {2: 2}, lambda: since)
     assert [pair for keys, values in some for pair in zip(keys, values, strict=True)] == [(1, 1)]
     assert some.is_read
     assert some.left == [0, 5]
