@@ -87,6 +87,7 @@ class RayJob(Job):
         if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)
         self._deploy_workers(nodes)
+        self._take_snapshots()
         if self._recovery is None:
             self._packed = None  # which lets go of the plan in the object store
 
@@ -111,7 +112,10 @@ class RayJob(Job):
             keeps_snapshots=self._snapshots is not None,
             goes_back=self._recovery is not None and self._recovery.may_begin,
         )
-        self._feed = self._link = _DriverFeed(self, address)
+        feed, before = _DriverFeed(self, address), self._link
+        if before is not None:
+            feed.go_on_from(before)  # now, as the job may have to go back once more before it is deployed
+        self._feed = self._link = feed
         peers = self._workers.actors if sockets is None else sockets
         saved = None if self._snapshots is None else self._snapshots.for_workers
         handles = map(self._attachments.handles_for, range(self.workers))
@@ -123,8 +127,6 @@ class RayJob(Job):
         self._link.join(by)
         _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
         self._workers.host(self)
-        if self._snapshots is not None:
-            self._taker = SnapshotTaker(self, self._link, self._snapshots)
 
     def _reading(self) -> tuple[str, float]:
         """Return in words what the workers have to read, and for how many seconds they may do so."""
@@ -157,9 +159,9 @@ class RayJob(Job):
         """
         assert self._link is not None, "it was deployed"
         assert self._taker is not None, "it takes snapshots"
-        before, self._goes_back = self._link, True
+        self._goes_back = True
         self._taker.close()
-        before.close()
+        self._link.close()
         self._workers.come_up_again(self.name, stay=bool(self._attachments.by_name))
         assert self._recovery is not None, "it is what goes back"
         self._recovery.have_come_up()
@@ -167,11 +169,11 @@ class RayJob(Job):
         snapshots.go_back()
         self._deploy_workers([""] * self.workers)
         with self._lock:
-            self._feed.go_on_from(before)
             self._feed.snapshot = snapshots.number
             self._rewind_handles(snapshots)
             if self._started:
                 self._workers.call(self.name, "start", [(self.name,)] * self.workers)
+        self._take_snapshots()  # from now on, as they have the positions of handles
         with self._changed:
             self._goes_back = False
             self._changed.notify_all()
@@ -180,6 +182,10 @@ class RayJob(Job):
         """End the wait for workers that another one has left meanwhile, as it has died."""
         if self._goes_back and self._link is not None:
             self._link.give_up()
+
+    def _take_snapshots(self) -> None:
+        if self._snapshots is not None and self._link is not None:
+            self._taker = SnapshotTaker(self, self._link, self._snapshots)
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         assert self._taker is not None, "it was deployed"

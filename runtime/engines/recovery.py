@@ -81,8 +81,9 @@ class Recovery:
 
     def close(self) -> None:
         """End a recovery that is under way, as the job ends. Idempotent."""
-        self._closed.set()
-        thread = self._thread
+        with self._lock:  # `takes_on` may be about to start the thread, which nobody can join before
+            self._closed.set()
+            thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIMEOUT_S)
 

@@ -4,7 +4,7 @@ import logging
 import threading
 
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
@@ -45,7 +45,9 @@ class SnapshotTaker:
             raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
         if not self._snapshots.outcome_of(number):
             self._job._check_alive()
-            raise SnapshotError(f"snapshot {number} was not taken: job {self._job.name!r} has ended")
+            raise SnapshotError(
+                f"snapshot {number} was not taken, as job {self._job.name!r} goes back to the one before: ask again"
+            )
         return number
 
     def add(self, part: WrittenPart) -> None:
@@ -67,7 +69,7 @@ class SnapshotTaker:
         while not self._is_closed:
             try:
                 self._look()
-            except JobError:  # the job has ended, and whoever waits is told
+            except (JobError, Rewound):  # the job has ended or goes back; it closes this, and waiting threads are told
                 return
             except FencedError as error:
                 self._job._fail(error)

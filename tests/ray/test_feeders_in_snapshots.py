@@ -13,7 +13,7 @@ import ray
 
 import tidewheel as tw
 from tests.ray.leftovers import nothing_left
-from tests.ray.test_recovery import DEADLINE_S, by_time
+from tests.ray.recovered_flow import DEADLINE_S, by_time
 from tidewheel.runtime.engines.ray_job import RayJob
 from tidewheel.transport.link import LinkName
 

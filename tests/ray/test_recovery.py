@@ -4,7 +4,9 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,13 +14,15 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
+from tests.ray.recovered_flow import EPOCHS, batch_of, by_time, describe, do_nothing, feed, results
+from tests.ray.worker_killer import WorkerKiller
 from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 60.0
-EPOCHS = 120
 
 
 def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
@@ -27,86 +31,98 @@ def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
     return job
 
 
-def by_time(captured: tw.CapturedBatches) -> dict[Any, Counter[Any]]:
-    found: dict[Any, Counter[Any]] = {}
-    for one in captured:
-        found.setdefault(one.time, Counter()).update(one.batch)
-    return found
+class Killer(WorkerKiller):
+    """Kills workers where epochs that are chosen by chance are reached for the first time, once there are snapshots.
 
+    Args:
+        random: chooses epochs, workers and moments.
+        kills: how many.
+        by_clock: whether each kill but the first comes by a clock instead, up to a second after the one before: most
+            often while the job goes back.
+    """
 
-def describe() -> tw.Dataflow:
-    """Count by key across epochs, count each epoch, and send each number round a loop as often as it says."""
-    flow = tw.Dataflow("recovered")
-    numbers = flow.input("numbers")
-    numbers.stateful_map(lambda n: n % 7, int, added, name="sums").capture("sums")
-    numbers.count(name="counted").capture("counts")
-    walked = numbers.exchange(lambda n: n).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
-    walked.count(name="visits").capture("visits").probe("done")
-    return flow
-
-
-def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
-    return total + number, (number % 7, total + number)
-
-
-def is_left(number: int) -> bool:
-    return number > 0
-
-
-def less(number: int) -> int:
-    return number - 1
-
-
-def batch_of(epoch: int) -> list[int]:
-    return [(epoch * step) % 23 for step in (3, 5, 11)]
-
-
-def feed(job: tw.Job, killed: "Killer | None" = None) -> int:
-    """Send all epochs, again where the job goes back; return how often it has."""
-    rewound = 0
-    while True:
-        try:
-            numbers = job.input("numbers")
-            for epoch in range(numbers.position.batches, EPOCHS):
-                if killed is not None:
-                    killed.at(epoch)
-                numbers.advance_to(epoch)
-                numbers.send(batch_of(epoch))
-                threading.Event().wait(0.005)  # so that there are snapshots in between
-            numbers.close()
-            job.wait(DEADLINE_S)
-        except tw.Rewound:
-            rewound += 1
-        else:
-            return rewound
-
-
-class Killer:
-    """Kills a worker by chance where an epoch is reached for the first time; waits until there are snapshots."""
-
-    def __init__(self, job: RayJob, random: Random, kills: int) -> None:
-        self._job = job
-        self._random = random
+    def __init__(self, random: Random, kills: int, *, by_clock: bool = False) -> None:
+        super().__init__(random)
         self._moments = sorted(random.sample(range(10, EPOCHS), kills))
+        self._pauses_s = [random.random() for _ in range(kills - 1)] if by_clock else []
+        self._clock: Task | None = None
 
     def at(self, epoch: int) -> None:
+        """Kill a worker if it is time to; at the end, wait for the kills that are left."""
         if self._moments and epoch >= self._moments[0]:
             del self._moments[0]
-            os.kill(self._random.choice(self._job.pids), signal.SIGKILL)
+            self.strike()
+            if self._pauses_s:
+                self._moments.clear()
+                self._clock = Task(self._strike_on)
+        if epoch == EPOCHS and self._clock is not None:
+            self._clock.join(DEADLINE_S)
+
+    def _strike_on(self) -> None:
+        for pause_s in self._pauses_s:
+            threading.Event().wait(pause_s)
+            self.strike()
 
 
+@cache
 def undisturbed() -> dict[str, dict[Any, Counter[Any]]]:
     with tw.run(describe(), engine="local") as job:
         feed(job)
-        return {name: by_time(job.captured(name)) for name in ("sums", "counts", "visits")}
+        return results(job)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 50))])
 def test_results_are_those_without_a_crash(tmp_path: Path, seed: int) -> None:
-    """Workers are killed at moments chosen by chance, in loops and between epochs; nothing is lost or comes twice."""
+    """Workers are killed at moments chosen by chance: in loops, between epochs, and while the job goes back.
+
+    Nothing is lost or comes twice. In every third job the second kill mostly comes while the job still goes back.
+    """
+    killer = Killer(Random(seed), kills=2, by_clock=seed % 3 == 1)
     with nothing_left(), run(describe(), tmp_path, restarts=4) as job:
-        feed(job, Killer(job, Random(seed), kills=2))
-        found = {name: by_time(job.captured(name)) for name in ("sums", "counts", "visits")}
+        rewound = feed(job, killer.at)
+        found = results(job)
+    assert len(killer.killed) == 2
+    assert rewound
+    assert found == undisturbed()
+
+
+def test_all_workers_may_die_at_once(tmp_path: Path) -> None:
+    """All of them are replaced. The killer finds one that lives each time."""
+    killer = WorkerKiller(Random(0))
+    with nothing_left(), run(describe(), tmp_path) as job:
+
+        def kill_all(epoch: int) -> None:
+            if epoch >= EPOCHS // 2 and not killer.killed:
+                for _ in job.pids:
+                    killer.strike()
+
+        feed(job, kill_all)
+        found = results(job)
+    assert found == undisturbed()
+
+
+@pytest.mark.parametrize(
+    "step", ["deploy", *(pytest.param(step, marks=pytest.mark.long) for step in ("process", "read", "listen", "start"))]
+)
+def test_a_worker_may_die_at_each_step_of_the_way_back(tmp_path: Path, step: str) -> None:
+    """The job begins to go back once more, and its inputs are those that the program has handles of."""
+    killer = WorkerKiller(Random(0))
+    with nothing_left(), run(describe(), tmp_path) as job:
+        call = job._workers.call
+
+        def call_without_one(job: str, method: str, *arguments: Any, **settings: Any) -> list[Any]:
+            if method == step and len(killer.killed) == 1:
+                killer.strike()
+            return call(job, method, *arguments, **settings)
+
+        def kill(epoch: int) -> None:
+            if epoch >= EPOCHS // 2 and not killer.killed:
+                killer.strike()
+
+        job._workers.call = call_without_one  # type: ignore[method-assign]
+        feed(job, kill)
+        found = results(job)
+    assert len(killer.killed) == 2
     assert found == undisturbed()
 
 
@@ -128,20 +144,20 @@ def halved(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     return moved.filter(lambda walk: walk[1] > 0), moved
 
 
-def answered(job: tw.Job, killed: "Killer | None" = None) -> dict[Any, Counter[Any]]:
+def answered(job: tw.Job, at: Callable[[int], None] = do_nothing) -> dict[Any, Counter[Any]]:
     """Send walks of keys that end in each epoch, and of one that never does; return the steps of each."""
     while True:
         walks = job.input("walks")
         try:
             sent = walks.position
             for epoch in range(sent.ends, EPOCHS):
-                if killed is not None:
-                    killed.at(epoch)
+                at(epoch)
                 walks.advance_to(epoch)
                 if epoch >= sent.batches:
                     walks.send([(key, 7 * epoch + part) for key in (0, 1, "open") for part in range(3)])
                 walks.end_substream(0, 1)
                 threading.Event().wait(0.005)  # so that there are snapshots in between
+            at(EPOCHS)
             walks.close()
             job.wait(DEADLINE_S)
         except tw.Rewound:
@@ -156,7 +172,7 @@ def test_substreams_end_as_without_a_crash(tmp_path: Path) -> None:
     steps = walks.iterate(halved).collect_substream(lambda key, found: (key, *sorted(n for _, n in found)))
     steps.probe("done").capture("steps")
     with nothing_left(), run(flow, tmp_path) as job:
-        found = answered(job, Killer(job, Random(3), kills=2))
+        found = answered(job, Killer(Random(3), kills=2).at)
     with tw.run(flow, engine="local") as undisturbed:
         assert found == answered(undisturbed)
 
@@ -170,7 +186,7 @@ def test_a_job_fails_after_too_many_deaths(tmp_path: Path) -> None:
     """The error is that of the last death, and names the worker."""
     died = pytest.raises(tw.JobError, match=r"worker \d of job .* died")
     with nothing_left(), died, run(describe(), tmp_path, restarts=1) as job:
-        feed(job, Killer(job, Random(1), kills=2))
+        feed(job, Killer(Random(1), kills=2).at)
 
 
 def fails(number: int) -> int:

@@ -14,6 +14,7 @@ import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
 from tests.ray.leftovers import nothing_left
 from tests.ray.topics.test_exactly_once_kills import kill_actor
+from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
 from tidewheel.runtime.engines.ray_job import RayJob
 
@@ -60,10 +61,6 @@ def feed(job: tw.Job, kills: dict[int, Any]) -> int:
             return rewound
 
 
-def kill_worker(job: RayJob, random: Random) -> None:
-    os.kill(random.choice(job.pids), signal.SIGKILL)
-
-
 def moments(random: Random, count: int) -> list[int]:
     return random.sample(range(20 * BATCHES, EPOCHS * BATCHES), count)
 
@@ -86,7 +83,7 @@ def test_epochs_of_a_best_effort_topic_are_shown_once(tmp_path: Path, ray_cluste
     flow = tw.Dataflow("best effort")
     flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance().publish(topic, wait_for=1)
     with nothing_left(), run(flow, tmp_path) as job, DriverProcess(ray_cluster, READER, topic, "") as reader:
-        rewound = feed(job, {moment: lambda: kill_worker(job, random) for moment in moments(random, 2)})
+        rewound = feed(job, dict.fromkeys(moments(random, 2), WorkerKiller(random).strike))
         job.stop()
         found = read(reader)
     assert rewound, f"seed {seed}: the job never went back"
@@ -109,7 +106,7 @@ def test_epochs_of_an_exactly_once_topic_are_shown_once(tmp_path: Path, ray_clus
         publication: Any = job.topic(topic)
         worker, publisher = sorted(moments(random, 2))
         kills = {
-            worker: lambda: kill_worker(job, random),
+            worker: WorkerKiller(random).strike,
             publisher: lambda: kill_actor(random.choice(publication._publishers)),
         }
         rewound = feed(job, kills)

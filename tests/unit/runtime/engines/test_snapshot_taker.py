@@ -119,8 +119,8 @@ def test_a_folder_that_is_lost_and_a_bug_fail_the_job(
     assert str(error) in str(bench.failures[0])
 
 
-def test_whoever_waits_is_told_of_the_end(bench: Bench) -> None:
-    """A job that is stopped takes no more."""
+def test_a_thread_that_waits_is_told_that_the_job_goes_back(bench: Bench) -> None:
+    """The job has not failed, nor was it stopped: another snapshot can be taken."""
     bench.answers = False
 
     def end() -> None:
@@ -129,6 +129,22 @@ def test_whoever_waits_is_told_of_the_end(bench: Bench) -> None:
 
     ending = threading.Thread(target=end)
     ending.start()
-    with pytest.raises(tw.SnapshotError, match="snapshot 1 was not taken: job 'job' has ended"):
+    with pytest.raises(tw.SnapshotError, match=r"snapshot 1 was not taken, as job 'job' goes back .*: ask again"):
         bench.taker.take(DEADLINE_S)
     ending.join(DEADLINE_S)
+
+
+def test_a_job_that_goes_back_does_not_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has just died when a snapshot begins: the connections to the workers are closed before the taker is."""
+    begun = threading.Event()
+
+    def begin(number: int) -> None:
+        begun.set()
+        raise tw.Rewound("job 'job' goes back to a snapshot")
+
+    monkeypatch.setattr(bench.taker._feed, "begin_snapshot", begin)
+    with pytest.raises(TimeoutError, match="snapshot 1 was not complete"):
+        bench.taker.take(0.1)
+    assert begun.wait(DEADLINE_S)
+    bench.taker.close()
+    assert bench.failures == []

@@ -1,0 +1,141 @@
+"""A dataflow with much state that can be lost, for tests that kill its workers, and what it sends without a kill."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import tidewheel as tw
+from tidewheel.runtime.description.plan import Schedule
+
+DEADLINE_S = 60.0
+EPOCHS = 120
+CAPTURES = ("sums", "counts", "visits", "sessions", "late", "firsts", "ranks")
+ROUNDS = 4
+PAGES = 8
+MOST_RETURNS = 20
+"""A handle that does not go back with its job raises `Rewound` whenever it is used."""
+
+
+def describe() -> tw.Dataflow:
+    """Have state by key, epochs, a loop of many rounds, sessions, a memory of what has come, and a web that changes."""
+    flow = tw.Dataflow("recovered")
+    numbers = flow.input("numbers")
+    numbers.stateful_map(lambda n: n % 7, int, added, name="sums").capture("sums")
+    numbers.count(name="counted").capture("counts")
+    walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
+    walked.count(name="visits").capture("visits")
+    sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
+    sessions.results.capture("sessions")
+    sessions.late.capture("late")
+    numbers.deduplicate(lambda n: n % 101).capture("firsts")
+    links = numbers.broadcast().unary("web", build_web)
+    pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
+    pages.iterate(passed_on, "ranking", rounds=ROUNDS, beside=[links]).capture("ranks").probe("done")
+    return flow
+
+
+def batch_of(epoch: int) -> list[int]:
+    """Return the numbers of an epoch, which no other epoch has."""
+    return [epoch * 23 + (epoch * step) % 23 for step in (3, 5, 11)]
+
+
+def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
+    return total + number, (number % 7, total + number)
+
+
+def steps(number: int) -> int:
+    """Return how often a number goes round the loop."""
+    return number % 23
+
+
+def less(number: int) -> int:
+    return number - 1
+
+
+def is_left(number: int) -> bool:
+    return number > 0
+
+
+def happened(number: int) -> int:
+    """Return when a number happened: about at its epoch, sometimes so long before that it is late."""
+    return number // 23 - number % 11
+
+
+def in_order(session: list[int]) -> tuple[int, ...]:
+    return tuple(sorted(session))
+
+
+def build_web(context: tw.OperatorContext) -> Schedule:
+    """Each number adds a link or removes it; after each epoch a worker sends those links that it owns."""
+    links: set[tuple[int, int]] = context.state("links", set)
+    held: dict[int, list[int]] = context.state("held", dict)
+    complete = context.notificator()
+
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            held.setdefault(lent.time, []).extend(batch)
+            complete.notify_at(lent)
+        for token in complete.ready(input):
+            for number in held.pop(token.time):
+                links.symmetric_difference_update({(number % PAGES, number // PAGES % PAGES)})
+            output.send(token, [link for link in sorted(links) if link[0] % context.workers == context.worker])
+
+    return schedule
+
+
+def passed_on(ranks: tw.Stream[Any], links: tw.Stream[Any]) -> tw.Stream[Any]:
+    """Have each page pass most of its rank on, in equal parts over its links; integers have one sum in any order."""
+    return ranks.cogroup(links, first).flat_map(parts).aggregate(first, int, lambda total, part: total + part[1])
+
+
+def first(pair: tuple[int, int]) -> int:
+    return pair[0]
+
+
+def parts(group: tuple[int, list[tuple[int, int]], list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    page, ranks, links = group
+    rank = sum(rank for _, rank in ranks)
+    return [(page, 150_000), *((target, rank * 85 // 100 // len(links)) for _, target in links)]
+
+
+def by_time(captured: tw.CapturedBatches) -> dict[Any, Counter[Any]]:
+    found: dict[Any, Counter[Any]] = {}
+    for one in captured:
+        found.setdefault(one.time, Counter()).update(one.batch)
+    return found
+
+
+def results(job: tw.Job) -> dict[str, dict[Any, Counter[Any]]]:
+    """Return all that the dataflow has sent, by capture and time."""
+    return {name: by_time(job.captured(name)) for name in CAPTURES}
+
+
+def do_nothing(epoch: int) -> None:
+    """Let an epoch pass."""
+
+
+def feed(job: tw.Job, at: Callable[[int], None] = do_nothing) -> int:
+    """Send all epochs, again where the job goes back; return how often it has.
+
+    Args:
+        job: runs the dataflow.
+        at: is called before each epoch is sent, and with `EPOCHS` before the input is closed.
+    """
+    rewound = 0
+    while True:
+        try:
+            numbers = job.input("numbers")
+            for epoch in range(numbers.position.batches, EPOCHS):
+                at(epoch)
+                numbers.advance_to(epoch)
+                numbers.send(batch_of(epoch))
+                threading.Event().wait(0.005)  # so that there are snapshots in between
+            at(EPOCHS)
+            numbers.close()
+            job.wait(DEADLINE_S)
+        except tw.Rewound:
+            rewound += 1
+            assert rewound < MOST_RETURNS
+        else:
+            return rewound
