@@ -91,6 +91,18 @@ def test_an_idle_pubend_holds_up_total_order_and_costs_no_more_than_the_room() -
     assert nacks(subend.ask(0.5)) == [((10, 50), (50, FOREVER))]
 
 
+def test_total_order_acknowledges_silence_at_once() -> None:
+    """Up to the first message that waits for other pubends: a filtered message far ahead must not hold its log."""
+    subend = subend_of(2, "total")
+    subend.receive(told(0, 50, pubend=0), 0.0)
+    subend.receive(KnowledgeMessage(0, ((51, 100),)), 0.0)
+    assert ticks_of(subend) == []
+    assert subend.acks() == [Ack(0, {"name": ((0, 50),)}, {"name": (((0, 50),), ())})]
+    subend.receive(KnowledgeMessage(1, ((0, 51),)), 0.0)
+    assert ticks_of(subend) == [50]
+    assert [ack.acks for ack in subend.acks() if isinstance(ack, Ack)] == [{"name": ((0, 100),)}, {"name": ((0, 51),)}]
+
+
 def test_silence_that_a_message_waits_for_is_asked_for() -> None:
     """After a moment, and again; a pubend that tells it in time is not asked, nor one in publisher order."""
     subend = subend_of(2, "total")
