@@ -30,6 +30,7 @@ class Publisher:
     """A pubend of two with a real log, on a node with a clock of its own."""
 
     def __init__(self, directory: Path, number: int, now_s: Callable[[], float], told: list[Outgoing]) -> None:
+        self.clock_s = 0.0
         self._calls: deque[Callable[[], None]] = deque()
         self._open = partial(
             DurablePubend,
@@ -40,7 +41,6 @@ class Publisher:
             later=self._calls.append,
             clock=lambda: now_s() + self.clock_s,
         )
-        self.clock_s = 0.0
         self._sent = 0
         self._begin()
 
