@@ -155,6 +155,7 @@ class CallParent:
         clock: seconds, which never go back.
         attempts: how often a parent is called again that is out of reach for a moment. If it is not 0, the parent is
             also told how many messages have arrived, and whether it has to send some again.
+        silent_s: a parent that answers nothing for so long beyond `WAIT_S` is lost.
 
     Attributes:
         why_lost: why the parent is not there any more; empty as long as it is.
@@ -170,9 +171,11 @@ class CallParent:
         clock: Callable[[], float] = time.monotonic,
         *,
         attempts: int = 0,
+        silent_s: float = SILENT_S,
     ) -> None:
         self._talk = talk
         self._clock = clock
+        self._silent_s = WAIT_S + silent_s
         self._unsaid = codec.unsaid()
         self._under_way: dict[Future[list[Message]], float] = {}
         self._answers: deque[Future[list[Message]]] = deque()
@@ -215,9 +218,9 @@ class CallParent:
                 self._call_again()
             else:
                 self._lose(f"{type(error).__name__}: {error}")
-        late_s = self._clock() - WAIT_S - SILENT_S
+        late_s = self._clock() - self._silent_s
         if any(called_s < late_s for called_s in self._under_way.values()):
-            self._lose(f"it has not answered for {WAIT_S + SILENT_S:g} s")
+            self._lose(f"it has not answered for {self._silent_s:g} s")
         self._say()
         return told
 

@@ -16,6 +16,9 @@ from tidewheel.transport.stream_link import WAITING_BYTES, ChildLink, Codec, Mes
 SILENT_S: Final = 30.0
 """A child without a socket that has not called for so long is not there any more."""
 
+SIGN_OF_LIFE_S: Final = 1.0
+"""A child with a socket is shown so often that the parent lives, in seconds."""
+
 _LOOK_S = 1.0
 
 Heard: TypeAlias = Callable[[str, list[Message]], None]
@@ -57,6 +60,7 @@ class Children:
         self._children: dict[str, ChildLink | CallChild] = {}
         self._look: asyncio.TimerHandle | None = None
         self._dropped = 0
+        self._shown_s = 0.0
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Take on a child that has a connection, which does not block, in the place of one of that name."""
@@ -120,6 +124,15 @@ class Children:
             child = children.get(name)
             if child is not None:
                 child.tell(message)
+
+    def show_life(self) -> None:
+        """Show children with a socket that the parent lives; to be called at least every `SIGN_OF_LIFE_S`."""
+        now_s = self._loop.time()
+        if now_s >= self._shown_s + SIGN_OF_LIFE_S:
+            self._shown_s = now_s
+            for child in list(self._children.values()):
+                if isinstance(child, ChildLink):
+                    child.show_life()
 
     def get(self, child: str) -> ChildLink | CallChild | None:
         """Return the link of a child; None if it is not connected."""

@@ -10,7 +10,8 @@ the head    payload
 ==========  ==================  =================  =======
 
 So a receiver can look at a head without looking into the payload, and a large payload is read to where it stays. The
-users of this module decide what is in a head. Numbers are little-endian.
+users of this module decide what is in a head. An empty frame is no message: it only shows that the peer lives. Numbers
+are little-endian.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
@@ -36,6 +37,8 @@ PROTOCOL: Final = 5
 
 _MAIN = pickle.SHORT_BINUNICODE + bytes([len("__main__")]) + b"__main__"
 _LENGTHS = struct.Struct("<IQ")
+SIGN_OF_LIFE: Final = _LENGTHS.pack(0, 0)
+"""An empty frame."""
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
 _MOST_PARTS = 256
@@ -165,6 +168,7 @@ class FrameReader(Generic[M]):
 
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
+        read_bytes: the number of bytes that were read.
     """
 
     def __init__(
@@ -183,7 +187,7 @@ class FrameReader(Generic[M]):
         self._start = self._end = 0
         self._head: Any = None
         self._payload = memoryview(b"")
-        self._filled = 0
+        self._filled = self.read_bytes = 0
         self.is_at_end = False
 
     def read(self) -> Iterator[M]:
@@ -205,6 +209,7 @@ class FrameReader(Generic[M]):
                 self.is_at_end = True
                 return
             taken += count
+            self.read_bytes += count
             if self._head is None:
                 self._end += count
                 yield from self._frames()
@@ -240,7 +245,8 @@ class FrameReader(Generic[M]):
             begin = self._start + _LENGTHS.size
             self._start += size
             payload = bytes(self._view[begin + head_bytes : self._start]) if payload_bytes else b""
-            yield self._decode(self._view[begin : begin + head_bytes], payload)
+            if size > _LENGTHS.size:
+                yield self._decode(self._view[begin : begin + head_bytes], payload)
         if self._head is None:
             self._make_room(_LENGTHS.size)
 

@@ -3,7 +3,7 @@
 A parent tells each child things as fast as its connection takes them. What the connection does not take waits here, up
 to a bound. Beyond that it is dropped, as if it had been lost on the way. So no child holds up another, nor its parent,
 and none of them costs more memory than the bound. Nothing waits for the other end. A `Codec` says what the messages
-are.
+are. A parent shows that it lives, also while it has nothing to tell.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.frames import MOST_AT_ONCE, FrameReader, Payload, SocketWriter
+from tidewheel.transport.frames import MOST_AT_ONCE, SIGN_OF_LIFE, FrameReader, Payload, SocketWriter
 
 Message: TypeAlias = Any
 """A message of the users of a link: what a parent tells, or what a child says."""
@@ -155,6 +155,7 @@ class ChildLink:
         self._will_write = False
         self._is_over = False
         self._is_closed = False
+        self._shown_bytes = 0
         self.dropped = self.dropped_bytes = 0
         frames.children += 1
         loop.add_reader(connection, self._readable)
@@ -178,6 +179,13 @@ class ChildLink:
         for message in messages:
             self._keep(message)
         self._write()
+
+    def show_life(self) -> None:
+        """Write a sign of life, if nothing was written since the last call, and nothing waits."""
+        if self._shown_bytes == self.written_bytes and not self.waiting_bytes:
+            self._writer.add([SIGN_OF_LIFE])
+            self._write()
+        self._shown_bytes = self.written_bytes
 
     def _keep(self, message: Message) -> bool:
         frame = self._frames.of(message)
@@ -324,6 +332,11 @@ class ParentLink:
                     self._writer.add(self._codec.encode(message))
         except OSError:
             self._is_deaf = True  # what it has told before it went can still be read
+
+    @property
+    def read_bytes(self) -> int:
+        """The number of bytes that were read."""
+        return self._reader.read_bytes
 
     def _lose(self, why: str) -> None:
         self.why_lost = self.why_lost or why

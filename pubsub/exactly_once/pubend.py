@@ -7,6 +7,8 @@ Invariants:
 - A message gets a tick after all told or logged ticks, and one that no other pubend uses: pubend p of n uses only ticks
   with remainder p when divided by n.
 - The told ticks are a prefix: every tick before `told_end` is D or F, and later ticks are Q.
+- A child that asks for later ticks, up to an end, waits there for the silence of this pubend. So the pubend promises
+  that silence, and puts later messages behind it. The order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
   final, and the log may forget them: `subscriptions.py` knows them.
 - Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
@@ -22,6 +24,7 @@ from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.messages import Nack
+from tidewheel.pubsub.exactly_once.tick_clock import TickClock
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
 
@@ -61,6 +64,7 @@ class Pubend:
         told_end: the end of the known ticks: each tick before it is D or F.
         first_tick: the first tick that is not forgotten.
         message_end: all messages that were told are before this tick.
+        wanted_end: the end of the ticks that children have asked for; silence up to there is to be told soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -82,6 +86,8 @@ class Pubend:
         self._size_of = size_of
         self._cache_bytes = cache_bytes
         self._next_tick = next_tick
+        self._clock = TickClock(next_tick)
+        self.wanted_end = 0
         self._reserved = self._to_reserve = next_tick
         self._pending: deque[tuple[int, Any]] = deque()
         self.told_end = next_tick
@@ -100,7 +106,7 @@ class Pubend:
             messages: the messages, in order.
             now: the tick of the clock; a clock that goes back does no harm.
         """
-        tick = max(self._next_tick, now)
+        tick = max(self._next_tick, self._clock.at(now))
         tick += (self._number - tick) % self._pubends
         assigned = []
         for message in messages:
@@ -116,7 +122,7 @@ class Pubend:
 
         Later messages get later ticks. So a durable entry does not imply that messages after it are durable.
         """
-        tick = max(self._next_tick, now)
+        tick = max(self._next_tick, self._clock.at(now))
         self._next_tick = tick + 1
         return tick
 
@@ -144,21 +150,29 @@ class Pubend:
             now: the tick of the clock.
             ahead: the number of further ticks to reserve, so that not every silence needs a reservation.
         """
-        if now + ahead // 2 <= self._to_reserve:
+        tick = self._clock.at(now)
+        if tick + ahead // 2 <= self._to_reserve:
             return None
-        self._to_reserve = now + ahead
+        self._to_reserve = tick + ahead
         return self._to_reserve
 
     def reserved(self, tick: int) -> None:
         """Record that the reservation up to ``tick`` is durable."""
         self._reserved = max(self._reserved, tick)
 
-    def be_silent(self, now: int) -> list[Outgoing]:
+    def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
         """Return the messages that tell the silence up to now, with all silence that has waited.
 
         The told silence ends at the first message that is not durable, and at the reserved tick.
+
+        Args:
+            now: the tick of the clock.
+            ahead: the largest number of later ticks to promise silence for. A pubend promises half the time since its
+                last message, so that a busy one promises next to nothing.
         """
-        end = min(now, self._reserved, self._pending[0][0] if self._pending else FOREVER)
+        tick = self._clock.at(now)
+        tick += min(ahead, max(0, tick - self.message_end) // 2)
+        end = min(tick, self._reserved, self._pending[0][0] if self._pending else FOREVER)
         if end <= self.told_end:
             return self.fanout.flush()
         begin, self.told_end = self.told_end, end
@@ -166,7 +180,14 @@ class Pubend:
         return self.fanout.forward(((begin, end),), ()) + self.fanout.flush()
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
-        """Return the answers to a curious child, as far as it has room."""
+        """Return the answers to a curious child, as far as it has room.
+
+        If it is curious about ticks that are not told, the clock goes on from their end.
+        """
+        wanted_end = max((end for _, end in nack.ranges if end < FOREVER), default=0)
+        if wanted_end > self.told_end:
+            self.wanted_end = max(self.wanted_end, wanted_end)
+            self._clock.reach(wanted_end)
         room = max(1, nack.room_bytes)
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []

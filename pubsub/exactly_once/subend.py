@@ -10,7 +10,8 @@ Invariants:
 - It acknowledges silence with the message behind it, so that ticks acknowledged in order form one range.
 
 The subend asks for missing ticks. It asks for a gap after a time, since messages may only be out of order. It asks at
-once if upstream will not send the ticks unasked, and after a longer time if no messages come at all.
+once if upstream will not send the ticks unasked, and after a longer time if no messages come at all. In total order it
+asks for the silence that a message of another pubend waits for. So a pubend with another clock delays no message.
 
 Source: seed "Gryphon exactly-once", section 2.3.
 """
@@ -30,6 +31,8 @@ Order: TypeAlias = Literal["publisher", "total"]
 
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
+SILENCE_S = 0.25
+"""Silence that a message waits for is asked for after so many seconds: a pubend with the same clock tells it sooner."""
 MOST_RANGES = 1000
 """The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
 
@@ -92,6 +95,9 @@ class Subend:
                 partition=message.pubend,
             )
         incoming.learn(message, now_s)
+        if self.is_total and message.data:
+            for one in self._incoming.values():
+                one.want(message.data[-1][0] + 1, now_s)
 
     def take(self) -> list[Delivered]:
         """Return the messages to deliver now, each once."""
@@ -166,6 +172,7 @@ class _Incoming:
         self._asked_s = 0.0
         self._in_vain = 0
         self._gap_s: float | None = None
+        self._gap_end = self._wanted_end = 0
         self._heard_s: float | None = None
         self.has_new_acks = False
 
@@ -186,8 +193,7 @@ class _Incoming:
         if self._asked is not None and self.horizon > self._asked:
             if self._is_timed and not self._in_vain:
                 self._trips.learn(now_s - self._asked_s)
-            self._asked, self._in_vain = None, 0
-            self._gap_s = now_s
+            self._asked, self._in_vain, self._gap_s = None, 0, None
         # A late or repeated answer leaves out only ticks that the subend has asked for since.
         if message.more and not 0 < message.end <= horizon:
             self._is_behind = True
@@ -196,6 +202,11 @@ class _Incoming:
         if len(known) > MOST_RANGES:
             stream.forget(known.ranges()[MOST_RANGES // 2][0])
             self._look_again()
+        self._note_gap(now_s)
+
+    def want(self, end: int, now_s: float) -> None:
+        """Want to know all ticks before ``end``: there, a message of some pubend waits for them."""
+        self._wanted_end = max(self._wanted_end, end)
         self._note_gap(now_s)
 
     def _make_room(self) -> None:
@@ -215,9 +226,12 @@ class _Incoming:
         self._is_behind = True
 
     def take(self, horizon: int) -> list[Delivered]:
+        data = self.stream.take(self._position, horizon) if horizon > self._position else []
+        oldest = self.stream.data.oldest
+        # Silence waits for no other pubend: also a message that was filtered out is acknowledged at once.
+        horizon = max(horizon, self.horizon if oldest is None else min(self.horizon, oldest))
         if horizon <= self._position:
             return []
-        data = self.stream.take(self._position, horizon)
         if data:
             self._is_full = False
         for tick, _ in data:
@@ -265,20 +279,25 @@ class _Incoming:
             return []
         if self._asked is not None:
             self._in_vain += 1
-        known_end = max(self.horizon, self.stream.known.end)
-        ranges = self.stream.known.missing(self.horizon, known_end)
+        end = max(self.horizon, self._end)
+        ranges = self.stream.known.missing(self.horizon, end)
         self._asked, self._asked_s, self._is_timed = self.horizon, now_s, bool(ranges)
         if self._is_behind or not ranges:
-            ranges += ((known_end, FOREVER),)
+            ranges += ((end, FOREVER),)
         self._is_behind = False
         return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data.bytes)]
 
     def _note_gap(self, now_s: float) -> None:
-        """Record since when ticks before known ones are missing."""
-        if self.horizon >= self.stream.known.end:
+        """Record since when ticks before known or wanted ones are missing."""
+        if self.horizon >= min(self._gap_end, self._end):
             self._gap_s = None
-        elif self._gap_s is None:
-            self._gap_s = now_s
+        if self._gap_s is None and self.horizon < self._end:
+            self._gap_s, self._gap_end = now_s, self._end
+
+    @property
+    def _end(self) -> int:
+        """The end of the known and of the wanted ticks."""
+        return max(self.stream.known.end, self._wanted_end)
 
     @property
     def _has_room(self) -> bool:
@@ -301,7 +320,10 @@ class _Incoming:
             return 0.0
         wait_s = self._trips.wait_s(0)
         idle_s = (self._heard_s or 0.0) + max(self._idle_s, wait_s)
-        return idle_s if self._gap_s is None else min(idle_s, self._gap_s + wait_s)
+        if self._gap_s is None:
+            return idle_s
+        is_silence = self.horizon >= self.stream.known.end
+        return min(idle_s, self._gap_s + (max(wait_s, SILENCE_S) if is_silence else wait_s))
 
     def reconnected(self) -> None:
         self._asked, self._in_vain = None, 0

@@ -122,6 +122,7 @@ class DurablePartition(Partition):
         """Do what is due, again and again."""
         now_s = self._loop.time()
         self._settle()
+        self.children.show_life()
         self.audience.look(frozenset(self.children.names), now_s)
         if self.core.error is None:
             self.core.look(forgets=self.audience.may_forget)

@@ -36,13 +36,11 @@ from tidewheel.pubsub.publishers.partition_log import (
     new_messages,
     recover,
     removed_messages_end,
-    reservation_entry,
     snapshot,
 )
 from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
+from tidewheel.pubsub.publishers.promised_silence import TICKS_A_SECOND, PromisedSilence
 
-TICKS_A_SECOND = 1_000_000
-_RESERVED_AHEAD = 10 * TICKS_A_SECOND
 _CLOSE_WITHIN_S = 10.0
 
 
@@ -108,14 +106,14 @@ class DurablePubend:
             self._message_end = recovered.message_end
             self.awaited = 0 if self._message_end else awaited
             self._trim_to = 0
-            self._reserved = max(recovered.reserved, self.log.last_tick + 1)
+            reserved = max(recovered.reserved, self.log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
                 identity.partitions,
                 PartitionLog(self.log),
                 size_of,
                 cache_bytes=cache_bytes,
-                next_tick=self._reserved,
+                next_tick=reserved,
                 first_tick=self.log.removed_end,
                 message_end=recovered.message_end,
                 lost_end=removed_messages_end(self.log),
@@ -123,6 +121,7 @@ class DurablePubend:
             where = f"topic {identity.topic!r}, partition {identity.partition}"
             self.subscriptions = Subscriptions(self._pubend, recovered.standings, where)
             self.writer = PartitionWriter(self.log, self._snapshot, self._logged, later)
+            self._silence = PromisedSilence(self._pubend, self.writer, tell, self._now, reserved)
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
@@ -187,15 +186,9 @@ class DurablePubend:
             LogError: the log takes nothing more.
         """
         self._check()
-        now = self._now()
+        self._silence.look()
         if self.writer.has_room:
-            until = self._pubend.reserve(now, _RESERVED_AHEAD)
-            if until is not None:
-                self._reserved = until
-                entry = reservation_entry(self._pubend.pass_over(now), until)
-                self.writer.write([entry], partial(self._pubend.reserved, until))
             self._note()
-        self._tell(self._pubend.be_silent(now))
         if forgets:
             self._trim_to = min(
                 self._pubend.forget(self.subscriptions.needed_from), self.subscriptions.needed_after_restart
@@ -234,7 +227,7 @@ class DurablePubend:
             self._pubend.forget(end)
 
     def _snapshot(self) -> bytes:
-        return snapshot(self._journal, self._reserved, self._message_end, self.subscriptions.noted)
+        return snapshot(self._journal, self._silence.reserved, self._message_end, self.subscriptions.noted)
 
     def _logged(self, tick: int) -> None:
         """Tell what is durable up to a tick."""
@@ -261,7 +254,7 @@ class DurablePubend:
         """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
         self.nacks += 1
         try:
-            self._tell(self._pubend.nack(child, nack))
+            self._silence.answer(child, nack)
         except DeliveryError as error:
             self._pubend.fanout.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])

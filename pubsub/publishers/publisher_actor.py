@@ -5,9 +5,10 @@ class is plain, and `ray_publication` makes it an actor. Where the partition has
 the same node when it has died. Then it goes on from the log, and its worker and children connect anew.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -130,14 +131,25 @@ class PublisherActor:
         """
         return await self.partition.drained(timeout_s, but_for)
 
-    async def retire(self, owner: str) -> None:
-        """End this actor once all who read have everything, or received nothing for as long as a lease.
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until all who read have everything, or received nothing for as long as a lease.
 
         Readers of the process ``owner`` have all the time that they want.
         """
+        await self.partition.read_by_all(owner)
+
+    async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
+        """End this actor after `read_by_all`, here and at others, whose readers may wait for the silence of this one.
+
+        Args:
+            owner: as for `read_by_all`.
+            others: the handles of publishers of the same topic; one that has ended is not waited for.
+        """
         import ray
 
-        await self.partition.read_by_all(owner)
+        calls = [other.read_by_all.options(max_task_retries=-1).remote(owner) for other in others]
+        await self.read_by_all(owner)
+        await asyncio.gather(*calls, return_exceptions=True)
         try:
             await self.close()
         except LogError as error:

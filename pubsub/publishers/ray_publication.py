@@ -285,8 +285,10 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._kill()
             raise
-        late = [partition for partition, is_read in enumerate(are_read) if is_read is False]
-        done = [partition for partition, is_read in enumerate(are_read) if is_read is not False]
+        # In total order, readers of one log need the silence of the others.
+        stay = {False, True} if self._log and False in are_read else {False}
+        late = [partition for partition, is_read in enumerate(are_read) if is_read in stay]
+        done = [partition for partition, is_read in enumerate(are_read) if is_read not in stay]
         if self._log:
             self._ask("close", within_s=_CLOSE_S, of=done)  # what was acknowledged becomes durable
         for partition in done:

@@ -20,6 +20,8 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 def retire(log: str, publishers: Sequence[Any]) -> None:
     """Let publishers end once all their readers have everything, or another job wants their log.
 
+    Those with a log end together.
+
     Args:
         log: what they have open, for all partitions of the topic; empty if that is nothing.
         publishers: the handles of their actors.
@@ -33,7 +35,8 @@ def retire(log: str, publishers: Sequence[Any]) -> None:
     for publisher in publishers:
         # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
         # Ray calls it again if it starts the actor again, which would stay for ever otherwise.
-        publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process)
+        others = publishers if log else ()
+        publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process, others)
 
 
 def take_over(log: str) -> None:

@@ -318,6 +318,7 @@ class RelayActor:
             self._show_life(self._relay)
         told, acks = self._relay.flush()
         self._children.tell(told)
+        self._children.show_life()
         self._say(acks)
         self._flushing = self._loop.call_later(FLUSH_S, self._flush)
 

@@ -10,6 +10,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Unsaid
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
 from tidewheel.pubsub.subscribers.parents import KeptParent, Parent, ParentGone, find_parent
+from tidewheel.transport.children import SIGN_OF_LIFE_S
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,13 @@ class RelayParent(KeptParent):
         self._found_s = 0.0
         self.is_dead = False
         self._loop.call_soon(self._look_now)
+        self._loop.call_later(SIGN_OF_LIFE_S, self._look_for_life)
+
+    def _look_for_life(self) -> None:
+        """Read again and again, though nothing comes: so a parent that hangs is noticed."""
+        if not self._is_closed:
+            self._readable()
+            self._loop.call_later(SIGN_OF_LIFE_S, self._look_for_life)
 
     def _ring_loop(self) -> None:
         with suppress(RuntimeError):  # the loop is closed

@@ -8,6 +8,7 @@ its own, and whoever polls the parent is rung when the search has an end.
 """
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -33,6 +34,9 @@ FOUND_WITHIN_S: Final = 30.0
 
 RESTARTS_WITHIN_S: Final = 60.0
 """A parent with a log may be away for so long, in seconds."""
+
+HANGS_S: Final = 5.0
+"""A parent hangs that has shown no sign of life for so long, in seconds; over calls, for so long beyond `WAIT_S`."""
 
 _AGAIN_S = 0.2
 _LOOK_S = 0.5
@@ -116,8 +120,36 @@ def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_O
     offer = answer_of(called(actor.attach, child), FOUND_WITHIN_S)
     connection = None if offer is None else offer.connect(node)
     if connection is None:
-        return CallParent(CODEC, partial(called, actor.talk, child))
-    return ParentLink(CODEC, connection, most_at_once)
+        return CallParent(CODEC, partial(called, actor.talk, child), silent_s=HANGS_S)
+    return WatchedParent(connection, most_at_once)
+
+
+class WatchedParent(ParentLink):
+    """The way to a parent on this node, which is lost once it hangs: its process may be stopped.
+
+    Args:
+        connection: to the parent; it does not block.
+        most_at_once: about how many bytes to read at a time.
+        clock: seconds, which never go back.
+    """
+
+    def __init__(
+        self, connection: socket.socket, most_at_once: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(CODEC, connection, most_at_once)
+        self._clock = clock
+        self._heard_s = clock()
+
+    def read(self) -> list[Any]:
+        """Return what has come, as `ParentLink.read`. To be called now and then, though nothing comes."""
+        before = self.read_bytes
+        told = super().read()
+        now_s = self._clock()
+        if self.read_bytes > before:
+            self._heard_s = now_s
+        elif now_s - self._heard_s > HANGS_S:
+            self._lose(f"it has shown no sign of life for {HANGS_S:g} s")
+        return told
 
 
 class CalledPublisher(CallParent):

@@ -15,7 +15,8 @@ from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Asked, Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.exactly_once.tick_clock import TickClock
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 
 # ---------------------------------------------------------------------- pubends
 
@@ -23,10 +24,10 @@ from tidewheel.pubsub.exactly_once.tick_set import TickSet
 class TellsBeforeTheSync(Pubend):
     """Tells messages that are written and not durable."""
 
-    def be_silent(self, now: int) -> list[Outgoing]:
+    def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
         """Tell more than there is to tell."""
         told = self.logged(self._pending[-1][0]) if self._pending else []
-        return told + super().be_silent(now)
+        return told + super().be_silent(now, ahead)
 
 
 class UsesTicksAgain(Pubend):
@@ -35,6 +36,7 @@ class UsesTicksAgain(Pubend):
     def __init__(self, *arguments: Any, next_tick: int = 0, **options: Any) -> None:
         super().__init__(*arguments, next_tick=next_tick, **options)
         self._next_tick = 0
+        self._clock = TickClock(0)
 
 
 class IgnoresReservations(Pubend):
@@ -42,7 +44,7 @@ class IgnoresReservations(Pubend):
 
     def reserve(self, now: int, ahead: int) -> int | None:
         """Reserve nothing."""
-        self.reserved(now)
+        self.reserved(self._clock.at(now) + ahead)
         return None
 
 
@@ -75,6 +77,27 @@ class TakesForeignTicks(Pubend):
             return super().assign(messages, now // 50_000 * 50_000)
         finally:
             self._number = number
+
+
+class GoesByItsClock(Pubend):
+    """Promises no silence behind what its clock shows, whoever waits for it."""
+
+    def nack(self, child: str, nack: Nack) -> list[Outgoing]:
+        """Answer what has been told."""
+        known = TickSet(nack.ranges)
+        if known.end < FOREVER:
+            known.remove(self.told_end, FOREVER)
+        return super().nack(child, Nack(nack.pubend, known.ranges(), nack.room_bytes))
+
+
+class BreaksPromises(Pubend):
+    """Puts messages where it has promised silence."""
+
+    def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
+        """Forget what was promised."""
+        self._next_tick = self.message_end if not self._pending else self._next_tick
+        self._clock = TickClock(0)
+        return super().assign(messages, now)
 
 
 # ---------------------------------------------------------------------- subscriptions
@@ -241,6 +264,20 @@ class NeverAsks(Subend):
         return []
 
 
+class _WantsNothing(_Incoming):
+    def want(self, end: int, now_s: float) -> None:
+        pass
+
+
+class WaitsForClocks(Subend):
+    """Asks for no silence that a message of another pubend waits for."""
+
+    def __init__(self, name: str, starts: Mapping[int, Begun], *arguments: Any, **options: Any) -> None:
+        super().__init__(name, starts, *arguments, **options)
+        for incoming in self._incoming.values():
+            incoming.__class__ = _WantsNothing
+
+
 class KeepsEverything(Subend):
     """Has room for all."""
 
@@ -255,6 +292,8 @@ _PUBENDS: list[type] = [
     AnswersFromMemoryOnly,
     RefusesLargeMessages,
     TakesForeignTicks,
+    GoesByItsClock,
+    BreaksPromises,
 ]
 _SUBSCRIPTIONS: list[type] = [ForgetsEarly, BeginsAnew, TakesAcksOfWhoHasGone]
 _RELAYS: list[type] = [MakesFinalWhatItForgets, LosesNacks, ForgetsWhoAsked, AcknowledgesForAll]
@@ -265,6 +304,7 @@ _SUBENDS: list[type] = [
     AcknowledgesWhatIsTaken,
     DeliversAgain,
     NeverAsks,
+    WaitsForClocks,
     KeepsEverything,
 ]
 

@@ -10,7 +10,7 @@ from tests.kit.simulation.violation import ViolationError, broken_promise
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.network import Network, Weather
 from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
-from tests.simulation_delivery.world import CACHE_BYTES, LOOK_S, RelayNode, World
+from tests.simulation_delivery.world import CACHE_BYTES, HOUR_S, LOOK_S, RelayNode, World
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order
@@ -88,7 +88,7 @@ def build(world: World, random: Random) -> None:
 
 
 def trouble(world: World, random: Random) -> None:
-    """Plan crashes, links that are cut, pubends that pause, and nodes that go to other parents."""
+    """Plan crashes, links that are cut, pubends that pause, clocks that step, and nodes that go to other parents."""
     network = world.network
     for _ in range(random.choice([0, 0, 1, 3])):
         node = random.choice(world.nodes)
@@ -98,6 +98,9 @@ def trouble(world: World, random: Random) -> None:
         network.at(random.random() * TROUBLE_S, partial(network.cut, one, other, random.random()))
     for _ in range(random.choice([0, 0, 1])):
         network.at(random.random() * TROUBLE_S, partial(world.pause, random.choice(world.pubends), 2 * random.random()))
+    for _ in range(random.choice([0, 0, 1, 3])):
+        step = partial(random.choice(world.pubends).step_clock, random.choice([-HOUR_S, -1.0, 1.0, HOUR_S]))
+        network.at(random.random() * TROUBLE_S, step)
     relays = list(world.relays)
     for _ in range(random.choice([0, 0, 1, 3])):
         movable: list[RelayNode | SubendNode] = [*world.relays.values(), *world.subends.values()]

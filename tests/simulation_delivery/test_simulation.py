@@ -14,7 +14,7 @@ from tests.simulation_delivery.faults import FAULTS
 from tests.simulation_delivery.scenario import Scenario, report_on, run, simulate
 
 RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 750, chunks=5)
-TRIES = 150
+TRIES = 300
 
 
 @pytest.mark.parametrize("chunk", range(RUNS.chunks))

@@ -20,7 +20,12 @@ TICKS_A_SECOND = 1_000_000
 LOOK_S = 0.1
 SLOWEST_SYNC_S = 0.1
 CLOCK_BACK_S = 1.0
+HOUR_S = 3600.0
+BEGIN_S = 100 * HOUR_S
+"""The time of right clocks at the beginning."""
 AHEAD = 2 * TICKS_A_SECOND
+PROMISED = TICKS_A_SECOND // 10
+"""Half as many as in reality, as subends also ask after half the time without a message."""
 CACHE_BYTES = 60
 PAUSED_S = 0.1
 
@@ -28,14 +33,14 @@ PAUSED_S = 0.1
 class PubendNode:
     """A pubend with its disk, which survives it."""
 
-    def __init__(self, world: "World", number: int, pubends: int) -> None:
+    def __init__(self, world: "World", number: int, pubends: int, clock_s: float) -> None:
         self._world = world
         self._number, self._pubends = number, pubends
         self.name = f"pubend {number}"
         self.disk = Disk()
         self.core: Pubend | None = None
         self._is_syncing = False
-        self._clock_s = 0.0
+        self._clock_s = clock_s
         self.is_paused = False
         self.nacks = 0
         self.start()
@@ -53,13 +58,17 @@ class PubendNode:
         )
         self.subscriptions = Kinds.subscriptions(self.core, disk.standings, self.name)
         self._is_syncing = False
-        self.tell(self.core.be_silent(disk.next_tick))
+        self.tell(self.core.be_silent(self._now))
 
     def crash(self) -> None:
         """Lose everything but the disk; and the clock may have been set back by the next start."""
         self.core = None
-        self._clock_s = -CLOCK_BACK_S * self._world.random.random()
+        self.step_clock(-CLOCK_BACK_S * self._world.random.random())
         self.disk.crash(self._world.random)
+
+    def step_clock(self, by_s: float) -> None:
+        """Have the clock of its node go wrong."""
+        self._clock_s += by_s
 
     def publish(self, message: bytes) -> None:
         """Publish; nothing, while there is no process."""
@@ -71,7 +80,7 @@ class PubendNode:
 
     @property
     def _now(self) -> int:
-        return max(0, int((self._world.network.now_s + self._clock_s) * TICKS_A_SECOND))
+        return int((BEGIN_S + self._world.network.now_s + self._clock_s) * TICKS_A_SECOND)
 
     def _sync_soon(self) -> None:
         if not self._is_syncing and self.disk.unsynced and self.core is not None:
@@ -90,6 +99,7 @@ class PubendNode:
         for kind, tick, _ in synced:
             if kind == RESERVATION:
                 core.reserved(tick)
+                self._be_silent(core)
         ticks = [tick for kind, tick, _ in synced if kind == MESSAGE]
         if ticks:
             self.tell(core.logged(ticks[-1]))
@@ -99,12 +109,15 @@ class PubendNode:
         """Do what is due."""
         if self.core is None or self.is_paused:
             return
-        until = self.core.reserve(self._now, AHEAD)
+        self._be_silent(self.core)
+        self.disk.trim(self.core.forget(self.subscriptions.needed_from))
+
+    def _be_silent(self, core: Pubend) -> None:
+        until = core.reserve(self._now, AHEAD)
         if until is not None:
             self.disk.write(RESERVATION, until)
             self._sync_soon()
-        self.tell(self.core.be_silent(self._now))
-        self.disk.trim(self.core.forget(self.subscriptions.needed_from))
+        self.tell(core.be_silent(self._now, PROMISED))
 
     def receive(self, sender: str, message: Upstream) -> None:
         """Take what a child says."""
@@ -113,6 +126,8 @@ class PubendNode:
         if isinstance(message, Nack):
             self.nacks += 1
             self.tell(self.core.nack(sender, message))
+            if self.core.wanted_end > self.core.told_end:
+                self._be_silent(self.core)
         else:
             strangers = self.subscriptions.ack(message)
             self._note()
@@ -225,7 +240,8 @@ class World:
         self.network = network
         self.largest = 0
         self.pubends_count = pubends
-        self.pubends = [PubendNode(self, number, pubends) for number in range(pubends)]
+        clocks_s = [random.choice([0.0, 0.0, 0.0, HOUR_S]) for _ in range(pubends)]
+        self.pubends = [PubendNode(self, number, pubends, clock_s) for number, clock_s in enumerate(clocks_s)]
         self.relays: dict[str, RelayNode] = {}
         self.subends: dict[str, SubendNode] = {}
 

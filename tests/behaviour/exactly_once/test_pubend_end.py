@@ -1,5 +1,6 @@
 """The actor around a pubend at its end, and while its disk is full: who is waited for, and who is told what. No Ray."""
 
+import asyncio
 import errno
 import logging
 import sys
@@ -98,6 +99,41 @@ def test_it_retires_when_everybody_has_read(
         assert host.run(host.actor._durable.core.unread) == ["b"]
         for reader in readers:
             reader.close()
+
+
+class Other:
+    """The handle of another publisher, whose readers have everything once a test says so."""
+
+    def __init__(self) -> None:
+        self.read_by_all = self
+        self.answer: asyncio.Future[None] | None = None
+
+    def options(self, **_: Any) -> "Other":
+        return self
+
+    def remote(self, _owner: str) -> "asyncio.Future[None]":
+        self.answer = asyncio.get_running_loop().create_future()
+        return self.answer
+
+
+def test_it_stays_for_readers_of_other_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In total order they may wait for its silence. A publisher that has ended is not waited for."""
+    exits: list[str] = []
+    ray = SimpleNamespace(actor=SimpleNamespace(exit_actor=lambda: exits.append("exit")))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    others = [Other(), Other()]
+    with hosted(tmp_path) as host:
+        published(host, 1)
+        retiring = host.begin(host.actor.retire("own", others))
+        assert eventually(lambda: all(other.answer is not None for other in others))
+        ends = [other.answer for other in others if other.answer is not None]
+        host.run(lambda: ends[0].set_exception(DeliveryError("it has ended")))
+        for _ in range(20):
+            host.call(host.actor.ping())
+        assert not retiring.done()
+        host.run(lambda: ends[1].set_result(None))
+        assert eventually(retiring.done)
+        assert (retiring.result(), exits) == (None, ["exit"])
 
 
 def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> No
     assert len(seen[0]) >= 20
 
 
+def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) -> None:
+    """Also where a publisher was started again, so that the ticks of its last messages are far ahead of the clock."""
+    with publishing(topic, tmp_path) as job, tw.subscribe(topic, start="earliest", order="total") as subscription:
+        with job.input("numbers") as numbers:
+            send(numbers, range(3))
+            kill(publishers(topic)[0])
+            send(numbers, range(3, 6))
+        job.wait(timeout=DEADLINE_S)
+        assert read(subscription, 9) == expected(range(6))
+
+
 def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, tmp_path: Path) -> None:
     """Neither the job nor its subscribers notice more than that it takes a moment."""
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:

@@ -1,4 +1,4 @@
-"""Publishers, relays and subscribers killed at random moments: everybody has every epoch once, in order.
+"""Publishers, relays and subscribers killed, or stopped for a while: everybody has every epoch once, in order.
 
 One run by default. For 30, or to repeat those of a run (both figures are in what a failure says)::
 
@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ RUNS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
 EPOCHS = 60
 EVERY_S = 0.05
 KILLS = 4
+STOPPED_S = 8.0
+"""A process is stopped for so long: its children take it for one that hangs."""
 DEADLINE_S = 120.0
 SUBSCRIBERS = {"billing": "publisher", "audit": "total", "copy": "total"}
 
@@ -69,24 +71,40 @@ class Reading:
 
 
 def kill_actor(actor: Any) -> None:
-    """Kill the process of an actor; one that is just starting again is spared."""
+    """Kill the process of an actor."""
+    strike(actor, signal.SIGKILL)
+
+
+def strike(actor: Any, how: signal.Signals) -> None:
+    """Send a signal to the process of an actor; one that is just starting again is spared."""
     import ray
 
     try:
         pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, how)
     except (ray.exceptions.RayError, ProcessLookupError):
         return
+    if how is signal.SIGSTOP:
+        threading.Timer(STOPPED_S, go_on, [pid]).start()
+
+
+def go_on(pid: int) -> None:
+    """Let a stopped process go on, if it is still there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
 
 
 def victims(topic: str, relay: Any, readings: list[Reading]) -> dict[str, list[Callable[[], None]]]:
-    """Return what can be killed, and how."""
+    """Return what can be struck, and how."""
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
     publishers = ask_catalog("lookup", topic, DEADLINE_S).partitions
     return {
-        "publisher": [partial(kill_actor, actor) for actor in publishers],
-        "relay": [partial(kill_actor, actor) for actor in relay.actors],
+        **{
+            f"{kind} {how.name}": [partial(strike, actor, how) for actor in actors]
+            for kind, actors in (("publisher", publishers), ("relay", relay.actors))
+            for how in (signal.SIGKILL, signal.SIGSTOP)
+        },
         "subscriber": [reading.kill for reading in readings],
     }
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,11 +16,13 @@ import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.pubsub import DeliveryError, UnknownTopic
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+from tidewheel.pubsub.subscribers.parents import HANGS_S
 from tidewheel.transport.ray_cluster import node_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 60.0
+LEFT_WITHIN_S = 20.0
 ROOT = Path(__file__).parents[3]
 PROGRAM = "tests.ray.topics.durable_program"
 
@@ -59,9 +62,24 @@ def read(subscription: tw.Subscription, count: int) -> list[tuple[int, list[int]
 
 def kill(actor: Any) -> None:
     """Kill the process of an actor as the system would."""
+    os.kill(pid_of(actor), signal.SIGKILL)
+
+
+def pid_of(actor: Any) -> int:
     import ray
 
-    os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S), signal.SIGKILL)
+    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=DEADLINE_S))
+
+
+@contextmanager
+def stopped(actor: Any) -> Iterator[None]:
+    """Stop the process of an actor, and let it go on in the end."""
+    pid = pid_of(actor)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def children(relay: tw.RelayHandle) -> list[int]:
@@ -125,6 +143,42 @@ def test_a_relay_that_is_killed_comes_back(topic: str, tmp_path: Path) -> None:
         assert eventually(lambda: children(relay) == [1], DEADLINE_S)
         send(numbers, range(6, 9))
         assert read(first, 3) == read(second, 3) == expected(range(6, 9))
+
+
+def test_a_relay_that_hangs_is_left(topic: str, tmp_path: Path) -> None:
+    """Its subscribers go on without it within seconds, though their connections to it are open."""
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path))
+        relay = stack.enter_context(tw.relay(topic, [node_id()]))
+        numbers = stack.enter_context(job.input("numbers"))
+        subscription = stack.enter_context(tw.subscribe(topic))
+        send(numbers, range(3))
+        assert read(subscription, 3) == expected(range(3))
+        assert children(relay) == [1]
+        with stopped(relay.actors[0]):
+            send(numbers, range(3, 6))
+            began_s = time.monotonic()
+            assert read(subscription, 3) == expected(range(3, 6))
+            assert time.monotonic() - began_s < LEFT_WITHIN_S
+        assert eventually(lambda: children(relay) == [0], DEADLINE_S)
+
+
+def test_a_publisher_that_hangs_is_found_again(topic: str, tmp_path: Path) -> None:
+    """Its relay and its subscribers leave it, and come back once it goes on; nothing is lost."""
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path))
+        numbers = stack.enter_context(job.input("numbers"))
+        direct = stack.enter_context(tw.subscribe(topic))
+        relay = stack.enter_context(tw.relay(topic, [node_id()]))
+        relayed = stack.enter_context(tw.subscribe(topic))
+        send(numbers, range(3))
+        assert read(direct, 3) == read(relayed, 3) == expected(range(3))
+        with stopped(ask_catalog("lookup", topic, DEADLINE_S).partitions[0]):
+            assert eventually(lambda: [one.parents for one in relay.statistics()] == [1], LEFT_WITHIN_S)
+            with pytest.raises(TimeoutError):
+                next(direct.epochs(timeout=HANGS_S + 3.0))
+        send(numbers, range(3, 6))
+        assert read(direct, 3) == read(relayed, 3) == expected(range(3, 6))
 
 
 def life(topic: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, size
 from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
 from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.children import Children
+from tidewheel.transport.frames import SIGN_OF_LIFE
 from tidewheel.transport.stream_link import ParentLink
 
 LONG_S = 60.0
@@ -203,5 +204,27 @@ def test_one_that_ends_its_connection_has_gone() -> None:
         assert heard.gone[0][0] == "child"
         assert "child" not in heard.children
         assert heard.children.dropped >= dropped
+
+    run(scenario)
+
+
+def test_children_are_shown_that_their_parent_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then, however often their parent looks."""
+    monkeypatch.setattr("tidewheel.transport.children.SIGN_OF_LIFE_S", 0.05)
+
+    async def scenario() -> None:
+        children = Heard().children
+        with pair() as (ours, end):
+            children.connect("child", ours)
+            link = ParentLink(CODEC, end)
+            began_s, looks = asyncio.get_running_loop().time(), 0
+            while link.read_bytes < 3 * len(SIGN_OF_LIFE):
+                children.show_life()
+                looks += 1
+                assert link.read() == []
+                await asyncio.sleep(SHORT_S)
+            assert asyncio.get_running_loop().time() - began_s >= 0.1
+            assert looks > 3
+            children.close()
 
     run(scenario)

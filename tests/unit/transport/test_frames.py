@@ -28,7 +28,15 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.transport.frames import _BUFFER_BYTES as BUFFER
-from tidewheel.transport.frames import LARGE, MOST_AT_ONCE, STEADILY, FrameReader, SocketWriter
+from tidewheel.transport.frames import (
+    LARGE,
+    MOST_AT_ONCE,
+    SIGN_OF_LIFE,
+    STEADILY,
+    FrameReader,
+    SocketWriter,
+    frame_of,
+)
 
 LENGTHS = struct.Struct("<IQ")
 
@@ -326,3 +334,16 @@ def test_a_peer_that_has_gone_is_an_error() -> None:
         for _ in range(2):
             with pytest.raises(BrokenPipeError):
                 writer.write()
+
+
+def test_an_empty_frame_is_no_message() -> None:
+    """It shows that the peer lives, and counts as read."""
+    ours, theirs = socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        reader = FrameReader(ours, lambda head, payload: (bytes(head), payload))
+        theirs.sendall(SIGN_OF_LIFE + frame_of(b"a", (b"b",))[0] + SIGN_OF_LIFE[:5])
+        assert list(reader.read()) == [(b"a", b"b")]
+        theirs.sendall(SIGN_OF_LIFE[5:])
+        assert list(reader.read()) == []
+        assert reader.read_bytes == 3 * len(SIGN_OF_LIFE) + 2

@@ -15,6 +15,7 @@ from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
 from tidewheel.transport import stream_link
+from tidewheel.transport.frames import SIGN_OF_LIFE
 from tidewheel.transport.stream_link import HAS_GONE, ParentLink
 
 BOUND = 200_000
@@ -303,3 +304,21 @@ def test_nothing_is_left_of_a_link_that_is_closed() -> None:
         assert loop.watched() == 0
         assert (child.gone, other.gone) == ([], [])
     assert open_files() == before
+
+
+def test_a_parent_with_nothing_to_tell_shows_that_it_lives(loop: TurnedLoop) -> None:
+    """Where nothing else was written meanwhile, and the child reads; to the child that is no message."""
+    child = loop.child()
+    parent = ParentLink(CODEC, child.end)
+    child.link.tell_now([knowledge(1, 10)])
+    child.link.show_life()
+    assert parent.read() == [knowledge(1, 10)]
+    before = parent.read_bytes
+    child.link.show_life()
+    assert (parent.read(), parent.read_bytes) == ([], before + len(SIGN_OF_LIFE))
+    stuck = loop.child(BOUND)
+    stuck.link.tell_now([knowledge(2, 1_000_000)])
+    waiting = stuck.link.waiting_bytes
+    for _ in range(3):
+        stuck.link.show_life()
+    assert stuck.link.waiting_bytes == waiting > 0

@@ -193,7 +193,6 @@ def head(*fields: Any) -> bytes:
 @pytest.mark.parametrize(
     ("content", "payload", "text"),
     [
-        (b"", b"", "truncated"),
         (b"\xff" * 20, b"", "no message of a topic"),
         (head("X", 1, 2), b"", "Invalid value 'X'"),
         (head("K", -1, (), (), False), b"", "no message of a topic"),
@@ -205,7 +204,6 @@ def head(*fields: Any) -> bytes:
         (b"\x91" * 100_000, b"", "no message of a topic"),
     ],
     ids=[
-        "nothing",
         "garbage",
         "kind",
         "pubend",

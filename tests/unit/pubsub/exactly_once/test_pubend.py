@@ -107,7 +107,39 @@ def test_silence_is_told_as_far_as_it_is_reserved_and_nothing_waits() -> None:
     assert pubend.be_silent(50) == []
     pubend.logged(20)
     assert pubend.be_silent(500) == [Outgoing("child", KnowledgeMessage(0, ((21, 110),)))]
-    assert pubend.reserve(500, 100) == 600
+    assert pubend.reserve(500, 100) == 617, "the clock stood at 20 when it went back to 3"
+
+
+def test_silence_is_promised_ahead_where_no_messages_come() -> None:
+    """Half as far as there were none, and no further than is said; and never behind a message that waits."""
+    pubend = Pubend(0, 1, Disk(), len)
+    pubend.reserved(10_000)
+    pubend.be_silent(100, 60)
+    assert pubend.told_end == 150
+    pubend.be_silent(1000, 60)
+    assert pubend.told_end == 1060
+    assert pubend.assign([b"a"], 1000) == [(1060, b"a")]
+    pubend.be_silent(1070, 60)
+    assert pubend.told_end == 1060
+    pubend.logged(1060)
+    pubend.be_silent(1071, 60)
+    assert pubend.told_end == 1076
+
+
+def test_silence_is_promised_to_a_child_that_waits_for_it() -> None:
+    """Once it is reserved. Later messages come behind it, and the clock goes on from there."""
+    pubend = Pubend(0, 1, Disk(), len)
+    pubend.fanout.join("child")
+    pubend.reserved(pubend.reserve(10, 100) or 0)
+    pubend.be_silent(10)
+    assert pubend.nack("child", Nack(0, ((10, 5000), (5000, FOREVER)), 1000)) == []
+    assert pubend.wanted_end == 5000
+    assert pubend.be_silent(11) == [Outgoing("child", KnowledgeMessage(0, ((10, 110),)))]
+    pubend.reserved(pubend.reserve(11, 100) or 0)
+    assert pubend.be_silent(11) == [Outgoing("child", KnowledgeMessage(0, ((110, 5001),)))]
+    assert pubend.assign([b"a"], 12) == [(5002, b"a")]
+    pubend.nack("child", Nack(0, ((10, 4000),), 1000))
+    assert pubend.assign([b"b"], 13) == [(5003, b"b")]
 
 
 def test_a_nack_is_answered_from_memory_and_from_the_log_alike() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.kit.exactly_once.subends import begun_at, horizon_of, repeat_acks, waiting_bytes_of
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
-from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, Order, Subend
+from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, SILENCE_S, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.transport.round_trips import FIRST_S, MOST_S
 
@@ -84,11 +84,45 @@ def test_an_idle_pubend_holds_up_total_order_and_costs_no_more_than_the_room() -
         subend.receive(told(tick, tick), 0.0)
         subend.ask(0.0)
         assert waiting_bytes_of(subend) <= ROOM_BYTES
-    assert subend.ask_at_s() == IDLE_S
+    assert subend.ask_at_s() == SILENCE_S
     subend.receive(KnowledgeMessage(1, ((0, 1000),)), 0.5)
     assert ticks_of(subend) == list(range(10))
     assert subend.ask_at_s() == 0.0
-    assert nacks(subend.ask(0.5)) == [((10, FOREVER),)]
+    assert nacks(subend.ask(0.5)) == [((10, 50), (50, FOREVER))]
+
+
+def test_total_order_acknowledges_silence_at_once() -> None:
+    """Up to the first message that waits for other pubends: a filtered message far ahead must not hold its log."""
+    subend = subend_of(2, "total")
+    subend.receive(told(0, 50, pubend=0), 0.0)
+    subend.receive(KnowledgeMessage(0, ((51, 100),)), 0.0)
+    assert ticks_of(subend) == []
+    assert subend.acks() == [Ack(0, {"name": ((0, 50),)}, {"name": (((0, 50),), ())})]
+    subend.receive(KnowledgeMessage(1, ((0, 51),)), 0.0)
+    assert ticks_of(subend) == [50]
+    assert [ack.acks for ack in subend.acks() if isinstance(ack, Ack)] == [{"name": ((0, 100),)}, {"name": ((0, 51),)}]
+
+
+def test_silence_that_a_message_waits_for_is_asked_for() -> None:
+    """After a moment, and again; a pubend that tells it in time is not asked, nor one in publisher order."""
+    subend = subend_of(2, "total")
+    subend.receive(told(0, 50, pubend=0), 0.0)
+    assert subend.ask(SILENCE_S - 0.01) == []
+    subend.receive(KnowledgeMessage(1, ((0, 60),)), SILENCE_S - 0.01)
+    assert ticks_of(subend) == [50]
+    assert subend.ask(SILENCE_S) == []
+    subend.receive(told(51, 90, pubend=0), 1.0)
+    subend.receive(told(91, 95, pubend=0), 1.1)
+    subend.receive(KnowledgeMessage(1, ((60, 70),)), 1.2)
+    assert subend.ask_at_s() == 1.0 + SILENCE_S
+    assert subend.ask(1.0 + SILENCE_S) == [Nack(1, ((70, 96),), ROOM_BYTES)]
+    assert subend.ask(1.0 + SILENCE_S) == []
+    assert subend.ask(20.0)[-1] == Nack(1, ((70, 96),), ROOM_BYTES)
+    subend.receive(KnowledgeMessage(1, ((70, 96),)), 20.1)
+    assert ticks_of(subend) == [90, 95]
+    other = subend_of(2, "publisher")
+    other.receive(told(0, 50, pubend=0), 0.0)
+    assert other.ask_at_s() > SILENCE_S
 
 
 def test_it_goes_on_from_where_it_is() -> None:

@@ -14,7 +14,7 @@ from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, deco
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent
-from tidewheel.pubsub.subscribers.parents import Parent, ParentGone
+from tidewheel.pubsub.subscribers.parents import HANGS_S, Parent, ParentGone, WatchedParent
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.stream_link import ParentLink
 
@@ -39,6 +39,7 @@ class World:
         self._readers: list[FrameReader[ChildMessage]] = []
         self.ends: list[Any] = []
         self.error: Exception | None = None
+        self.hangs: Callable[[], float] | None = None
         self.searches = 0
         self.told: list[Downstream] = []
         self.to_ask: list[Upstream] = []
@@ -51,7 +52,7 @@ class World:
         ours, end = self._stack.enter_context(pair(4096))
         self.ends.append(end)
         self._readers.append(FrameReader(end, decode_upstream))
-        return ParentLink(CODEC, ours)
+        return ParentLink(CODEC, ours) if self.hangs is None else WatchedParent(ours, 1000, self.hangs)
 
     def kept(self) -> RelayParent:
         return RelayParent("actor", "relay/a", "here", self._take, lambda: self.to_ask)
@@ -171,5 +172,22 @@ def test_what_nobody_understands_ends_the_connection(monkeypatch: pytest.MonkeyP
         await until(lambda: kept.parent is not None)
         world.tell()
         await until(lambda: world.told == [KNOWN, KNOWN])
+
+    run(monkeypatch, scenario)
+
+
+def test_a_parent_that_hangs_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its connection stays open, and nothing comes of it."""
+    monkeypatch.setattr(relay_parent, "SIGN_OF_LIFE_S", 0.005)
+    now_s = [0.0]
+
+    async def scenario(world: World, kept: RelayParent) -> None:
+        world.hangs = lambda: now_s[0]
+        await until(lambda: kept.parent is not None)
+        now_s[0] += HANGS_S + 0.1
+        await until(lambda: world.searches == 2)
+        await until(lambda: kept.parent is not None)
+        world.tell()
+        await until(lambda: world.told == [KNOWN])
 
     run(monkeypatch, scenario)

@@ -14,16 +14,19 @@ from tests.kit.exactly_once.linked import pair
 from tests.waiting import WITHIN_S
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
+from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, encode
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.subscribers.parents import (
+    HANGS_S,
     RESTARTS_WITHIN_S,
     KeptParent,
     ParentGone,
     Refused,
+    WatchedParent,
     find_parent,
 )
 from tidewheel.transport.call_link import CallParent
+from tidewheel.transport.frames import SIGN_OF_LIFE
 from tidewheel.transport.stream_link import ParentLink
 
 GREETING = Join("reader", None)
@@ -153,7 +156,7 @@ class Told:
 class Finds:
     """Returns parents one after the other, or raises; the first at once, the others when they may."""
 
-    def __init__(self, *found: Told | Exception) -> None:
+    def __init__(self, *found: Told | WatchedParent | Exception) -> None:
         self._found = list(found)
         self.may = threading.Event()
         self.rung = threading.Event()
@@ -307,3 +310,44 @@ def test_one_that_has_told_everything_is_let_go_of() -> None:
     assert first.is_closed
     assert not kept.look(1.0)
     assert (kept.parent, kept.look_at_s) == (None, inf)
+
+
+class Clock:
+    """Seconds that a test decides."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_parent_that_hangs_is_left_within_seconds() -> None:
+    """Its socket is open and says nothing, as that of a stopped process; the next parent is looked for."""
+    clock, second = Clock(), Told()
+    with pair() as (ours, theirs):
+        first = WatchedParent(ours, 1000, clock)
+        finds = Finds(first, second)
+        kept = finds.kept()
+        for now_s in (1.0, HANGS_S):
+            clock.now_s = now_s
+            assert (kept.read(), kept.look(now_s), kept.parent) == ([], False, first)
+        theirs.sendall(SIGN_OF_LIFE)
+        assert kept.read() == []
+        clock.now_s = 2 * HANGS_S
+        assert (kept.read(), kept.look(clock.now_s), kept.parent) == ([], False, first)
+        clock.now_s = 2 * HANGS_S + 0.1
+        assert (kept.read(), kept.look(clock.now_s), kept.parent) == ([], False, None)
+        assert found_after(kept, finds, clock.now_s)
+        assert finds.why_lost == ["", "it has shown no sign of life for 5 s"]
+        kept.close()
+
+
+def test_a_reader_that_pauses_does_not_leave_its_parent() -> None:
+    """What has come meanwhile shows that the parent lives."""
+    clock = Clock()
+    with pair() as (ours, theirs):
+        parent = WatchedParent(ours, 1000, clock)
+        theirs.sendall(SIGN_OF_LIFE + b"".join(encode(KNOWN)))
+        clock.now_s = 10 * HANGS_S
+        assert parent.read() == [KNOWN]
+        assert not parent.is_lost

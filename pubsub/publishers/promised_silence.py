@@ -1,0 +1,57 @@
+"""The silence of a partition with a log: told as far as the log has it reserved, so that it is true after a restart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.messages import Nack
+from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.publishers.partition_log import reservation_entry
+from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
+
+TICKS_A_SECOND: Final = 1_000_000
+_RESERVED_AHEAD = 10 * TICKS_A_SECOND
+_PROMISED_AHEAD = TICKS_A_SECOND // 5
+"""Twice the time between two looks, so that an idle partition is always known to be silent for a while."""
+
+
+@dataclass(eq=False)
+class PromisedSilence:
+    """The silence of one partition.
+
+    Args:
+        pubend: the pubend, which decides how much silence there is.
+        writer: writes its log.
+        tell: sends messages to children.
+        now: returns the present tick of the real clock.
+        reserved: the end of the reserved ticks, in the log or on the way to it.
+    """
+
+    pubend: Pubend
+    writer: PartitionWriter
+    tell: Callable[[list[Outgoing]], None]
+    now: Callable[[], int]
+    reserved: int
+
+    def look(self) -> None:
+        """Tell the silence up to now, as far as it is reserved; have more of it reserved in good time."""
+        now = self.now()
+        until = self.pubend.reserve(now, _RESERVED_AHEAD) if self.writer.has_room else None
+        if until is not None:
+            self.reserved = until
+            entry = reservation_entry(self.pubend.pass_over(now), until)
+            self.writer.write([entry], partial(self._go_on, until))
+        self.tell(self.pubend.be_silent(now, _PROMISED_AHEAD))
+
+    def _go_on(self, until: int) -> None:
+        """Tell what waited for a reservation."""
+        self.pubend.reserved(until)
+        self.look()
+
+    def answer(self, child: str, nack: Nack) -> None:
+        """Answer a curious child, and promise the silence that it waits for; raise LogCorrupted for a damaged log."""
+        self.tell(self.pubend.nack(child, nack))
+        if self.pubend.wanted_end > self.pubend.told_end:
+            self.look()
