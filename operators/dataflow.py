@@ -137,8 +137,8 @@ class Dataflow(Described):
         The times are those of the topic, and complete here once they are complete there; the stream ends when the
         topic does. It comes in on worker 0: `rebalance`, or an operator with a key, spreads it. Either job may be
         started first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of
-        substreams that are published with the topic do not come with it: `substreams` divides the stream again. A job
-        that goes on from a snapshot misses what was published meanwhile, and warns of it.
+        substreams that are published with the topic do not come with it: `substreams` divides the stream again. If the
+        other job may go back, epochs come whole. A job that goes on from a snapshot misses some, and warns of it.
 
         Args:
             topic: its name.

@@ -25,7 +25,7 @@ class SnapshotError(TidewheelError):
 
 
 class Rewound(TidewheelError):  # noqa: N818 - named for what it says
-    """A job has gone back to a snapshot, as a worker or a feeder has died: send what comes after the position again."""
+    """A job has gone back to a snapshot, as a process of it has died: send what comes after the position again."""
 
 
 class JobError(TidewheelError):
@@ -60,6 +60,10 @@ class JobError(TidewheelError):
 
 class FeederGone(JobError):  # noqa: N818 - named for what it says
     """Another process that feeds a job has ended before it had closed its handles."""
+
+
+class AttachmentGone(JobError):  # noqa: N818 - named for what it says
+    """Something that runs beside a job's workers has died, such as a publisher."""
 
 
 class CannotGoBack(JobError):  # noqa: N818 - named for what it says

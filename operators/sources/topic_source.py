@@ -1,17 +1,21 @@
-"""A source that reads a topic of this or another job: the tokens here follow the frontier there."""
+"""A source that reads a topic of this or another job: the tokens here follow the frontier there.
+
+A job that publishes may go back, and then batches of epochs that are not complete become void. What is sent on cannot
+be taken back. So the source holds back the batches of such a job until their epoch is complete.
+"""
 
 import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, RolledBack, Subscription
+from tidewheel.pubsub import Batch, DeliveryError, End, EpochAssembler, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
@@ -47,7 +51,6 @@ class TopicSource(OperatorSource[Any]):
         if context.worker:
             return lambda output: None
         intake = _Intake(self._connect, context.activate)
-        sent: dict[tuple[Time, int], int] = {}
         context.on_close(intake.close)
         missing_since = tokens.times if instance_of(context).kept.is_restored else ()
 
@@ -57,7 +60,7 @@ class TopicSource(OperatorSource[Any]):
                 if missing_since and isinstance(event, Frontier):
                     _warn_of_gap(context.name, self.topic, missing_since, tuple(event.frontier))
                     missing_since = ()
-                _act(event, tokens, output, sent)
+                _act(event, tokens, output)
             if intake.events:
                 context.activate()
             elif tokens:
@@ -105,42 +108,39 @@ def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterab
     )
 
 
-def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort, sent: dict[tuple[Time, int], int]) -> None:
+def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:
     """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end.
 
     Args:
         event: the event.
         tokens: for the times that may still come.
         output: where batches go.
-        sent: of each time that the frontier has not passed, and each partition, the number of the last batch.
-
-    Raises:
-        DeliveryError: the other job has taken back a batch that was sent.
     """
     match event:
         case Batch():
-            sent[event.time, event.partition] = event.number
             if not have_passed(tokens, event.time):  # as it may if it was sent before a snapshot was taken
                 with tokens.delayed(event.time) as token:
                     output.send(token, event.data)
         case Frontier(frontier=frontier):
             take_forward(tokens, frontier)
-            for place in [place for place in sent if not frontier.less_equal(place[0])]:
-                del sent[place]
-        case RolledBack(partition=partition, number=number, frontier=frontier):
-            late = [time for (time, place), last in sent.items() if place == partition and last > number]
-            void = [time for time in late if frontier.less_equal(time)]
-            if void:
-                raise DeliveryError(
-                    f"the job that publishes went back to a snapshot, and what it had published at time {void[0]!r} is "
-                    "void, but this dataflow has it already. Run this one again from its beginning, or from a snapshot "
-                    "that it took before",
-                    partition=partition,
-                )
         case End():
             tokens.discard()
         case Exception():
             raise event
+
+
+def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
+    """Yield the batches of each epoch once it is complete, before the frontier that says so, and where the topic ends.
+
+    Args:
+        events: the next events of the topic.
+        waiting: the batches of epochs that are not complete, which this changes.
+    """
+    for event in events:
+        for epoch in waiting.receive(event):
+            yield from epoch.batches
+        if isinstance(event, Frontier | End):
+            yield event
 
 
 class _Intake:
@@ -189,9 +189,12 @@ class _Intake:
         self._wake()
 
     def _read(self, subscription: Subscription) -> None:
+        waiting = EpochAssembler(subscription.domain)
         while not self._is_closed:
             # A local job that publishes runs when it is read from, and has no way to say that it would have more to do.
             events = subscription.take(0.0 if subscription.is_local else _TAKE_S)
+            if subscription.goes_back:
+                events = list(whole(events, waiting))
             if events:
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed or self._bytes < _MOST_WAITING_BYTES)

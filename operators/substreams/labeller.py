@@ -105,8 +105,12 @@ class Labeller:
             name for name in how.predicates if gate.is_shared or owner_of(name, context.workers) == context.worker
         ]
         self._has_the_rest = gate.is_shared or context.worker == 0
-        for name in self._names if not gate.is_restored else ():
-            gate.admit(name, gate.domain.minimum())
+        opened: list[str] = context.state("names", list)
+        was_noted = bool(opened) or not gate.is_restored  # not so in a snapshot of an earlier release
+        for name in [name for name in self._names if name not in opened]:
+            opened.append(name)
+            if was_noted:
+                gate.admit(name, gate.domain.minimum())
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
         """Send a batch in parts, each of one substream.

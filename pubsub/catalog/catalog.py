@@ -84,6 +84,7 @@ class TopicInfo:
         registration: the unique id of this life of the topic.
         schema: the declared schema of its records; None if the publisher declares none.
         delivery: the guarantee to subscribers.
+        goes_back: whether its job may go back, so that batches of open epochs become void.
     """
 
     name: str
@@ -93,6 +94,7 @@ class TopicInfo:
     registration: str
     schema: DeclaredSchema | None = None
     delivery: Delivery = "best_effort"
+    goes_back: bool = False
 
     @property
     def schema_text(self) -> str:

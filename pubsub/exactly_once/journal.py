@@ -84,6 +84,13 @@ class ResentDifferentlyError(ProtocolError):
     """A worker that started again sends other batches than the logged ones."""
 
 
+class OutdatedWorkerError(ProtocolError):
+    """A worker connects whose job has gone back meanwhile, so that another worker sends in its place."""
+
+    def __init__(self) -> None:
+        super().__init__("its job has gone back meanwhile, and another worker sends in its place")
+
+
 class Journal:
     """The logged epochs of one partition.
 
@@ -151,7 +158,7 @@ class Journal:
         """Return what to log if the worker's job has gone back."""
         generation = position.generation.number
         if generation < self._epochs.generation:
-            raise ProtocolError("its job has gone back meanwhile, and another worker sends in its place")
+            raise OutdatedWorkerError
         if generation == self._epochs.generation:
             return None
         complete = Antichain(self._domain, position.generation.complete)

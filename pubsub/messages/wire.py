@@ -46,7 +46,7 @@ class WorkerPosition:
         sent: the number of sent batches of each time that the frontier has not passed; its publisher has all of them.
         events: the number of events that it has sent before; its publisher has all of them.
         generation: the generation of what it sends.
-        number: the number of the last message before it in the publisher's log; -1 if there is none.
+        number: the number of the publisher's last message before it; -1 if there is none.
     """
 
     lower: list[Time]
@@ -61,12 +61,15 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
 
     ``generation`` is how often the job had gone back to a snapshot. Epochs that are not after
     ``passed``, if there is any, may have a part before this, too: the worker had passed them before it went back.
+    A publisher without a log that takes the place of one that has died says in ``standing`` the number of the last
+    message that stands. For a subscriber of the dead one, this is a `WentBack` then.
     """
 
     lower: list[Time]
     upper: list[Time]
     generation: int = 0
     passed: tuple[Time, ...] = ()
+    standing: int | None = None
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ Invariants:
 - While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
 - A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
   which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
+- A publisher that takes the place of one that has died keeps for a while what it has sent, within its capacity. So
+  subscribers of the dead one may come back late, and miss nothing. A subscriber that would miss something is refused.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
@@ -22,7 +24,7 @@ from collections.abc import Callable, Iterable
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, Where
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -37,9 +39,9 @@ from tidewheel.pubsub.messages.wire import (
     WorkerPosition,
 )
 from tidewheel.pubsub.protocol.epochs import EpochStates
+from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
-from tidewheel.pubsub.protocol.timeline import Timeline
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
@@ -53,10 +55,12 @@ class Publisher:
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
         awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
             partition has failed.
-        has_begun: whether the worker begins at the least time; if not, `begin` is called first.
+        has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
+        first_number: the number before the first message; greater than all numbers of a publisher that had this place.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
+        kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
@@ -73,18 +77,19 @@ class Publisher:
         awaited: int = 0,
         *,
         has_begun: bool = True,
+        first_number: int = 0,
     ) -> None:
         self._domain = domain
         self._epochs = EpochStates(domain)
-        self._timeline = Timeline()
         self._generation = 0
-        self._has_begun = has_begun
+        self.has_begun = has_begun
+        self.kept: OutgoingQueue | None = None
         self._is_repeated = False
         self.awaited = awaited
         self.capacity_bytes = capacity_bytes
         self.queues: dict[str, OutgoingQueue] = {}
         self._blocking: dict[str, OutgoingQueue] = {}
-        self._sequence = 0
+        self._sequence = self._first = first_number
         self._final: Numbered | None = None
         self._records = 0
         self._overflows = 0
@@ -102,22 +107,23 @@ class Publisher:
             return
         self._generation = position.generation.number
         self._epochs = EpochStates.at(self._domain, position.lower, position.sent)
-        if self._has_begun:
-            number = self._timeline.number_of(position.events)
-            self._broadcast(WentBack(self._generation, number, list(position.lower)))
-            self._timeline.go_back(position.events, self._sequence)
+        if self.has_begun:
+            self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
-            self._has_begun = True
-            self._timeline = Timeline(position.events, self._sequence)
+            self.has_begun = True
+            standing = position.number if self._generation else None
+            if self._generation:
+                self.kept = OutgoingQueue(self.capacity_bytes)
+                self._introduce(self.kept, standing)
             for queue in self.queues.values():
-                self._introduce(queue)
+                self._introduce(queue, standing)
         if self._epochs.has_ended:
             self._final = self._broadcast(PartitionEnded())
 
     @property
-    def events(self) -> int:
-        """How many events of the worker this has received, counted as the worker does."""
-        return self._timeline.events_at(self._sequence)
+    def number(self) -> int:
+        """The number of the last message. Each event of the worker has one, in order, and so has each `WentBack`."""
+        return self._sequence
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
         """Receive events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
@@ -166,29 +172,47 @@ class Publisher:
 
     # Events from subscribers
 
-    def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
+    def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING, *, again: bool = False) -> None:
         """Connect a subscriber: from now on it misses nothing that it wants.
+
+        Args:
+            subscriber: its name, unique.
+            options: which messages it wants.
+            again: whether it was one of a publisher that has died, in whose place this one is.
 
         Raises:
             ProtocolError: there is a subscriber of that name.
+            DeliveryError: messages that this one has sent ``again`` are not kept.
         """
         if subscriber in self.queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
+        if again and self.has_begun and self.kept is None and not self.has_failed:
+            raise DeliveryError("messages that it has missed are not kept any more")
         queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
         if queue.blocks:
             self._blocking[subscriber] = queue
         self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
-        if self._has_begun or self._final is not None:
+        if again and self.kept is not None:
+            for numbered in self.kept.head(sys.maxsize):
+                self._overflows += not Offer(numbered, self.capacity_bytes).to(queue)
+        elif again and self._final is not None:
+            queue.offer(self._final, 0)
+        elif self.has_begun or self._final is not None:
             self._introduce(queue)
 
-    def _introduce(self, queue: OutgoingQueue) -> None:
-        """Tell a subscriber where it begins."""
-        snapshot = InitialFrontierSnapshot(list(self._epochs.lower), self._epochs.upper(), self._generation)
+    def _introduce(self, queue: OutgoingQueue, standing: int | None = None) -> None:
+        """Tell a subscriber where it begins, and what stands if it was there before."""
+        lower, upper = list(self._epochs.lower), self._epochs.upper()
+        snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing)
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
         for numbered in (Numbered(before, snapshot), self._final):
             if numbered is not None:
                 queue.offer(numbered, size_of(numbered.message))
+
+    def forget(self) -> None:
+        """Keep nothing more for subscribers of a publisher that has died."""
+        self.kept = None
 
     def unsubscribe(self, subscriber: str) -> None:
         """Forget a subscriber and free its queue; does nothing if there is none of that name."""
@@ -294,7 +318,7 @@ class Publisher:
     def statistics(self) -> PublisherStatistics:
         """Return counts of what happened so far."""
         return PublisherStatistics(
-            sequence=self._sequence,
+            sequence=self._sequence - self._first,
             records=self._records,
             subscribers=self.subscribers,
             overflows=self._overflows,
@@ -309,39 +333,9 @@ class Publisher:
     def _broadcast(self, message: Message) -> Numbered:
         self._sequence += 1
         numbered = Numbered(self._sequence, message)
-        size = size_of(message)
-        wanted: dict[Where, Numbered | None] = {}
+        offer = Offer(numbered, self.capacity_bytes)
         for queue in self.queues.values():
-            if queue.is_closed:
-                continue
-            where = queue.where
-            if where is None or not isinstance(message, DataMessage):
-                self._offer(queue, numbered, size)
-            else:
-                if where not in wanted:
-                    wanted[where] = self._wanted(where, message)
-                part = wanted[where]
-                if part is not None:
-                    self._offer(queue, part, size_of(part.message))
+            self._overflows += not offer.to(queue)
+        if self.kept is not None and not self.kept.offer(numbered, size_of(message)):
+            self.kept = None
         return numbered
-
-    def _wanted(self, where: Where, message: DataMessage) -> Numbered | None:
-        """Return what a condition leaves of a message, if anything; or that it failed."""
-        try:
-            part = where.of(message)
-        except DeliveryError as error:
-            return Numbered(self._sequence, Disconnected(str(error)))
-        return None if part is None else Numbered(self._sequence, part)
-
-    def _offer(self, queue: OutgoingQueue, numbered: Numbered, size: int) -> None:
-        if isinstance(numbered.message, Disconnected):
-            queue.close(numbered)
-        elif not queue.offer(numbered, size):
-            self._overflows += 1
-            what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
-            reason = (
-                f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
-                f"keeps no more than {self.capacity_bytes} bytes. Read faster, or subscribe to less with where="
-                f"{what_else}"
-            )
-            queue.close(Numbered(self._sequence, Disconnected(reason)))

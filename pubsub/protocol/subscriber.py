@@ -19,9 +19,8 @@ The ends of partitions are added.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import Enum
 
-from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
 from tidewheel.pubsub.messages.events import (
@@ -41,74 +40,12 @@ from tidewheel.pubsub.messages.wire import (
     Failed,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
-    Message,
     Numbered,
-    PartitionEnded,
     WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter, WaitingEpochs
 from tidewheel.pubsub.protocol.generations import Generations
-
-
-class PartitionState(Enum):
-    """Where a subscriber is with one partition."""
-
-    AWAITING_SNAPSHOT = "awaiting its snapshot"
-    LIVE = "live"
-    ENDED = "ended"
-
-
-TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
-    (PartitionState.AWAITING_SNAPSHOT, InitialFrontierSnapshot): PartitionState.LIVE,
-    (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
-    (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
-    (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
-    (PartitionState.LIVE, WentBack): PartitionState.LIVE,
-    (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
-    (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
-    (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
-    (PartitionState.LIVE, Failed): PartitionState.ENDED,
-    (PartitionState.LIVE, Disconnected): PartitionState.ENDED,
-}
-"""The states of a partition and the messages that it takes there; what is not in it is a `ProtocolError`."""
-
-
-class PartitionStream:
-    """The messages of one partition at one subscriber, checked by the table.
-
-    Attributes:
-        state: where the subscriber is with the partition.
-
-    >>> stream = PartitionStream()
-    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], [])))
-    InitialFrontierSnapshot(lower=[0], upper=[], generation=0, passed=())
-    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
-    True
-    """
-
-    def __init__(self) -> None:
-        self._received: int | None = None
-        self.state = PartitionState.AWAITING_SNAPSHOT
-
-    def accept(self, numbered: Numbered) -> Message | None:
-        """Check one message and return it, or None if it was received before.
-
-        Raises:
-            ProtocolError: messages before this one are missing, or the partition's state does not allow it.
-        """
-        message, sequence = numbered.message, numbered.sequence
-        # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
-        is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
-        if self._received is not None and sequence <= self._received and not is_last_word:
-            return None
-        following = TRANSITIONS.get((self.state, type(message)))
-        if following is None:
-            raise ProtocolError(f"a {type(message).__name__} came while the partition was {self.state.value}")
-        if self._received is not None and sequence - numbered.skipped != self._received + 1 and not is_last_word:
-            raise ProtocolError(f"message {self._received + 1} is missing: {sequence} came after {self._received}")
-        self._received = sequence
-        self.state = following
-        return message
+from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
 
 
 class Subscriber:
@@ -143,7 +80,7 @@ class Subscriber:
         self._topic = topic
         self._expected = None if expected is None else (topic, expected)
         self._atomic = atomic
-        self._streams = [PartitionStream() for _ in range(partitions)]
+        self._streams = [PartitionStream(topic, number) for number in range(partitions)]
         self._snapshots: dict[int, InitialFrontierSnapshot] = {}
         self._waiting: list[tuple[int, Numbered]] = []
         self._lower = MutableAntichain(domain)
@@ -166,7 +103,7 @@ class Subscriber:
         Raises:
             ProtocolError: a message is missing, or has no place there.
             PublisherLost: the publisher says that the topic failed, or this was the last message of a topic that was
-                stopped on purpose, which is a `TopicStopped`.
+                stopped on purpose, which is a `TopicStopped`. Or it is in the place of one whose messages are missing.
             DeliveryError: the publisher has cut this subscriber off.
         """
         message = self._streams[partition].accept(numbered)

@@ -169,7 +169,8 @@ class RayConnection(PublisherConnection):
         has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
             again, and sends again what is not durable.
         awaits: whether the publisher may await its first subscribers.
-        is_remembered: whether the job keeps snapshots.
+        is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the job goes back: the
+            connection waits for that, which ends it.
         generation: the generation of what is sent; an attribute, too, for the next connection.
     """
 
@@ -193,6 +194,7 @@ class RayConnection(PublisherConnection):
         self.generation = generation
         self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
         self._feed: Feed | None = None
+        self._has_connected = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         described = self._topic, self._partition, self._domain, self._publisher, self._has_log, self._awaits
@@ -207,10 +209,7 @@ class RayConnection(PublisherConnection):
             moves = [event.updates for event in saved.kept if isinstance(event, LowerFrontierUpdate)]
             lower = [(time, 1) for time in saved.position.lower]
             self._frontier = ChangeBatch([*lower, *chain.from_iterable(moves)])
-        try:
-            self._feed = self._new_feed(sent)
-        except FeedLost as error:
-            raise self._error(error) from error
+        self._feed = self._new_feed(sent)
 
     def saved(self) -> SavedEvents | None:
         """Return what the publisher has, and what it may not have."""
@@ -259,7 +258,7 @@ class RayConnection(PublisherConnection):
         return SentEvents(self._domain, saved, self.generation)
 
     def _new_feed(self, sent: SentEvents | None = None) -> Feed:
-        if self._has_log:
+        if self._has_log or self._is_remembered:
             return Feed(sent or self._sent_events(), self._connect, is_awaiting=self._awaits)
         sent = sent or PassingEvents(self._domain)
         return Feed(sent, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
@@ -268,6 +267,8 @@ class RayConnection(PublisherConnection):
         """Return a new connection to the publisher, which is on this node."""
         import ray
 
+        if self._has_connected and not self._has_log:  # another one has nothing of what was confirmed
+            raise FeedLost("it has died, and the job has not gone back to a snapshot since")
         try:
             awaits = self._awaits if self._feed is None else self._feed.is_awaiting
             offer: SocketOffer = ray.get(self._publisher.listen.remote(awaits), timeout=_LISTEN_TIMEOUT_S)
@@ -276,6 +277,7 @@ class RayConnection(PublisherConnection):
         connection = offer.connect(node_id())
         if connection is None:
             raise FeedLost("there is no connection to it from this node")
+        self._has_connected = True
         return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:

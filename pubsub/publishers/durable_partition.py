@@ -187,8 +187,8 @@ class DurablePartition(Partition):
         if self.refusal:
             return
         self.refusal, self.problem = reason, self.problem or reason
-        if self._worker is not None:
-            self._worker.refuse(reason)
+        for worker in self._workers:
+            worker.refuse(reason)
         for child in self.children.names:
             self._reject(child, reason)
         self.audience.fail()
@@ -236,8 +236,8 @@ class DurablePartition(Partition):
 
     async def close(self) -> None:
         """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""
-        if self._worker is not None:
-            self._worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")
+        for worker in self._workers:
+            worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")
         try:
             await self._dismiss()
         finally:

@@ -15,7 +15,9 @@ from dataclasses import asdict
 from typing import Final
 
 from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
+from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
@@ -50,10 +52,13 @@ class LivePartition(Partition):
         capacity_bytes: how much may wait for one subscriber.
         awaited: how many subscribers it awaits before it publishes anything.
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
-            begins.
+            begins. The numbers of messages are greater than those of a publisher that has died.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
+
+    Attributes:
+        may_return: whether subscribers of a publisher that has died may come: the job goes back, or has done so.
     """
 
     def __init__(
@@ -70,13 +75,19 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=not is_remembered)
+        first_number = time.time_ns() // 1000 if is_remembered else 0  # no publisher sends a million messages a second
+        self._publisher = self.awaiting = Publisher(
+            domain, capacity_bytes, awaited, has_begun=not is_remembered, first_number=first_number
+        )
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s
         self._waiting = WorkerEvents()
         self._unconfirmed = 0
+        self._generation = -1
+        self._least_generation = 0
+        self.may_return = False
         self._awaited_until_s: dict[str, float] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
@@ -84,19 +95,24 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Have the publisher begin there, after what waits; drop what waits of an earlier worker behind it."""
+        """Have the publisher begin there; drop what waits of an earlier worker."""
         if not self._is_remembered:
             return
+        if position.generation.number < self._least_generation:
+            raise OutdatedWorkerError
+        self._generation = position.generation.number
         self._waiting.begin(position)
         self._unconfirmed = 0
         self._pass_on()
 
     def go_back(self) -> None:
-        """Receive nothing more of the worker. What is not confirmed does not count, so the end may still wait."""
+        """Receive nothing more of the worker, and of no worker before the job has gone back. Drop what waits."""
         super().go_back()
-        if self._unconfirmed:  # not so if it is called again before the next worker has begun
-            self._waiting.drop_newest()
+        self._least_generation = self._generation + 1
+        self._waiting.clear()
         self._unconfirmed = 0
+        self.may_return = True
+        self.changed.notify()
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""
@@ -108,7 +124,6 @@ class LivePartition(Partition):
                     raise ProtocolError(f"a worker does not send {event!r}")
                 events.append(event)
         finally:
-            self._unconfirmed += len(events)
             self.take(events)
             # Linux may leave a subscriber waiting for this core until the publisher sleeps, though another one is idle.
             os.sched_yield()
@@ -131,14 +146,14 @@ class LivePartition(Partition):
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once the partition has ended.
 
-        Before that, a worker that keeps them is told of all but the newest. So none takes the end for received before
-        it is passed on.
+        Before that, a worker that keeps them is told of all that are passed on but the newest. So none takes the end
+        for received before it is passed on.
         """
         left = 0 if self._publisher.is_finished else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
             return _NOTHING
         messages, self._unconfirmed = self._unconfirmed - left, left
-        return Confirmed(messages, 0)
+        return Confirmed(messages, 0, self._publisher.number - left)
 
     @property
     def has_room(self) -> bool:
@@ -186,8 +201,11 @@ class LivePartition(Partition):
                 event = self._waiting.take()
                 if isinstance(event, WorkerPosition):
                     publisher.begin(event)
+                    self.may_return = True
+                    self._loop.call_later(self._lease_s, publisher.forget)
                     continue
                 passed_bytes += size_of(event)
+                self._unconfirmed += 1
                 publisher.feed([event])
         except ProtocolError as error:
             self._refuse(str(error))
@@ -219,9 +237,11 @@ class LivePartition(Partition):
 
     # ------------------------------------------------------------------ subscribers
 
-    def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
-        """Accept a subscriber; return where it can connect to if it is on this node."""
-        self._publisher.subscribe(child, options)
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
+        """Accept a subscriber; return where it can connect to if it is on this node. Raises what `subscribe` raises."""
+        if again and not self.may_return:
+            raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
+        self._publisher.subscribe(child, options, again=again)
         self._awaited_until_s[child] = self._clock() + self._lease_s
         self.go_on()
         return self.offer(child)
@@ -236,9 +256,11 @@ class LivePartition(Partition):
     async def talk(
         self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
-        """Answer a subscriber without a connection; one that was given up is told so."""
+        """Answer a subscriber without a connection; one that was given up is told so, and may come again."""
         self._give_up_late()
         if child not in self._publisher.queues:
+            if self._is_remembered:  # perhaps it was one of a publisher that has died
+                raise ProtocolError(f"subscriber {child!r} is not known here, or no more: it has to attach again")
             return list(self._publisher.fetch(child, -1))
         return await super().talk(child, said, wait_s, received, again=again)
 
@@ -308,6 +330,7 @@ class LivePartition(Partition):
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
+        self.may_return = True
         self._publisher.fail(reason, on_purpose=on_purpose)
         self.go_on()
 

@@ -29,6 +29,7 @@ import msgspec
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
+from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
@@ -103,7 +104,7 @@ class MessageSink(Protocol):
         """Whether more may be fed now."""
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record the position at which a worker begins to send."""
+        """Record the position at which a worker begins to send; raise OutdatedWorkerError if it may not."""
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages, in order; raises ProtocolError or LogError."""
@@ -125,7 +126,8 @@ class WorkerLink:
         connection: to the worker, which has shown that it may connect; it does not block.
         loop: of all calls.
         sink: takes the messages.
-        refused: called, once, with why nothing more of this worker is taken, if that is so.
+        refused: called, once, with why nothing more is taken, if that is so.
+        begun: called with this as the worker has begun.
 
     Attributes:
         is_closed: whether the worker has gone, or was let go of.
@@ -137,11 +139,13 @@ class WorkerLink:
         loop: asyncio.AbstractEventLoop,
         sink: MessageSink,
         refused: Callable[[str], None],
+        begun: Callable[["WorkerLink"], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._loop = loop
         self._sink = sink
         self._refused = refused
+        self._begun = begun
         self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
         self._writer = SocketWriter(connection)
         self._has_begun = False
@@ -199,12 +203,14 @@ class WorkerLink:
         try:
             messages = list(self._reader.read())
             if messages and not self._has_begun:
-                self._has_begun = True
                 self._sink.begin(_position_of(messages.pop(0)))
+                self._has_begun = True
+                self._begun(self)
             if messages:
                 self._sink.feed(messages)
         except (ProtocolError, LogError) as error:
-            self._refuse(str(error))
+            refuse = self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse
+            refuse(str(error))
             return
         if self._reader.is_at_end:
             self.close()
@@ -268,7 +274,7 @@ class Partition(ABC):
         self._name = name
         self.changed = ChangeSignal()
         self._loop = asyncio.get_running_loop()
-        self._worker: WorkerLink | None = None
+        self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
         self._node = node
         self._listener: TicketListener[str | None] | None = None
         self.problem = self.refusal = ""
@@ -286,11 +292,10 @@ class Partition(ABC):
         if child is not None:
             self.connect(child, connection)
             return
-        if self._worker is not None:
-            self._worker.close()  # it has connected anew
-        self._worker = WorkerLink(connection, self._loop, self._sink, self._refuse)
+        link = WorkerLink(connection, self._loop, self._sink, self._refuse, self._close_workers)
+        self._workers.append(link)
         if self.refusal:
-            self._worker.refuse(self.refusal)
+            link.refuse(self.refusal)
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a child."""
@@ -312,18 +317,21 @@ class Partition(ABC):
 
     def go_back(self) -> None:
         """Receive nothing more of the worker: its job goes back to a snapshot, and another worker will connect."""
-        if self._worker is not None:
-            self._worker.close()
+        self._close_workers()
+
+    def _close_workers(self, but_for: WorkerLink | None = None) -> None:
+        for worker in {*self._workers} - {but_for}:
+            worker.close()
+        self._workers = [] if but_for is None else [but_for]
 
     def _settle(self) -> None:
         """Tell the worker what is confirmed, and read on if there is room."""
-        if self._worker is not None:
-            self._worker.settle()
+        for worker in self._workers:
+            worker.settle()
 
     def _let_go(self) -> None:
         """Close all connections, and listen no more."""
-        if self._worker is not None:
-            self._worker.close()
+        self._close_workers()
         self.children.close()
         if self._listener is not None:
             self._listener.close()

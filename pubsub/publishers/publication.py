@@ -71,7 +71,9 @@ class Publication:
         """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
         declared = None if self.schema is None else self.schema.declared
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
-        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), uuid.uuid4().hex, declared, delivery)
+        goes_back = host.engine == "ray" and (host.keeps_snapshots or self.log is not None)
+        life = uuid.uuid4().hex
+        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), life, declared, delivery, goes_back)
 
     def partitions(self, host: AttachmentHost) -> int:
         """Return how many partitions the topic has."""

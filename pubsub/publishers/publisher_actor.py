@@ -2,13 +2,14 @@
 
 It is an asyncio actor, and all happens on its loop but what waits for the disk. This module does not import Ray: the
 class is plain, and `ray_publication` makes it an actor. Where the partition has a log, Ray starts the actor again on
-the same node when it has died. Then it goes on from the log, and its worker and children connect anew.
+the same node when it has died. Then it goes on from the log, and its worker and children connect anew. If it has no
+log and its job keeps snapshots, Ray starts it again, too. Then the job goes back, and subscribers connect anew.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
@@ -24,6 +25,8 @@ from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
+RETURNS_WITHIN_S: Final = 25.0
+"""A job whose publisher has died goes back within so many seconds; less than a subscriber waits for an answer."""
 
 Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[], Partition]
@@ -76,16 +79,29 @@ class PublisherActor:
             self.partition.awaiting.awaited = 0
         return self.partition.offer(None)
 
-    async def attach(self, child: str, options: DeliveryOptions = EVERYTHING) -> SocketOffer | None:
+    async def attach(
+        self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
+    ) -> SocketOffer | None:
         """Take on a subscriber or relay: from now on it misses nothing that it wants, if it connects or calls in time.
+
+        Args:
+            child: its name, unique.
+            options: which messages it wants.
+            again: whether a publisher without a log had it that has died. Then this waits for its job to go back.
 
         Returns:
             Where it can connect to if it is on this node; None if there are no sockets here.
 
         Raises:
             ProtocolError: it is attached already.
+            DeliveryError: it would miss something, as it comes too late, or the job does not go back.
         """
-        return self.partition.attach(child, options)
+        partition = self.partition
+        if not again:
+            return partition.attach(child, options)
+        assert isinstance(partition, LivePartition), "readers of a log subscribe again"
+        await self._wait_until(partition, lambda: partition.may_return, RETURNS_WITHIN_S)
+        return partition.attach(child, options, again=True)
 
     async def talk(
         self,
@@ -181,11 +197,14 @@ class PublisherActor:
         """Return counts of what happened so far, and of what there is, by name."""
         return self.partition.statistics()
 
-    async def go_back(self) -> bool:
+    async def go_back(self, awaits: bool) -> bool:
         """Receive nothing more of the worker, as its job goes back to a snapshot; tell whether the partition has ended.
 
-        It does not end from then on, before another worker has connected.
+        It does not end from then on, before another worker has connected. Unless it ``awaits`` them, its first
+        subscribers have come, perhaps to a publisher that has died.
         """
+        if not awaits:
+            self.partition.awaiting.awaited = 0
         self.partition.go_back()
         return self.partition.has_ended
 

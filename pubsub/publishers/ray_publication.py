@@ -42,7 +42,7 @@ class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
     They die with the process that started them, unless they are finished before. As long as it lives, Ray starts those
-    with a log again.
+    again that have a log, and those of a job that keeps snapshots. Without a log, the job has to go back then.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -53,6 +53,7 @@ class RayPublication(RunningPublication):
         self._is_durable = False
         self._end_reason: str | None = None
         self._silent: set[int] = set()
+        self._over: set[int] = set()
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._nodes = tuple(host.nodes)
         self._publishers = _start_publishers(publication, host)
@@ -184,7 +185,9 @@ class RayPublication(RunningPublication):
             has_ended = False
         except ray.exceptions.RayError as error:
             raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
-        if not has_ended:
+        if has_ended:
+            self._over.add(partition)
+        else:
             self._watch(partition)
 
     def _listen_for_problems(self, partition: int) -> None:
@@ -201,34 +204,36 @@ class RayPublication(RunningPublication):
         self._listen_for_problems(partition)
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers, on these nodes, that go back to a snapshot of the job."""
+        """Prepare for workers, on these nodes, that go back to a snapshot; those of before do not send any more."""
         for partition in range(len(self._publishers)):
             if nodes[partition] != self._nodes[partition]:
                 moved = "its worker is on another node now, and a publisher stays where it is"
                 raise PublisherLost.at(self._topic, partition, f"cannot be reached: {moved}")
-        have_ended = self._ask("go_back", within_s=_GO_BACK_S, give_up=not self._log)
+        have_ended = self._answers("go_back", bool(self._lonely))
         if self._log:
-            self._go_on_from(self._places())
+            self._go_on_from(self._answers("place", _LOOK_S))
         else:
             self._generation = Generation(self._generation.number + 1)
-            for partition, has_ended in enumerate(have_ended):
-                if has_ended is None:
-                    raise PublisherLost.at(self._topic, partition, "is dead, or does not answer")
-                if has_ended != have_ended[0]:
+            are_over = [ended or number in self._over for number, ended in enumerate(have_ended)]
+            for partition, is_over in enumerate(are_over):
+                if is_over != are_over[0]:
                     partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
                     raise DeliveryError.at(self._topic, partition, partly)
+            watched = {partition for take_answer, partition in self._waiting.values() if take_answer == self._ended}
+            for partition in set(range(len(self._publishers))) - watched:  # as it has died
+                self._watch(partition)
         for handle in self.handles:
             if isinstance(handle, RayConnection):
                 handle.generation = self._generation
 
-    def _places(self) -> list[LogPlace]:
-        """Return how far the logs are; a publisher that is being started again is waited for."""
+    def _answers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call every publisher and return the answers; one that is being started again is waited for."""
         deadline_s = monotonic() + _GO_BACK_S
         while True:
-            places = self._ask("place", _LOOK_S, within_s=_LOOK_S, give_up=False)
-            missing = [partition for partition, place in enumerate(places) if place is None]
+            answers = self._ask(method, *arguments, within_s=_LOOK_S, give_up=False)
+            missing = [partition for partition, answer in enumerate(answers) if answer is None]
             if not missing:
-                return places
+                return answers
             if monotonic() >= deadline_s:
                 raise PublisherLost.at(self._topic, missing[0], "is dead, or does not answer")
             sleep(_AGAIN_S)
@@ -351,9 +356,10 @@ def _answer(call: Any) -> Any:
 def _start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
     """Start an actor for each partition; return their handles.
 
-    Ray starts an actor with a log again when it has died, and only where its log is.
+    Ray starts an actor with a log again when it has died, and only where its log is; also for jobs with snapshots.
     """
-    options = {"num_cpus": 0, "max_restarts": 0 if publication.log is None else -1, "max_task_retries": 0}
+    starts_again = publication.log is not None or host.keeps_snapshots
+    options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
     actor = actor_class(PublisherActor)
     nodes = host.nodes[: publication.partitions(host)]
     return [

@@ -16,7 +16,14 @@ from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
-from tidewheel.pubsub.subscribers.parents import CalledPublisher, Parent, answer_of, called
+from tidewheel.pubsub.subscribers.parents import (
+    RESTARTS_WITHIN_S,
+    CalledPublisher,
+    Parent,
+    ParentGone,
+    answer_of,
+    called,
+)
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,
@@ -158,18 +165,25 @@ def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: 
     """
 
     def find(partition: int, why_lost: str) -> Parent:
-        publisher = info.partitions[partition]
-        if why_lost:  # a publisher is not found again, as messages would be missing
+        publisher, again = info.partitions[partition], bool(why_lost)
+        closed = f"has closed the connection: {why_lost}"
+        if again and not info.goes_back:  # a publisher is not found again, as messages would be missing
             answer_of(called(publisher.ping), _PING_TIMEOUT_S)
-            raise PublisherLost.at(info.name, partition, f"has closed the connection: {why_lost}")
-        offer = answer_of(called(publisher.attach, subscriber, options))
+            raise PublisherLost.at(info.name, partition, closed)
+        try:
+            offer = answer_of(called(publisher.attach, subscriber, options, *([again] if again else [])))
+        except ParentGone:
+            raise
+        except DeliveryError as error:
+            raise PublisherLost.at(info.name, partition, f"{closed}; {error}") if again else error from error
         connection = None if offer is None else offer.connect(node)
         if connection is None:
             return CalledPublisher(publisher, subscriber)
         return ParentLink(CODEC, connection, STEADILY if options.slow == "block" else MOST_AT_ONCE)
 
     finds: Finds = {(partition,): partial(find, partition) for partition in range(len(info.partitions))}
-    reader = ActorReader(info.name, Join(subscriber, None), finds)
+    within_s = RESTARTS_WITHIN_S if info.goes_back else 0.0
+    reader = ActorReader(info.name, Join(subscriber, None), finds, within_s)
     reader.attach()
     return reader
 

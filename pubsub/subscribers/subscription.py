@@ -27,7 +27,6 @@ class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
 
     These are `Batch`, `Frontier`, `Dropped`, `End`, and `SubstreamsEnded` where ends of substreams are published.
-
     It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
     raises, after all that came before. After ``job.stop()`` iteration ends without an `End`, and without epochs that
     were not published whole; `frontier` is where they begin. One thread reads; `close` may be called from another.
@@ -48,6 +47,7 @@ class Subscription:
         topic: the name of the topic.
         domain: the order of the topic's times.
         is_local: whether a job of this process publishes the topic, one that runs when it is read from.
+        goes_back: whether batches of epochs that are not complete may become void.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Subscription:
     ) -> None:
         self.topic = info.name
         self.domain = info.domain
-        self.is_local = isinstance(reader, LocalTopicReader)
+        self.is_local, self.goes_back = isinstance(reader, LocalTopicReader), info.goes_back
         self._subscriber = reader.subscriber = Subscriber(
             info.domain,
             len(info.partitions),

@@ -313,7 +313,7 @@ class _DriverFeed(RayFeed):
         self._job._check_alive()
         if self._is_closed:
             raise Rewound(
-                f"job {self._job.name!r} goes back to a snapshot, as a worker has died: send again what comes "
+                f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
                 "after the handle's position"
             )
 

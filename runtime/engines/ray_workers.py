@@ -12,6 +12,7 @@ from tidewheel.runtime.engines.placement import Node, Placement
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
 
@@ -60,6 +61,8 @@ class RayWorkers:
         self._placement = placement
         self._title = title
         self.actors: list[Any] = [self._made(worker) for worker in range(count)]
+        self._processes: list[Process] = []
+        self._replaced: list[Process | None] = [None] * count
         self.pids: list[int] = []
 
     def _made(self, worker: int) -> Any:
@@ -80,8 +83,14 @@ class RayWorkers:
         )
 
     def come_up(self) -> None:
-        """Wait until the workers' processes are there, and watch them from then on; raise JobError if they are not."""
-        self.pids = self.call(self._job, "process", [()] * len(self.actors))
+        """Wait until the workers' processes are there, and watch them from then on; raise JobError if they are not.
+
+        A process that takes the place of another on its node waits until that has ended. Ray calls an actor dead before
+        its process has ended, which could connect to a publisher as late as that, and publish.
+        """
+        self._processes = self.call(self._job, "process", [(before,) for before in self._replaced])
+        self.pids = [process.pid for process in self._processes]
+        self._replaced = [None] * len(self.actors)
         processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
         self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
         self._monitor = threading.Thread(
@@ -114,12 +123,15 @@ class RayWorkers:
         import ray
 
         ray.kill(self.actors[worker], no_restart=True)
+        before, self._replaced[worker] = self._nodes[worker], self._processes[worker]
         deadline = time.monotonic() + self._config.deploy_timeout_s
         while True:  # the name of an actor is free once Ray knows that it has died
             node = self._nodes[worker]
             if not stay or node.id not in {one.id for one in Node.all()}:
                 [node] = self._placement.choose(1, self._config.deploy_timeout_s, self._job)
             self._nodes[worker], self.nodes[worker] = node, node.id
+            if node.id != before.id:
+                self._replaced[worker] = None
             try:
                 self.actors[worker] = self._made(worker)
             except ValueError:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import CannotGoBack, FeederGone, JobError
+from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Recovery:
     """Replaces workers of one job that have died, and takes all workers back to the last snapshot.
 
     It goes back as well where a feeder in another process has died, as a part of what that has sent may be missing. The
-    driver has the feeder's handles then.
+    driver has the feeder's handles then. The same holds for a publisher, which Ray starts again.
 
     The first attempt begins at once, each further one after a pause that is twice as long as the one before. After ten
     minutes without a failure they count from the beginning.
@@ -53,7 +53,8 @@ class Recovery:
 
         It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
         """
-        is_death = isinstance(error, FeederGone) or (isinstance(error, JobError) and error.worker is not None)
+        is_death = isinstance(error, FeederGone | AttachmentGone)
+        is_death = is_death or (isinstance(error, JobError) and error.worker is not None)
         if not is_death or getattr(error, "operator", None) is not None:
             return False
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import CannotGoBack, JobError
+from tidewheel.runtime.errors import AttachmentGone, CannotGoBack
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class RunningAttachments:
                 ) from error
 
     def check(self) -> None:
-        """Raise JobError if one has died."""
+        """Raise AttachmentGone if one has died."""
         for name, running in self.by_name.items():
             try:
                 running.check()
             except TidewheelError as error:
-                raise JobError(f"job {self._job!r} has lost {name!r}: {error}") from error
+                raise AttachmentGone(f"job {self._job!r} has lost {name!r}: {error}") from error
 
     def handles_for(self, worker: int) -> dict[str, Any]:
         """Return the handles that a worker gets, by name."""

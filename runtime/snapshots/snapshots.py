@@ -19,7 +19,7 @@ class Snapshots:
             several nodes it is one that all of them reach. Credentials come from the environment.
         every_s: how many seconds pass from one snapshot to the next.
         keep: how many snapshots remain in the folder.
-        restarts: how often a job on Ray goes back to the last snapshot when a worker dies, before it fails. After ten
+        restarts: how often a job on Ray goes back to the last snapshot when a process dies, before it fails. After ten
             minutes without a failure the count begins again.
         without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
 

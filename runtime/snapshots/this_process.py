@@ -12,7 +12,11 @@ _STARTED = 19
 
 def this_process() -> Process:
     """Return the identity of this process."""
-    pid = os.getpid()
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> Process:
+    """Return the identity of a process of this machine."""
     return Process(socket.gethostname(), _boot(), _namespace(), pid, _started(pid) or 0)
 
 
@@ -21,9 +25,16 @@ def is_gone(process: Process) -> bool:
 
     A process of another machine or container never is, and none of this machine from before its last start.
     """
-    if not process.boot or (process.boot, process.namespace) != (_boot(), _namespace()):
-        return False
-    return _started(process.pid) != process.started
+    return _is_here(process) and _started(process.pid) != process.started
+
+
+def is_running(process: Process) -> bool:
+    """Return whether a process is known to run: one of this machine and container."""
+    return _is_here(process) and _started(process.pid) == process.started
+
+
+def _is_here(process: Process) -> bool:
+    return bool(process.boot) and (process.boot, process.namespace) == (_boot(), _namespace())
 
 
 def _boot() -> str:

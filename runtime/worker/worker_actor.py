@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 import sys
 import threading
 from collections import deque
@@ -13,7 +12,9 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feeders import Claim, FeederName
+from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
+from tidewheel.runtime.snapshots.this_process import is_running, this_process
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
@@ -28,6 +29,7 @@ from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import listen_here
 
 _REPORT_TIMEOUT_S = 2.0
+_LOOK_S = 0.02
 
 
 class LabelledOutput(io.TextIOBase):
@@ -148,9 +150,11 @@ class WorkerActor:
 
     # ------------------------------------------------------------------ coming and going
 
-    def process(self) -> int:
-        """Return the number of this process."""
-        return os.getpid()
+    def process(self, before: Process | None = None) -> Process:
+        """Return what identifies this process, once that ``before`` it has ended, as far as this can be seen here."""
+        while before is not None and is_running(before):
+            threading.Event().wait(_LOOK_S)
+        return this_process()
 
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
         """Listen for members on this node and, for those that have ``keys``, on other nodes; return where."""

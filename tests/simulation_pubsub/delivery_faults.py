@@ -8,7 +8,7 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Message, Numbered
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.protocol.subscriber import PartitionStream
+from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 
 
 @contextmanager

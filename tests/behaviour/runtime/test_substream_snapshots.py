@@ -181,3 +181,68 @@ def test_what_waits_for_an_announcement_is_late() -> None:
     assert gate is not None
     assert gate.gate is not None
     assert gate.gate.over == ["x"]
+
+
+def sorting(ends: list[str], **predicates: Any) -> tw.Dataflow:
+    """Return a dataflow that divides numbers by predicates, and notes the ends that each worker is told."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for token, batch in input:
+                output.send(token, batch)
+            ends.extend(input.ended)
+
+        return schedule
+
+    flow = tw.Dataflow("sorting")
+    numbers = flow.input("numbers").substreams("sorts", predicates=predicates)
+    numbers.unary("told", build, bound="soft").inspect(str)
+    return flow
+
+
+def is_even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def is_odd(number: int) -> bool:
+    return number % 2 == 1
+
+
+def is_huge(number: int) -> bool:
+    return number > 10**9
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_predicates_that_are_new_since_the_snapshot(tmp_path: Path, number: int) -> None:
+    """Their substreams are open, as all by name are from the beginning: each end is told, also without a record."""
+    ends: list[str] = []
+    with run(sorting([], even=is_even), tmp_path) as job:
+        job.input("numbers").send([2, number])
+        job.stop(snapshot=True)
+    with run(sorting(ends, even=is_even, odd=is_odd, huge=is_huge), tmp_path) as job:
+        numbers = job.input("numbers")
+        numbers.send([3])
+        numbers.end_substream("even")
+        numbers.close()
+        job.wait()
+    assert sorted(ends) == sorted(2 * ["even", "huge", "odd"])
+
+
+def test_predicates_that_the_program_has_no_more(tmp_path: Path) -> None:
+    """What came of them before belongs to them still, and they end with the stream. The program cannot end them."""
+    ends: list[str] = []
+    with run(sorting([], even=is_even, odd=is_odd), tmp_path) as job:
+        job.input("numbers").send([2, 3])
+        job.stop(snapshot=True)
+    with run(sorting(ends, even=is_even), tmp_path) as job:
+        numbers = job.input("numbers")
+        numbers.send([5])
+        numbers.close()
+        job.wait()
+    assert sorted(ends) == sorted(2 * ["even", "odd"])
+    refused = pytest.raises(tw.JobError, match="an end of 'odd' of 'sorts' came, where substreams have the names")
+    with refused, run(sorting(ends, even=is_even), tmp_path) as job:
+        numbers = job.input("numbers")
+        numbers.end_substream("odd")
+        numbers.close()
+        job.wait()

@@ -4,9 +4,10 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -59,6 +60,18 @@ def feed(job: tw.Job, kills: dict[int, Any]) -> int:
             rewound += 1
         else:
             return rewound
+
+
+def kill_worker(job: RayJob, random: Random) -> None:
+    """Kill a worker of this job; another job of the cluster has workers, too."""
+
+    def kill_one() -> bool:
+        with suppress(ProcessLookupError):  # it has died just now
+            os.kill(random.choice(job.pids), signal.SIGKILL)
+            return True
+        return False
+
+    assert eventually(kill_one, DEADLINE_S)
 
 
 def moments(random: Random, count: int) -> list[int]:
@@ -170,18 +183,104 @@ def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int
     assert found == counted, f"seed {seed}"
 
 
-def test_the_death_of_a_best_effort_publisher_ends_the_job(tmp_path: Path) -> None:
-    """Nothing has what it had, so its job does not go back: the error names topic and partition."""
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_cluster: str, seed: int) -> None:
+    """Publishers are killed, and a worker between them: a reader elsewhere has each epoch once, and whole."""
+    random = Random(seed)
+    topic = f"replaced-{seed}"
+    flow = tw.Dataflow("replaced")
+    flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance().publish(topic, wait_for=1)
+    with nothing_left(), run(flow, tmp_path) as job, DriverProcess(ray_cluster, READER, topic, "") as reader:
+        publication: Any = job.topic(topic)
+
+        def kill_publisher() -> None:
+            kill_actor(random.choice(publication._publishers))
+
+        first, second, third = sorted(random.sample(range(20 * BATCHES, 60 * BATCHES), 3))
+        kills = {first: kill_publisher, second: WorkerKiller(random).strike, third: kill_publisher}
+        rewound = feed(job, kills)
+        job.stop()
+        found = read(reader)
+    assert rewound, f"seed {seed}: the job never went back"
+    assert found == expected(), f"seed {seed}"
+
+
+def test_a_subscriber_may_come_back_late(tmp_path: Path) -> None:
+    """It reads nothing while the publisher dies and the job goes on; readers of events learn what is void."""
+    topic = "read late"
+    flow = tw.Dataflow(topic)
+    flow.input("numbers").publish(topic, wait_for=1)
+    with (
+        nothing_left(),
+        run(flow, tmp_path, every_s=1000) as job,
+        tw.subscribe(topic) as late,
+        tw.subscribe(topic) as events,
+    ):
+        numbers = job.input("numbers")
+        numbers.send([1])
+        job.snapshot()
+        numbers.send([2])
+        publication: Any = job.topic(topic)
+        assert eventually(lambda: sum(one["records"] for one in publication.statistics()) == 2, DEADLINE_S)
+        kill_actor(publication._publishers[0])
+        assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
+        with pytest.raises(tw.Rewound):
+            numbers.send([2])
+        numbers.send([2])
+        numbers.close()
+        job.wait(DEADLINE_S)
+        assert [sorted(epoch.records) for epoch in late.epochs(DEADLINE_S)] == [[1, 2]]
+        batches: list[tw.Batch] = []
+        for event in events:
+            match event:
+                case tw.RolledBack():
+                    batches = [batch for batch in batches if not event.voids(batch)]
+                case tw.Batch():
+                    batches.append(event)
+    assert sorted(record for batch in batches for record in batch.records) == [1, 2]
+
+
+def test_the_death_of_a_best_effort_publisher_ends_a_job_that_may_not_go_back(tmp_path: Path) -> None:
+    """The error names topic and partition."""
     flow = tw.Dataflow("lost publisher")
     flow.input("numbers").publish("lost publisher")
     lost = pytest.raises(tw.JobError, match=r"topic 'lost publisher', partition 0.* is dead")
-    with nothing_left(), lost, run(flow, tmp_path) as job:
+    with nothing_left(), lost, run(flow, tmp_path, restarts=0) as job:
         job.input("numbers").send([1])
         job.snapshot()
         publication: Any = job.topic("lost publisher")
         kill_actor(publication._publishers[0])
         assert eventually(lambda: job._error is not None, DEADLINE_S)
         job.input("numbers").send([2])
+
+
+@pytest.mark.parametrize("delivery", ["best_effort", "exactly_once"])
+def test_a_dataflow_that_reads_the_topic_goes_on(
+    tmp_path: Path, delivery: Literal["best_effort", "exactly_once"]
+) -> None:
+    """It receives each epoch once it is complete, and nothing that becomes void as a worker of the other job dies."""
+    random = Random(delivery)
+    topic = f"chained, {delivery}"
+    options: dict[str, Any] = {"log": tmp_path / "log"} if delivery == "exactly_once" else {}
+    flow = tw.Dataflow("upstream")
+    numbers = flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance()
+    numbers.publish(topic, delivery=delivery, wait_for=1, **options)
+    reading = tw.Dataflow("downstream")
+    reading.from_topic(topic).rebalance().map(str).capture("texts")
+    with (
+        nothing_left(),
+        run(flow, tmp_path / "upstream") as job,
+        tw.run(reading, workers=2, snapshots=tw.Snapshots(tmp_path / "downstream")) as downstream,
+    ):
+        rewound = feed(job, {moment: lambda: kill_worker(job, random) for moment in moments(random, 2)})
+        downstream.wait(DEADLINE_S)
+        found: dict[int, list[str]] = {}
+        for captured in downstream.captured("texts"):
+            found.setdefault(captured.time, []).extend(captured.batch)
+    assert rewound, "the job never went back"
+    assert {time: sorted(texts) for time, texts in found.items()} == {
+        time: sorted(map(str, records)) for time, records in expected()
+    }
 
 
 def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:

@@ -1,27 +1,43 @@
-"""What a dataflow does with the events of a topic that it reads, where the job that publishes goes back."""
+"""What a dataflow does with the events of a topic that it reads, where the job that publishes may go back."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tidewheel.operators.sources.topic_source import TopicSource, _act
+from tidewheel.operators.sources.topic_source import TopicSource, whole
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub import DeliveryError, RolledBack, UnknownTopic
+from tidewheel.pubsub import Batch, End, EpochAssembler, Event, Frontier, RolledBack, UnknownTopic
+from tidewheel.pubsub.messages.events import SubscriberStatistics
+from tidewheel.pubsub.messages.wire import DataMessage
 
-RETURN = RolledBack(1, 7, Antichain(IntegerDomain(), [3]))
-
-
-def test_a_void_batch_that_was_sent_is_an_error() -> None:
-    """The dataflow cannot take it back; the error names the time and says what to do."""
-    with pytest.raises(DeliveryError, match=r"at time 4 is void.*Run this one again"):
-        _act(RETURN, cast(Any, None), cast(Any, None), {(4, 1): 8})
+INTEGERS = IntegerDomain()
 
 
-def test_what_stands_is_no_error() -> None:
-    """Batches before the return, and those of other partitions."""
-    sent = {(4, 1): 7, (3, 0): 9}
-    _act(RETURN, cast(Any, None), cast(Any, None), sent)
-    assert sent == {(4, 1): 7, (3, 0): 9}
+def batch(time: int, partition: int, number: int) -> Batch:
+    return Batch(time, partition, DataMessage(time, b"", "pickle", 1), SubscriberStatistics(), None, number)
+
+
+def frontier(*times: int) -> Frontier:
+    return Frontier(Antichain(INTEGERS, times))
+
+
+def test_batches_are_held_back_until_their_epoch_is_complete() -> None:
+    """The frontier that says so comes behind them; the end comes last."""
+    first, second, third = batch(3, 0, 1), batch(4, 1, 1), batch(3, 1, 2)
+    events: list[Event] = [first, second, third, frontier(4), frontier(), End()]
+    assert list(whole(events, EpochAssembler(INTEGERS))) == [
+        *(first, third, frontier(4)),
+        *(second, frontier(), End()),
+    ]
+
+
+def test_void_batches_are_never_sent_on() -> None:
+    """They come again. The batches of other partitions stand, and those before the return."""
+    waiting = EpochAssembler(INTEGERS)
+    stands, void, other, again = batch(4, 1, 7), batch(4, 1, 8), batch(4, 0, 9), batch(4, 1, 10)
+    assert not list(whole([stands, void, other], waiting))
+    events: list[Event] = [RolledBack(1, 7, Antichain(INTEGERS, [3])), again, frontier(5)]
+    assert list(whole(events, waiting)) == [other, stands, again, frontier(5)]
 
 
 def test_the_error_of_a_missing_topic_says_how_long_the_source_has_waited() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import Publisher
+from tidewheel.pubsub import DeliveryError, Publisher
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import (
@@ -11,11 +11,13 @@ from tidewheel.pubsub.messages.wire import (
     Disconnected,
     EpochsDropped,
     Failed,
+    Generation,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
     PartitionEnded,
+    WorkerPosition,
 )
 
 
@@ -328,3 +330,30 @@ def test_a_holder_that_is_cut_off_is_told_how_long_it_held(limit_s: float, text:
     assert isinstance(told, Disconnected)
     assert text in told.reason
     assert told.reason.startswith("it fell too far behind")
+
+
+def test_an_early_subscriber_of_a_job_that_goes_on_waits_for_its_beginning() -> None:
+    """It is told where the worker goes on, and sees no rest of an epoch of which the publisher has not all."""
+    publisher = Publisher(IntegerDomain(), has_begun=False)
+    publisher.subscribe("early")
+    assert publisher.take("early") == []
+    publisher.begin(WorkerPosition([3], {4: 2}, events=17))
+    [numbered] = publisher.take("early")
+    assert numbered.message == InitialFrontierSnapshot([3], [4])
+
+
+def test_subscribers_of_a_dead_publisher_receive_what_they_want_of_what_they_have_missed() -> None:
+    """With the numbers that it has, also where a condition leaves out some. After a failure they receive that."""
+    publisher = Publisher(IntegerDomain(), has_begun=False, first_number=1000)
+    publisher.begin(WorkerPosition([0], {}, generation=Generation(1), number=7))
+    publisher.feed([encode_batch(0, ["no"]), encode_batch(0, ["yes"]), LowerFrontierUpdate([(0, -1), (1, 1)])])
+    publisher.subscribe("late", DeliveryOptions(where=Where(lambda word: word == "yes")), again=True)
+    first, *others = publisher.take("late")
+    assert first == Numbered(1000, InitialFrontierSnapshot([0], [], 1, (), 7))
+    assert [(one.sequence, one.skipped) for one in others] == [(1002, 1), (1003, 0)]
+    publisher.forget()
+    with pytest.raises(DeliveryError, match="not kept any more"):
+        publisher.subscribe("too late", again=True)
+    publisher.fail("it broke")
+    publisher.subscribe("too late", again=True)
+    assert publisher.take("too late") == [Numbered(1004, Failed("it broke"))]

@@ -1,6 +1,4 @@
-"""The subscriber core, with its checks on the messages of one partition and its filter over all of them."""
-
-from itertools import product
+"""The subscriber core, and its filter over the messages of all partitions."""
 
 import pytest
 
@@ -20,7 +18,6 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter
-from tidewheel.pubsub.protocol.subscriber import TRANSITIONS, PartitionState, PartitionStream
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
@@ -260,87 +257,6 @@ def test_a_failure_delivers_no_half_epochs() -> None:
     with pytest.raises(PublisherLost):
         talk.say(1, Failed("it broke"))
     assert talk.subscriber.statistics().delivered == 0
-
-
-SNAPSHOT = InitialFrontierSnapshot([0], [])
-MESSAGES: list[Message] = [
-    SNAPSHOT,
-    DataMessage(0, b"", "pickle", 1),
-    LowerFrontierUpdate([(0, -1)]),
-    EpochsDropped([0]),
-    PartitionEnded(),
-    Failed("why"),
-    Disconnected("why"),
-]
-
-
-def stream_in(state: PartitionState) -> PartitionStream:
-    stream = PartitionStream()
-    if state is not PartitionState.AWAITING_SNAPSHOT:
-        stream.accept(Numbered(0, SNAPSHOT))
-    if state is PartitionState.ENDED:
-        stream.accept(Numbered(1, PartitionEnded()))
-    return stream
-
-
-@pytest.mark.parametrize(("state", "message"), list(product(PartitionState, MESSAGES)))
-def test_each_message_is_accepted_where_the_table_says_and_nowhere_else(
-    state: PartitionState, message: Message
-) -> None:
-    """Every pair of state and message either moves on as the table says, or is an error."""
-    stream = stream_in(state)
-    following = TRANSITIONS.get((state, type(message)))
-    if following is None:
-        with pytest.raises(ProtocolError, match=f"{type(message).__name__} came while"):
-            stream.accept(Numbered(2 if state is PartitionState.ENDED else 1, message))
-    else:
-        assert stream.accept(Numbered(1, message)) is message
-        assert stream.state is following
-
-
-def test_a_gap_is_an_error() -> None:
-    """Nothing can get lost unnoticed."""
-    stream = stream_in(PartitionState.LIVE)
-    with pytest.raises(ProtocolError, match="message 1 is missing: 2 came after 0"):
-        stream.accept(Numbered(2, MESSAGES[1]))
-
-
-@pytest.mark.parametrize("message", MESSAGES[5:])
-def test_being_cut_off_may_follow_a_gap(message: Message) -> None:
-    """What is missing then was dropped on purpose."""
-    assert stream_in(PartitionState.LIVE).accept(Numbered(9, message)) is message
-
-
-def test_duplicates_are_dropped() -> None:
-    """A reply that is sent again does no harm, not even after the end."""
-    stream = stream_in(PartitionState.ENDED)
-    assert stream.accept(Numbered(0, SNAPSHOT)) is None
-    assert stream.accept(Numbered(1, PartitionEnded())) is None
-
-
-@pytest.mark.parametrize("skipped", [1, 4])
-def test_what_was_left_out_on_purpose_is_no_gap(skipped: int) -> None:
-    """A message says how many before it were not for this subscriber, and the numbers go on from there."""
-    stream = stream_in(PartitionState.LIVE)
-    message = MESSAGES[1]
-    assert stream.accept(Numbered(1 + skipped, message, skipped)) is message
-    assert stream.accept(Numbered(2 + skipped, message)) is message
-
-
-@pytest.mark.parametrize("skipped", [0, 1, 3])
-def test_a_loss_beside_what_was_left_out_is_still_an_error(skipped: int) -> None:
-    """Three messages are not there; whoever says that any other number was left out has lost some."""
-    with pytest.raises(ProtocolError, match="message 1 is missing: 3 came after 0"):
-        stream_in(PartitionState.LIVE).accept(Numbered(3, MESSAGES[1], skipped))
-
-
-@pytest.mark.parametrize("message", MESSAGES[5:], ids=lambda message: type(message).__name__)
-def test_being_cut_off_is_never_a_duplicate(message: Message) -> None:
-    """A publisher that is new, and knows nothing of this subscriber, says so under a number that was there before."""
-    stream = stream_in(PartitionState.LIVE)
-    stream.accept(Numbered(1, MESSAGES[1]))
-    assert stream.accept(Numbered(1, message)) is message
-    assert stream.accept(Numbered(1, message)) is None
 
 
 def passing(epochs: EpochFilter, times: range) -> list[int]:

@@ -16,16 +16,18 @@ from tests.kit.exactly_once.hosts import (
     contents,
     durable_actor,
     everything,
+    finish,
     hosted,
     send,
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
+from tidewheel.pubsub.exactly_once.journal import next_generation
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log.errors import LogLocked
-from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
-from tidewheel.pubsub.publishers.feed import Feed
+from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
+from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.transport.stream_link import ParentLink
 
 
@@ -74,6 +76,38 @@ def test_a_worker_that_does_not_wait_is_not_awaited(tmp_path: Path) -> None:
             feed.finish()
         finally:
             feed.close()
+
+
+def test_a_worker_whose_job_has_gone_back_is_refused_alone(tmp_path: Path) -> None:
+    """It connects late, as its process was killed and has not ended. The log goes on, with the worker in its place."""
+    with hosted(tmp_path) as host:
+        old = Feed(SentEvents(DOMAIN), host.connection)
+        send(old, 0)
+        assert eventually(lambda: not old._sent.waiting, DEADLINE_S)
+        host.call(host.actor.go_back(True))
+        place = host.call(host.actor.place(DEADLINE_S))
+        generation = next_generation(DOMAIN, [place])
+        assert generation == Generation(1, (1,))
+        new = Feed(SentEvents(DOMAIN, None, generation), host.connection)
+        try:
+            send(new, 0)
+            send(new, 1)
+            assert eventually(lambda: not new._sent.waiting, DEADLINE_S)
+            late = Feed(SentEvents(DOMAIN), host.connection)
+            with pytest.raises(FeedRefused, match="its job has gone back meanwhile"):
+                finish(late, 0)
+            send(new, 2)
+            new.send([LowerFrontierUpdate([(3, -1)])])
+            new.finish()
+            assert host.call(host.actor.ended(0.0))
+            assert not host.call(host.actor.problem())
+        finally:
+            old.close()
+            new.close()
+        reader = Reader(host, "all", start=0)
+        reader.read(lambda events: len(contents(events)) == 6)
+        assert contents(reader.events) == everything(range(3))
+        reader.close()
 
 
 def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:

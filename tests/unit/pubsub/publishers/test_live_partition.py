@@ -4,7 +4,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -22,24 +24,29 @@ from tests.kit.pubsub.actor_thread import (
     subscription_of,
 )
 from tests.waiting import eventually
-from tidewheel.progress import IntegerDomain
+from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.exactly_once.messages import Ack
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import (
     Failed,
     FeedEvent,
+    Generation,
+    InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Numbered,
     PartitionEnded,
     WorkerPosition,
 )
+from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.connection import RayConnection
 from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)
@@ -59,7 +66,7 @@ def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
 def nothing_left(publisher: ActorThread) -> bool:
     partition, listener, statistics = publisher.partition, publisher.actor.partition._listener, publisher.statistics()
     assert listener is not None
-    assert partition._worker is None or partition._worker.is_closed
+    assert all(worker.is_closed for worker in partition._workers)
     left = len(partition.children) + len(listener._strangers) + len(listener._tickets)
     return left + len(partition._publisher.queues) + statistics.queued_bytes == 0
 
@@ -332,17 +339,60 @@ def test_events_of_calls_and_of_sockets_are_the_same() -> None:
         reader.close()
 
 
-def test_going_back_twice_in_a_row_drops_nothing_confirmed() -> None:
-    """As when no worker could begin in between: what the snapshot takes for received still waits."""
+def test_what_waits_is_not_confirmed_and_does_not_count_when_the_job_goes_back() -> None:
+    """As while the first subscribers are awaited. It comes again; so the end does not wait here, either."""
 
-    async def waiting_after(returns: int) -> int:
+    async def scenario() -> None:
+        before = time_ns() // 1000
         partition = LivePartition("'ranks'[0]", IntegerDomain(), PLENTY, awaited=1, is_remembered=True)
         partition.begin(WorkerPosition([0], {}))
         partition.feed([encode(data(0)) for _ in range(3)])
-        assert partition.confirmed().messages == 2
-        for _ in range(returns):
+        assert partition.confirmed().messages == 0
+        for _ in range(2):
             partition.go_back()
-        return len(partition._waiting)
+            assert len(partition._waiting) == 0
+        with pytest.raises(OutdatedWorkerError):
+            partition.begin(WorkerPosition([0], {}))
+        partition.begin(WorkerPosition([0], {}, generation=Generation(1)))
+        partition.feed([encode(data(0)) for _ in range(3)])
+        partition.awaiting.awaited = 0
+        partition.go_on()
+        begun = partition._publisher.number - 3
+        assert begun >= before
+        assert partition.confirmed() == Confirmed(2, 0, begun + 2)
 
-    begin_and_confirmed = 3
-    assert [asyncio.run(waiting_after(returns)) for returns in (1, 2, 3)] == [begin_and_confirmed] * 3
+    asyncio.run(scenario())
+
+
+def test_subscribers_of_a_publisher_that_has_died_come_back() -> None:
+    """They wait for the job to go back. One that comes late receives the same, and later ones an error."""
+
+    async def scenario() -> None:
+        clock = [0.0]
+        make = partial(
+            LivePartition, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=0.01, clock=lambda: clock[0]
+        )
+        actor = PublisherActor("ranks", 0, make)
+        with pytest.raises(ProtocolError, match="has to attach again"):
+            await actor.talk("early", [], 0.0)
+        early = asyncio.create_task(actor.attach("early", again=True))
+        await asyncio.sleep(0)
+        assert not early.done()
+        assert not await actor.go_back(False)
+        await early
+        partition = actor.partition
+        assert isinstance(partition, LivePartition)
+        partition.begin(WorkerPosition([0], {}, 7, Generation(1), 9))
+        partition.feed([encode(event) for event in epoch(0)])
+        await actor.attach("late", again=True)
+        told = [await actor.talk(name, [Join(name, None)], 0.0) for name in ("early", "late")]
+        assert told[0] == told[1]
+        first, *others = told[0]
+        assert isinstance(first, Numbered)
+        assert first.message == InitialFrontierSnapshot([0], [], 1, (), 9)
+        assert len(others) == 2
+        assert await asyncio.to_thread(eventually, lambda: partition._publisher.kept is None, DEADLINE_S)
+        with pytest.raises(DeliveryError, match="not kept any more"):
+            await actor.attach("too late", again=True)
+
+    asyncio.run(scenario())

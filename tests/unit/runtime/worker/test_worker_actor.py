@@ -1,13 +1,17 @@
-"""`LabelledOutput`: each line that begins while there is a label has it, once."""
+"""A label before each line of `LabelledOutput`, and a process that waits for the one before it."""
 
 import io
 import logging
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.runtime.worker.worker_actor import LabelledOutput
+from tidewheel.runtime.snapshots.this_process import is_gone, process_of, this_process
+from tidewheel.runtime.worker.worker_actor import LabelledOutput, WorkerActor
 
 
 def test_lines_are_labelled_and_the_rest_passes() -> None:
@@ -45,3 +49,18 @@ def test_logging_goes_through() -> None:
     assert stream.getvalue() == "[map] careful\n"
     assert handler.stream.writable()
     assert not handler.stream.isatty()
+
+
+def test_a_process_waits_until_the_one_before_it_has_ended() -> None:
+    """Ray calls an actor dead before its process has ended, which could go on to publish."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        before = process_of(child.pid)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(WorkerActor.process, None, before)  # type: ignore[arg-type]
+            try:
+                assert not is_gone(before)
+                assert not waiting.done()
+            finally:
+                child.kill()
+            assert waiting.result(30.0) == this_process()
+        assert is_gone(before)

@@ -1,0 +1,97 @@
+"""The messages of one partition at one subscriber, checked by a table of its states."""
+
+from enum import Enum
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Disconnected,
+    EpochsDropped,
+    Failed,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Numbered,
+    PartitionEnded,
+    WentBack,
+)
+
+
+class PartitionState(Enum):
+    """Where a subscriber is with one partition."""
+
+    AWAITING_SNAPSHOT = "awaiting its snapshot"
+    LIVE = "live"
+    ENDED = "ended"
+
+
+TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
+    (PartitionState.AWAITING_SNAPSHOT, InitialFrontierSnapshot): PartitionState.LIVE,
+    (PartitionState.LIVE, DataMessage): PartitionState.LIVE,
+    (PartitionState.LIVE, LowerFrontierUpdate): PartitionState.LIVE,
+    (PartitionState.LIVE, EpochsDropped): PartitionState.LIVE,
+    (PartitionState.LIVE, WentBack): PartitionState.LIVE,
+    (PartitionState.LIVE, InitialFrontierSnapshot): PartitionState.LIVE,
+    (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
+    (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
+    (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
+    (PartitionState.LIVE, Failed): PartitionState.ENDED,
+    (PartitionState.LIVE, Disconnected): PartitionState.ENDED,
+}
+"""The states of a partition and the messages that it takes there; what is not in it is a `ProtocolError`."""
+
+
+class PartitionStream:
+    """The messages of one partition at one subscriber, checked by the table.
+
+    A snapshot while it is live is the first message of a publisher in the place of one that has died. It becomes the
+    return to a snapshot that it stands for.
+
+    Args:
+        topic: its name, for errors.
+        partition: the number of the partition, for errors.
+
+    Attributes:
+        state: where the subscriber is with the partition.
+
+    >>> stream = PartitionStream()
+    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))).lower
+    [0]
+    >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))) is None
+    True
+    >>> stream.accept(Numbered(20, InitialFrontierSnapshot([0], [], generation=1, standing=7))).number
+    7
+    """
+
+    def __init__(self, topic: str = "", partition: int = 0) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._received: int | None = None
+        self.state = PartitionState.AWAITING_SNAPSHOT
+
+    def accept(self, numbered: Numbered) -> Message | None:
+        """Check one message and return it, or None if it was received before.
+
+        Raises:
+            ProtocolError: messages before this one are missing, or the partition's state does not allow it.
+            PublisherLost: messages of a publisher that has died are missing, and do not come again.
+        """
+        message, sequence, received = numbered.message, numbered.sequence, self._received
+        # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
+        is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
+        if received is not None and sequence <= received and not is_last_word:
+            return None
+        following = TRANSITIONS.get((self.state, type(message)))
+        if following is None:
+            raise ProtocolError(f"a {type(message).__name__} came while the partition was {self.state.value}")
+        if received is not None and isinstance(message, InitialFrontierSnapshot):
+            if message.standing is None or message.standing > received:
+                missing = "is dead, and its last messages with it, which this subscriber had not received"
+                raise PublisherLost.at(self._topic, self._partition, missing)
+            message = WentBack(message.generation, message.standing, message.lower)
+        elif received is not None and sequence - numbered.skipped != received + 1 and not is_last_word:
+            raise ProtocolError(f"message {received + 1} is missing: {sequence} came after {received}")
+        self._received = sequence
+        self.state = following
+        return message
