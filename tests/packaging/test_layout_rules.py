@@ -27,7 +27,7 @@ from tests.packaging.repository import name_of, shipped_modules
 MOST_CROWDED_FILES = 1
 MOST_PRODUCT_LINES = 34_900
 """28,700 before the features for new users, which are about a thousand, and snapshots, which are about five."""
-MOST_PUBSUB_LINES = 9_200
+MOST_PUBSUB_LINES = 9_360
 
 PERMITTED_CIRCLES = {"operators": 15}
 """The 15 have `Stream`, the 13 classes that it inherits, and `Dataflow`: their public methods return each other.
