@@ -19,7 +19,7 @@ refused         refused or lost      refused         the other job still has the
 import logging
 import threading
 import time
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from tidewheel.pubsub.catalog.catalog import ENDED, TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ask_catalog, catalog_actor, find_catalog
@@ -33,6 +33,9 @@ _TAKEN_AGAIN_S = 5.0
 
 Call: TypeAlias = Literal["hold", "register"]
 """The method of the catalog to call."""
+
+PUBLISHED_HERE: Final[set[str]] = set()
+"""The registrations of the topics that jobs of this process publish, until they are retracted."""
 
 
 class Registration:
@@ -102,6 +105,7 @@ class CatalogEntry:
         Raises:
             DeliveryError: a living job publishes a topic of that name, or the catalog does not answer.
         """
+        PUBLISHED_HERE.add(self._info.registration)
         ask_catalog("register", self._info)
 
     @property
@@ -132,6 +136,7 @@ class CatalogEntry:
 
         with self._lock:
             self._is_retracted = True
+            PUBLISHED_HERE.discard(self._info.registration)
             call, self._call = self._call, None
         catalog = find_catalog()
         if catalog is None:

@@ -5,7 +5,8 @@ message                  head, as msgpack                                       
 =======================  ==========================================================  =================================
 `KnowledgeMessage`       what is final, and tick, head and size of each message      their payloads, one after the other
 `Rejected`, `Stranger`,  as they are                                                 none
-`Nack`, `Ack`
+`Nack`, `Ack`,
+`ConsolidatedAck`
 `Join`                   the name, and the filter, pickled                           none
 `Numbered`               the number, what was skipped, and the head of the message   that of the message
 =======================  ==========================================================  =================================
@@ -26,6 +27,7 @@ from tidewheel.pubsub.exactly_once.fanout import Filter
 from tidewheel.pubsub.exactly_once.messages import (
     Ack,
     CheckedRanges,
+    ConsolidatedAck,
     Downstream,
     KnowledgeMessage,
     Nack,
@@ -99,7 +101,8 @@ class _JoinHead(msgspec.Struct, tag="J", frozen=True, array_like=True, gc=False)
 _ENCODER = msgspec.msgpack.Encoder()
 _DownstreamHead: TypeAlias = _NumberedHead | _KnowledgeHead | Rejected | Stranger
 _DOWNSTREAM: msgspec.msgpack.Decoder[_DownstreamHead] = msgspec.msgpack.Decoder(_DownstreamHead)
-_UPSTREAM: msgspec.msgpack.Decoder[Nack | Ack | _JoinHead] = msgspec.msgpack.Decoder(Nack | Ack | _JoinHead)
+_UpstreamHead: TypeAlias = Upstream | _JoinHead
+_UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_UpstreamHead)
 
 
 def encode(message: Told | ChildMessage) -> list[Any]:
@@ -173,7 +176,7 @@ def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
         return Join(message.name, unpickled(message.where) if message.where else None)
     if isinstance(message, Nack):
         _check(message.ranges)
-    else:
+    elif isinstance(message, Ack):
         _check(chain(*message.acks.values(), *chain(*message.everywhere.values())))
     return message
 
@@ -218,9 +221,10 @@ class Unsaid:
         self._join: Join | None = None
         self._nacks: dict[int, Nack] = {}
         self._acks: dict[int, Ack] = {}
+        self._consolidated: dict[int, ConsolidatedAck] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._join or self._nacks or self._acks)
+        return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
         """Add a message, and drop the waiting messages that it makes superfluous."""
@@ -233,16 +237,22 @@ class Unsaid:
                     ticks.update(self._nacks[pubend].ranges)
                 is_short = len(ticks) <= MOST_NACKED_RANGES
                 self._nacks[pubend] = Nack(pubend, ticks.ranges(), room_bytes) if is_short else message
-            case Ack(pubend, acks, everywhere):
+            case Ack(pubend, acks, everywhere, may_consolidate):
                 before = self._acks.get(pubend, Ack(pubend, {}))
-                self._acks[pubend] = Ack(pubend, before.acks | acks, before.everywhere | everywhere)
+                self._acks[pubend] = Ack(pubend, before.acks | acks, before.everywhere | everywhere, may_consolidate)
+            case ConsolidatedAck(pubend, readers=readers, is_all=is_all):
+                earlier = self._consolidated.get(pubend, message)
+                if not is_all:
+                    message = structs.replace(message, readers=earlier.readers | readers, is_all=earlier.is_all)
+                self._consolidated[pubend] = message
 
     def take(self) -> list[ChildMessage]:
         """Return and remove all messages; a `Join` comes first."""
         said: list[ChildMessage] = [] if self._join is None else [self._join]
         said += self._nacks.values()
         said += self._acks.values()
-        self._join, self._nacks, self._acks = None, {}, {}
+        said += self._consolidated.values()
+        self._join, self._nacks, self._acks, self._consolidated = None, {}, {}, {}
         return said
 
 

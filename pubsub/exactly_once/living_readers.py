@@ -1,8 +1,8 @@
 """The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
 
 A connected reader lives. A pubend does not see a reader that is connected to a relay; such a reader lives for one lease
-after each of its messages. A subscription that is not durable ends one lease after its reader. A durable one waits for
-the retention time of its messages, and the pubend warns after half of it.
+after each of its messages, and after its relay has lost it. A subscription that is not durable ends one lease after its
+reader. A durable one waits for the retention time of its messages, and the pubend warns after half of it.
 
 The module has no clock; times are seconds of a clock that never goes back.
 """
@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from math import inf
 from typing import NamedTuple
 
-from tidewheel.pubsub.exactly_once.subscriptions import Subscription
+from tidewheel.pubsub.exactly_once.subscription import Subscription
 
 LEASE_S = 60.0
 RETENTION_S = 7 * 24 * 3600.0
@@ -82,7 +82,7 @@ class LivingReaders:
                 one.until_s, one.is_warned = inf, False
                 continue
             if one.until_s == inf:
-                one.until_s = now_s
+                one.until_s = now_s + (self._lease_s if one.is_returning else 0.0)
             away_s = now_s - one.until_s
             limit_s = self._retention_s if one.is_durable else self._lease_s
             if away_s >= limit_s:

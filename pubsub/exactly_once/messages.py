@@ -95,11 +95,33 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
         acks: the ticks that are A, by the ids of readers. An entry without ticks says that its reader lives.
         everywhere: the ticks that are A at each pubend of a topic with several pubends, by the ids of readers. Ticks
             that are acknowledged together are in one message, so its receiver knows what other pubends may have missed.
+        may_consolidate: whether a relay may acknowledge for these readers together with its others.
     """
 
     pubend: Number
     acks: dict[str, CheckedRanges]
     everywhere: dict[str, tuple[CheckedRanges, ...]] = {}
+    may_consolidate: bool = False
+
+
+class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
+    """The ticks that no reader behind a relay needs any more. `consolidation.py` tells which readers those are.
+
+    Attributes:
+        pubend: the number of the pubend.
+        end: each of these readers has acknowledged all ticks before this one.
+        digest: the digest of the set of these readers.
+        progress: a number that changes when any of them acknowledges more.
+        readers: the readers that have come (True) or gone (False) since the last acknowledgement.
+        is_all: whether ``readers`` names the whole set.
+    """
+
+    pubend: Number
+    end: Tick
+    digest: Number
+    progress: Number
+    readers: dict[str, bool] = {}
+    is_all: bool = False
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
@@ -121,7 +143,7 @@ class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
 
     Attributes:
         pubend: the number of the refusing pubend.
-        reader: the id of the reader.
+        reader: the id of the reader. Empty if a parent does not know the readers of a relay: it has to name all.
     """
 
     pubend: Number
@@ -152,7 +174,7 @@ class Begun:
 
 
 Downstream: TypeAlias = KnowledgeMessage | Rejected | Stranger
-Upstream: TypeAlias = Nack | Ack
+Upstream: TypeAlias = Nack | Ack | ConsolidatedAck
 
 
 def repeated(child: str, ack: Ack) -> Ack:

@@ -9,37 +9,43 @@ It does no I/O and has only soft state. Invariants:
   Otherwise it is an answer, and goes to the curious children.
 - A question without an end ends at the next message: all children are told the later ticks anyway.
 - While a nack is upstream, no other nack goes upstream for the same ticks, until it is answered or too old.
+- A flush costs the same however many children there are: it has one consolidated acknowledgement, and no more than
+  `MOST_ACKS` entries of readers that cannot be consolidated. The others have their turn with later flushes.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
+from tidewheel.pubsub.exactly_once.asked import Asked
+from tidewheel.pubsub.exactly_once.consolidation import Consolidation, of_one
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
+    RELAY_PREFIX,
     Ack,
+    ConsolidatedAck,
     Downstream,
     KnowledgeMessage,
     Nack,
     Ranges,
     Stranger,
     Upstream,
+    repeated,
 )
-from tidewheel.pubsub.exactly_once.subscriptions import merged
+from tidewheel.pubsub.exactly_once.subscription import merged, prefix_end
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
-from tidewheel.transport.round_trips import MOST_S, RoundTrips
 
 _FIRST = itemgetter(0)
 
 MOST_RANGES = 1000
 """The largest number of known ranges with gaps between them that no child asks about."""
 
-_REMEMBERED_S = 4 * MOST_S
-"""The time that an unanswered question is remembered: a child that still wants to know asks again much sooner."""
+MOST_ACKS: Final = 100
+"""A flush has the acknowledgements of at most so many readers that cannot be consolidated, for each pubend."""
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 """The default size of a relay's cache. A relay has no log, so it asks upstream for forgotten messages."""
@@ -73,6 +79,9 @@ class Relay:
         if isinstance(message, KnowledgeMessage):
             return line.learn(message, now_s)
         fanout = line.fanout
+        if isinstance(message, Stranger) and not message.reader:
+            line.readers.name_all()
+            return []
         children = fanout.reaching(message.reader) if isinstance(message, Stranger) else fanout.children
         return [Outgoing(child, message) for child in children]
 
@@ -80,9 +89,14 @@ class Relay:
         """Receive a nack; return the answers to the child and the questions to upstream."""
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
-    def ack(self, ack: Ack) -> None:
-        """Receive acknowledgements of a child; they wait for `flush`."""
-        self._lines[ack.pubend].ack(ack)
+    def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
+        """Receive acknowledgements of a child, which wait for `flush`; return the answer to the child, if any."""
+        return self._lines[ack.pubend].ack(child, ack)
+
+    def show_life(self) -> None:
+        """Have the next flushes say of all readers that they live; what they have said last may have been lost."""
+        for line in self._lines:
+            line.show_life()
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
         """Return the messages for the silence and acknowledgements that wait."""
@@ -120,11 +134,15 @@ class _Line:
         self._cut_short: set[str] = set()
         self._room_bytes = 1
         self._asked = Asked()
+        self.readers = Consolidation(pubend)
+        self._latest: dict[str, Ack] = {}  # of each child that is not consolidated
         self._acks: dict[str, TickSet] = {}
         self._everywhere: dict[str, tuple[Ranges, ...]] = {}
 
     def leave(self, child: str) -> None:
         self.fanout.leave(child)
+        self.readers.leave(child)
+        self._latest.pop(child, None)
         self._wanted.pop(child, None)
         self._cut_short.discard(child)
 
@@ -238,89 +256,44 @@ class _Line:
         return [Nack(self._pubend, new.ranges(), self._room_bytes)] if new else []
 
     def reconnected(self, now_s: float) -> list[Upstream]:
+        self.readers.name_all()
         self._asked.questions.clear()
         unknown = TickSet(part for wanted in self._wanted.values() for part in wanted)
         return self._ask(unknown, now_s) if unknown else []
 
-    def ack(self, ack: Ack) -> None:
+    def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
+        if child not in self.fanout.children:
+            return []
+        if isinstance(ack, ConsolidatedAck):
+            is_understood = self.readers.hear(child, ack)
+            return [] if is_understood else [Outgoing(child, Stranger(self._pubend, ""))]
+        if ack.may_consolidate:
+            for reader, ranges in ack.acks.items():
+                self.readers.hear(child, of_one(self._pubend, reader, prefix_end(ranges)))
+            return []
+        if child in ack.acks:
+            self._latest[child] = repeated(child, ack)
+        self._pass_on(ack)
+        return []
+
+    def _pass_on(self, ack: Ack) -> None:
         for name, ranges in ack.acks.items():
             self._acks.setdefault(name, TickSet()).update(ranges)
         for name, vector in ack.everywhere.items():
             self._everywhere[name] = merged(self._everywhere.get(name, ()), vector)
 
+    def show_life(self) -> None:
+        self.readers.is_due = True
+        for child in self.fanout.children:
+            if not child.startswith(RELAY_PREFIX) and child not in self.readers:
+                self._pass_on(self._latest.get(child, Ack(self._pubend, {child: ()})))
+
     def take_acks(self) -> list[Upstream]:
-        acks, self._acks = self._acks, {}
-        if not acks:
-            return []
-        everywhere, self._everywhere = self._everywhere, {}
-        return [Ack(self._pubend, {name: acknowledged.ranges() for name, acknowledged in acks.items()}, everywhere)]
-
-
-@dataclass(slots=True)
-class _Question:
-    ticks: TickSet
-    late_s: float
-    asked_s: float
-    in_vain: int
-
-
-class Asked:
-    """The unanswered questions to upstream: a tick is asked for once at a time.
-
-    >>> asked = Asked()
-    >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
-    (TickSet([(5, 8)]), TickSet([(8, 9)]))
-    >>> asked.answered(TickSet([(5, 7)]), now_s=0.15, more=False)
-    >>> asked.ask(TickSet([(5, 8)]), now_s=0.15), asked.ask(TickSet([(7, 8)]), now_s=60.0)
-    (TickSet([(5, 7)]), TickSet([(7, 8)]))
-    """
-
-    def __init__(self) -> None:
-        self.questions: list[_Question] = []
-        self._trips = RoundTrips()
-
-    def ask(self, ticks: TickSet, now_s: float) -> TickSet:
-        """Return the ticks to ask for now, and record the question."""
-        rest, in_vain = TickSet(ticks), 0
-        self.questions = [question for question in self.questions if now_s < question.late_s + _REMEMBERED_S]
-        for question in list(self.questions):
-            both = rest.intersection(question.ticks)
-            if not both:
-                continue
-            if now_s < question.late_s:
-                rest.difference_update(both)
-            else:
-                in_vain = max(in_vain, question.in_vain + 1)
-                self._answer(question, both)
-        if rest:
-            late_s = now_s + self._trips.wait_s(in_vain)
-            self.questions.append(_Question(TickSet(rest), late_s, now_s, in_vain))
-        return rest
-
-    def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Record that ticks are known; with ``more``, also that the answer left out the ticks after them.
-
-        Any answer settles a question without an end from its first tick on: upstream has no more now.
-        """
-        if not self.questions or not ticks:
-            return
-        if more:
-            ticks = TickSet([*ticks, (ticks.end, FOREVER)])
-        for question in list(self.questions):
-            both = question.ticks.intersection(ticks)
-            if not both:
-                continue
-            # Any message answers a question without an end, so its answer does not tell the time of a round trip.
-            if question.ticks.end == FOREVER:
-                both.add(both.end, FOREVER)
-            elif question.in_vain == 0:
-                self._trips.learn(now_s - question.asked_s)
-            self._answer(question, both)
-
-    def _answer(self, question: _Question, ticks: TickSet) -> None:
-        question.ticks.difference_update(ticks)
-        if not question.ticks:
-            self.questions.remove(question)
+        names = list(islice(self._acks, MOST_ACKS))
+        acks = {name: self._acks.pop(name).ranges() for name in names}
+        everywhere = {name: self._everywhere.pop(name) for name in names if name in self._everywhere}
+        passed_on: list[Upstream] = [Ack(self._pubend, acks, everywhere)] if acks else []
+        return passed_on + self.readers.take()
 
 
 def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:

@@ -55,6 +55,8 @@ class Subend:
         order: the order of messages of different pubends: any, or by their ticks.
         room_bytes: the largest size of the waiting messages of each pubend; a larger message may wait alone.
         idle_s: after so many seconds without a message, messages may have been lost.
+        may_consolidate: whether relays may acknowledge for it together with their other readers. A durable subscription
+            needs a position of its own.
 
     Attributes:
         is_total: whether messages come in the order of their ticks, which needs the silence of each pubend.
@@ -69,8 +71,10 @@ class Subend:
         order: Order = "publisher",
         room_bytes: int = ROOM_BYTES,
         idle_s: float = IDLE_S,
+        may_consolidate: bool = False,
     ) -> None:
         self._name = name
+        self._may_consolidate = may_consolidate
         self.is_total = order == "total"
         self._incoming = {
             pubend: _Incoming(pubend, start, size_of, room_bytes, idle_s) for pubend, start in sorted(starts.items())
@@ -131,9 +135,9 @@ class Subend:
             if not incoming.has_new_acks:
                 continue
             incoming.has_new_acks = False
-            if len(self._incoming) > 1 and not everywhere:
+            if len(self._incoming) > 1 and not (everywhere or self._may_consolidate):
                 everywhere[self._name] = tuple(map(_Incoming.acks, self._incoming.values()))
-            found.append(Ack(pubend, {self._name: incoming.acks()}, everywhere))
+            found.append(Ack(pubend, {self._name: incoming.acks()}, everywhere, self._may_consolidate))
         return found
 
     def acknowledged(self, pubend: int) -> TickSet:

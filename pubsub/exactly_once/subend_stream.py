@@ -31,6 +31,7 @@ class SubendStream(Subend):
         begun: the place where the subscription begins or continues, of each partition.
         order: the order of messages of different partitions.
         room_bytes: the largest size of the waiting messages of each partition.
+        may_consolidate: whether relays may acknowledge for it together with their other readers.
     """
 
     def __init__(
@@ -40,8 +41,11 @@ class SubendStream(Subend):
         begun: Sequence[Begun],
         order: Order = "publisher",
         room_bytes: int = ROOM_BYTES,
+        *,
+        may_consolidate: bool = False,
     ) -> None:
-        super().__init__(reader, dict(enumerate(begun)), size_of, order=order, room_bytes=room_bytes)
+        starts = dict(enumerate(begun))
+        super().__init__(reader, starts, size_of, order=order, room_bytes=room_bytes, may_consolidate=may_consolidate)
         self._partitions = [
             _Partition(self._incoming[number].horizon - 1, one.frontiers) for number, one in enumerate(begun)
         ]

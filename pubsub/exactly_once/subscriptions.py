@@ -15,6 +15,10 @@ unknown        yes, not durable                                        continues
 abandoned      either                                                  continues if it missed nothing, else begins
 =============  ======================  ==============================  =============================================
 
+A relay is a subscription, too: it stands for all readers whose acknowledgements it consolidates. The pubend keeps
+messages for such a reader itself until the relay names it. It does so again for a lease when the relay no longer names
+the reader, or is lost.
+
 No I/O: methods return the entries to log, and the caller reports the logged ones.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
@@ -22,49 +26,21 @@ Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledge
 
 import pickle
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from itertools import zip_longest
+from math import inf
 
 from msgspec.structs import replace
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
+from tidewheel.pubsub.exactly_once.consolidation import Readers
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.subscription import Subscription, prefix_end
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
-
-@dataclass(slots=True)
-class Subscription:
-    """The state of one subscription, as `Standing` describes it, and the life of its reader.
-
-    Attributes:
-        is_durable: whether it is kept over restarts.
-        has_left: whether its reader has left; until another reader takes over, late acknowledgements of it count.
-        until_s: the end of its reader's life; from then on it has no reader.
-        is_warned: whether the pubend has warned that it has no reader.
-    """
-
-    acknowledged: TickSet
-    first: bytes = b""
-    reader: str | None = None
-    lost_end: int = 0
-    everywhere: tuple[Ranges, ...] = ()
-    is_durable: bool = False
-    has_left: bool = False
-    until_s: float = 0.0
-    is_warned: bool = False
-
-    def standing(self) -> Standing:
-        """Return what the log says of it."""
-        ranges = self.acknowledged.ranges()
-        return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
-
-    def acknowledge(self, ranges: Ranges, everywhere: tuple[Ranges, ...]) -> None:
-        """Add acknowledged ticks of this pubend, and of each pubend."""
-        self.acknowledged.update(ranges)
-        self.everywhere = merged(self.everywhere, everywhere)
+MOST_LEFT = 100_000
+"""The largest number of readers that have left and are remembered, so that a late message of a relay does not count."""
 
 
 class Subscriptions:
@@ -76,7 +52,7 @@ class Subscriptions:
         where: the name of the topic and partition, for messages.
 
     Attributes:
-        known: the subscriptions, without abandoned ones, by name.
+        known: the subscriptions and relays, without abandoned subscriptions, by name.
         noted: the latest entries of durable subscriptions, by name.
     """
 
@@ -90,6 +66,7 @@ class Subscriptions:
         self._on_disk = dict(standings)
         self._moved: set[str] = set()
         self._must_note: set[str] = set()
+        self._left: dict[str, None] = {}  # readers that have left last: a relay may still name them
         for name, logged in standings.items():
             if not logged.is_abandoned:
                 acknowledged = TickSet(logged.ranges)
@@ -126,6 +103,8 @@ class Subscriptions:
         Raises:
             DeliveryError: the reader had the subscription, and cannot have it back.
         """
+        if reader in self.known and self.known[reader].is_returning:
+            self.end(reader)
         self._check(name, reader, durable=durable, again=again)
         known = self.known.get(name)
         if known is None:
@@ -186,6 +165,9 @@ class Subscriptions:
 
     def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
         """Receive the last message of a leaving reader; its subscription stays if that is durable."""
+        self._left[reader] = None
+        if len(self._left) > MOST_LEFT:
+            del self._left[next(iter(self._left))]
         name = self.name_of(reader)
         if name is None:
             return
@@ -209,8 +191,13 @@ class Subscriptions:
         self.end(name)
         self._abandoned[name] = standing
 
-    def ack(self, ack: Ack) -> list[str]:
-        """Receive acknowledgements; return the unknown readers, whose acknowledgements do not count."""
+    def ack(self, ack: Ack | ConsolidatedAck, child: str = "") -> list[str]:
+        """Receive acknowledgements of a child; return the unknown readers, whose acknowledgements do not count.
+
+        An empty name stands for the readers behind the child: it has to name them again.
+        """
+        if isinstance(ack, ConsolidatedAck):
+            return self._consolidate(child, ack)
         strangers = []
         for reader, ranges in ack.acks.items():
             name = self.name_of(reader)
@@ -224,6 +211,43 @@ class Subscriptions:
                 known.lost_end = 0  # its reader continues, so it was told
                 self._must_note.add(name)
         return strangers
+
+    # ------------------------------------------------------------------ relays
+
+    def _consolidate(self, relay: str, ack: ConsolidatedAck) -> list[str]:
+        """Receive the acknowledgement of a relay; see `ack`. Complexity: O(readers that came or have gone)."""
+        known = self.known.get(relay) or Subscription(TickSet(), until_s=inf)
+        readers = known.readers = known.readers or Readers()
+        end_before = readers.end
+        changes = readers.learn(ack)
+        if changes is None:
+            return [""]
+        known.acknowledged, known.progress = TickSet([(0, readers.end)]), readers.progress
+        if readers.names and known.reader is None:
+            self.known[relay] = known
+            self._give(relay, relay)
+        elif not readers.names:
+            self.end(relay)
+        for name in filter(None, map(self.name_of, changes.came)):
+            if not self.is_durable(name):
+                self.end(name)
+        self._keep_for(changes.gone, end_before)
+        return []
+
+    def lost(self, child: str) -> None:
+        """Record that a child is not connected any more: if it is a relay, its readers go to another parent."""
+        known = self.known.get(child)
+        if known is not None and known.readers is not None:
+            self.end(child)
+            self._keep_for(known.readers.names, known.readers.end)
+
+    def _keep_for(self, readers: Iterable[str], end: int) -> None:
+        """Keep messages from a tick on for readers that a relay does not name any more, until their lease is over."""
+        elsewhere = [known.readers.names for known in self.known.values() if known.readers is not None]
+        for reader in readers:
+            if not (reader in self._left or reader in self._names or any(reader in names for names in elsewhere)):
+                self.known[reader] = Subscription(TickSet([(0, end)]), until_s=inf, is_returning=True)
+                self._give(reader, reader)
 
     # ------------------------------------------------------------------ the log
 
@@ -267,6 +291,11 @@ class Subscriptions:
 
     # ------------------------------------------------------------------ questions
 
+    def count(self, names: Iterable[str]) -> int:
+        """Return the number of subscriptions among known ones and those behind known relays."""
+        behind = [self.known[name].readers for name in names]
+        return sum(1 if readers is None else len(readers.names) for readers in behind)
+
     @property
     def needed_from(self) -> int | None:
         """The first tick that some subscription has not acknowledged; None without subscriptions."""
@@ -298,17 +327,3 @@ class Subscriptions:
     def durable_names(self) -> list[str]:
         """The durable subscriptions, including abandoned ones."""
         return [*filter(self.is_durable, self.known), *self._abandoned]
-
-
-def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
-    """Return the union of two sets of ticks for each pubend.
-
-    >>> merged((((0, 5),), ()), (((3, 8),), ((1, 2),)))
-    (((0, 8),), ((1, 2),))
-    """
-    return tuple(TickSet((*first, *second)).ranges() for first, second in zip_longest(one, other, fillvalue=()))
-
-
-def prefix_end(ranges: Ranges) -> int:
-    """Return the first tick outside some ordered ranges."""
-    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

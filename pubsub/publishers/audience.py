@@ -87,9 +87,9 @@ class Audience:
             LogError: the log takes nothing.
         """
         name = self.pubend.subscriptions.name_of(reader)
+        self.pubend.unsubscribe(reader, acknowledged, everywhere)
         if name is None:
             return
-        self.pubend.unsubscribe(reader, acknowledged, everywhere)
         self.living.leave(name, self._now_s)
         self.changed.notify()
         await self._be_logged(name)
@@ -177,7 +177,7 @@ class Audience:
     @property
     def count(self) -> int:
         """How many subscriptions somebody reads."""
-        return len(self.living.living(self._now_s))
+        return self.pubend.subscriptions.count(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
         """Return the subscriptions that somebody reads and that have not acknowledged everything.
@@ -187,7 +187,7 @@ class Audience:
         known = self.pubend.subscriptions.known
         unread = set(self.pubend.unread())
         return {
-            name: sum(end - first for first, end in known[name].acknowledged)
+            name: known[name].progress + sum(end - first for first, end in known[name].acknowledged)
             for name in self.living.living(self._now_s)
             if name in unread
         }

@@ -13,7 +13,7 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Nack, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Nack, Rejected
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
@@ -154,7 +154,7 @@ class DurablePartition(Partition):
 
     def _hear(self, child: str, said: list[ChildMessage]) -> None:
         for message in said:
-            if self.refusal and not isinstance(message, Ack):
+            if self.refusal and not isinstance(message, Ack | ConsolidatedAck):
                 self._reject(child, self.refusal)
             elif isinstance(message, Join):
                 self.core.join(child, message.where)
@@ -164,7 +164,8 @@ class DurablePartition(Partition):
             elif isinstance(message, Nack):
                 self.core.nack(child, message)
             else:
-                self.audience.heard(message)
+                if isinstance(message, Ack):
+                    self.audience.heard(message)
                 self.core.ack(child, message)
         self.changed.notify()
 
@@ -176,6 +177,7 @@ class DurablePartition(Partition):
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
         self.core.leave(child)
+        self.core.subscriptions.lost(child)
 
     # ------------------------------------------------------------------ the end
 
@@ -226,7 +228,7 @@ class DurablePartition(Partition):
             "nacks": core.nacks,
             "children": len(self.children),
             "subscribers": self.audience.count,
-            "subscriptions": len(subscriptions.known),
+            "subscriptions": subscriptions.count(subscriptions.known),
             "durable_subscriptions": sum(map(subscriptions.is_durable, subscriptions.known)),
             "unread": len(core.unread()),
             "log_bytes": core.log.total_bytes,
@@ -248,7 +250,8 @@ class DurablePartition(Partition):
         core = self.core
         late: set[str | None] = set() if self.refusal else set(self.children.names)
         if core.told.has_ended and not self.problem:
-            late = {core.subscriptions.reader_of(name) for name in core.unread()}
+            known = core.subscriptions.known  # readers behind a relay that have everything need no word
+            late = {known[name].reader for name in core.unread() if known[name].readers is None}
         for child in [child for child in self.children.names if child in late]:
             self._reject(child, self.problem or "the publisher has ended before everything was read")
         for _ in range(_TOLD_LOOKS):

@@ -18,7 +18,7 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Nack, Ranges, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.log.errors import LogError
@@ -281,7 +281,7 @@ class DurablePubend:
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
-        has_all = len(self.subscriptions.known) >= self.awaited
+        has_all = self.subscriptions.count(self.subscriptions.known) >= self.awaited
         self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
         self._note()
         if before != reader:
@@ -318,9 +318,9 @@ class DurablePubend:
         self.subscriptions.abandon(name)
         self._note()
 
-    def ack(self, child: str, ack: Ack) -> None:
+    def ack(self, child: str, ack: Ack | ConsolidatedAck) -> None:
         """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
-        strangers = self.subscriptions.ack(ack)
+        strangers = self.subscriptions.ack(ack, child)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     def unread(self) -> list[str]:

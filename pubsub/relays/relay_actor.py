@@ -19,15 +19,12 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.messages import (
-    RELAY_PREFIX,
-    Ack,
     Downstream,
     KnowledgeMessage,
     Nack,
     Rejected,
     Upstream,
     joined,
-    repeated,
 )
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
@@ -110,7 +107,6 @@ class RelayActor:
         self._is_announced = False
         self._pubends = 0
         self._parents: list[RelayParent] = []
-        self._acknowledged: dict[str, dict[int, Ack]] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._changed = ChangeSignal()
         self._alive_s = 0.0
@@ -230,7 +226,6 @@ class RelayActor:
         if self._flushing is not None:
             self._flushing.cancel()
         self._children.close()
-        self._acknowledged.clear()
         for parent in self._parents:
             parent.close()
         self._parents = []
@@ -284,7 +279,6 @@ class RelayActor:
         for message in said:
             if isinstance(message, Join):
                 relay.join(child, message.where)
-                self._acknowledged.setdefault(child, {})
             elif not 0 <= message.pubend < self._pubends:
                 self._reject(child, f"it spoke of pubend {message.pubend}, and there are {self._pubends}")
                 return
@@ -294,9 +288,7 @@ class RelayActor:
                 self._children.tell(told)
                 self._say(asked)
             else:
-                relay.ack(message)
-                if child in message.acks and child in self._acknowledged:
-                    self._acknowledged[child][message.pubend] = repeated(child, message)
+                self._children.tell(relay.ack(child, message))
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%s: %s: %s", self._name, child, reason)
@@ -305,7 +297,6 @@ class RelayActor:
 
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%s: %s: %s", self._name, child, why)
-        self._acknowledged.pop(child, None)
         if self._relay is not None:
             self._relay.leave(child)
 
@@ -315,16 +306,9 @@ class RelayActor:
         now_s = self._loop.time()
         if now_s - self._alive_s >= SIGN_OF_LIFE_S:
             self._alive_s = now_s
-            self._show_life(self._relay)
+            self._relay.show_life()
         told, acks = self._relay.flush()
         self._children.tell(told)
         self._children.show_life()
         self._say(acks)
         self._flushing = self._loop.call_later(FLUSH_S, self._flush)
-
-    def _show_life(self, relay: Relay) -> None:
-        """Have it said of each reader that it is there, with what it said last, as that may have been lost."""
-        for child, acknowledged in self._acknowledged.items():
-            if not child.startswith(RELAY_PREFIX):
-                for pubend in range(self._pubends):
-                    relay.ack(acknowledged.get(pubend, Ack(pubend, {child: ()})))

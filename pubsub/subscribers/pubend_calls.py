@@ -10,7 +10,7 @@ from typing import Any, Final
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
-from tidewheel.pubsub.exactly_once.subscriptions import merged
+from tidewheel.pubsub.exactly_once.subscription import merged
 from tidewheel.pubsub.subscribers.parents import ParentGone, Refused, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 from tidewheel.transport.ray_cluster import left, membership

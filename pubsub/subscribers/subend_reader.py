@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+from tidewheel.pubsub.catalog.registration import PUBLISHED_HERE
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
@@ -60,7 +61,11 @@ class SubendReader(ActorReader):
         self._info = calls.info
         self._node = node
         self._calls = calls
-        self._stream = SubendStream(greeting.name, calls.info.domain, begun, calls.options.order)
+        # The end of a job waits for all readers but those of its own process, so pubends must tell them apart.
+        may_consolidate = calls.options.name is None and calls.info.registration not in PUBLISHED_HERE
+        self._stream = SubendStream(
+            greeting.name, calls.info.domain, begun, calls.options.order, may_consolidate=may_consolidate
+        )
         self._live = set(self._partitions)
         self._relay: Any = None
         self._tells_at_once = calls.options.ack == "manual"

@@ -18,7 +18,7 @@ from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import CODEC, MOST_NACKED_RANGES, ChildMessage, Join, decode_upstream
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack, Ranges, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Downstream, Nack, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.stream_link import HAS_GONE, ParentLink
@@ -129,6 +129,19 @@ def test_newer_acks_replace_older_ones(ends: tuple[ParentLink, socket.socket]) -
     assert link._writer.waiting_bytes == waiting < BUFFER_BYTES
     rest = hear_all(link, parent)[fillers:]
     assert rest == [Ack(0, {"billing": ((0, 5000),), "audit": ((0, 10_000),)}), Ack(1, {"billing": ((0, 1),)})]
+
+
+def test_newer_consolidated_acks_replace_older_ones(ends: tuple[ParentLink, socket.socket]) -> None:
+    """With all names of readers that were to be said; one that names all readers says everything."""
+    link, parent = ends
+    fillers = fill(link)
+    link.say([ConsolidatedAck(0, 1, 1, 1, {"old": True}, is_all=False)])
+    link.say([ConsolidatedAck(0, 2, 2, 2, {"a": True, "b": True}, is_all=True)])
+    link.say([ConsolidatedAck(0, 3, 3, 3, {"b": False, "c": True})])
+    link.say([ConsolidatedAck(1, 4, 4, 4, {"d": True})])
+    rest = hear_all(link, parent)[fillers:]
+    named = {"a": True, "b": False, "c": True}
+    assert rest == [ConsolidatedAck(0, 3, 3, 3, named, is_all=True), ConsolidatedAck(1, 4, 4, 4, {"d": True})]
 
 
 def test_nacks_of_one_pubend_become_one(ends: tuple[ParentLink, socket.socket]) -> None:

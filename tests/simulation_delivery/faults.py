@@ -5,14 +5,18 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from tests.kit.simulation.fault import Fault
 from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.scenario import Scenario
+from tidewheel.pubsub.exactly_once.asked import Asked
+from tidewheel.pubsub.exactly_once.consolidation import Consolidation
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
-from tidewheel.pubsub.exactly_once.relay import Asked, Relay
+from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
@@ -185,18 +189,53 @@ class ForgetsWhoAsked(Relay):
         return super().receive(message, now_s)
 
 
+class _OfTheFastest(Consolidation):
+    def take(self) -> list[ConsolidatedAck]:
+        ends = [child.end for child in self._children.values() if child.names]
+        return [replace(ack, end=max(ends, default=0)) for ack in super().take()]
+
+
 class AcknowledgesForAll(Relay):
     """Takes the acknowledgement of one child for that of all."""
 
-    def ack(self, ack: Ack) -> None:
-        """Say it for everybody who has ever said anything."""
-        super().ack(ack)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for line in self._lines:
+            line.readers.__class__ = _OfTheFastest
+
+    def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
+        """Say it for every subscription that has ever said anything by its name."""
+        told = super().ack(child, ack)
         line = self._lines[ack.pubend]
         everything = TickSet(part for ticks in line._acks.values() for part in ticks)
         names = self.__dict__.setdefault("_names", set())
         names.update(line._acks)
-        for name in names:
+        for name in names if everything else ():
             line._acks[name] = TickSet(everything)
+        return told
+
+
+class _OfTheFirstNames(Consolidation):
+    def name_all(self) -> None:
+        pass
+
+
+class NamesReadersOnce(Relay):
+    """Does not name its readers again to a parent that does not know them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for line in self._lines:
+            line.readers.__class__ = _OfTheFirstNames
+
+
+class ForgetsToCountWhoLeft(Relay):
+    """Counts readers that have gone to another parent."""
+
+    def leave(self, child: str) -> None:
+        """Forget the child, but not its readers."""
+        for line in self._lines:
+            line.fanout.leave(child)
 
 
 # ---------------------------------------------------------------------- subends
@@ -296,7 +335,14 @@ _PUBENDS: list[type] = [
     BreaksPromises,
 ]
 _SUBSCRIPTIONS: list[type] = [ForgetsEarly, BeginsAnew, TakesAcksOfWhoHasGone]
-_RELAYS: list[type] = [MakesFinalWhatItForgets, LosesNacks, ForgetsWhoAsked, AcknowledgesForAll]
+_RELAYS: list[type] = [
+    MakesFinalWhatItForgets,
+    LosesNacks,
+    ForgetsWhoAsked,
+    AcknowledgesForAll,
+    NamesReadersOnce,
+    ForgetsToCountWhoLeft,
+]
 _SUBENDS: list[type] = [
     MergesEarly,
     SkipsGaps,

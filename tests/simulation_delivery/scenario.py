@@ -83,7 +83,9 @@ def build(world: World, random: Random) -> None:
         parents += [world.add_relay(random.choice(parents)) for _ in range(random.randint(1, 2))]
     for _ in range(random.randint(1, 4)):
         where = random.choice([None, Multiple(2), Multiple(3)])
-        habits = Habits(random.random() < 0.5, random.random() < 0.3, random.random() < 0.3)
+        is_durable = random.random() < 0.7
+        keeps_cursor = is_durable and random.random() < 0.5
+        habits = Habits(keeps_cursor, random.random() < 0.3, random.random() < 0.3, is_durable)
         world.add_subend(random.choice(parents), where, random.choice(["publisher", "total"]), habits)
 
 

@@ -24,11 +24,13 @@ class Habits(NamedTuple):
             on from what the pubends have of his acknowledgements, and has what he did not acknowledge again.
         acknowledges_late: now and then, and in any order.
         reads_slowly: now and then.
+        is_durable: the pubends keep the subscription while nobody reads. If they do not, who comes back begins anew.
     """
 
     keeps_cursor: bool = True
     acknowledges_late: bool = False
     reads_slowly: bool = False
+    is_durable: bool = True
 
 
 class SubendNode:
@@ -49,6 +51,7 @@ class SubendNode:
         self.name, self.parent, self.where, self.order, self.habits = name, parent, where, order, habits
         self.core: Subend | None = None
         self.reader = ""
+        self._begun = 0
         self._cursors = {number: TickSet() for number in range(world.pubends_count)}
         self._unacknowledged: list[Delivered] = []
         self.starts: dict[int, int] = {}
@@ -58,13 +61,19 @@ class SubendNode:
         self.most_waiting = 0
 
     def start(self) -> None:
-        """Subscribe, or go on, once all pubends are there."""
+        """Subscribe, or go on, once all pubends are there; one that is not durable begins anew."""
         if not all(node.is_there for node in self._world.pubends):
             return
         starts = {}
-        self.reader = f"{self.name}, life {len(self.lives)}"
+        if not self.habits.is_durable:  # nobody keeps what an earlier life has not had
+            self._cursors = {number: TickSet() for number in self._cursors}
+            self._unacknowledged.clear()
+            self.starts, self.had, self.done, self.lives = {}, [], set(), [[]]
+        self._begun += 1
+        self.reader = f"{self.name}, life {self._begun}"
+        is_durable = self.habits.is_durable
         for number, node in enumerate(self._world.pubends):
-            begin = node.subscribe(self.name, self.reader)
+            begin = node.subscribe(self._subscription, self.reader, durable=is_durable)
             self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
             if not self.habits.keeps_cursor:
                 self._cursors[number] = TickSet()
@@ -75,7 +84,19 @@ class SubendNode:
             one for one in self.had if one.tick in self._cursors[one.pubend] and (keeps_all or one in self.done)
         ]
         self.lives.append([])
-        self.core = Kinds.subend(self.reader, starts, len, order=self.order, room_bytes=ROOM_BYTES, idle_s=0.5)
+        self.core = Kinds.subend(
+            self.reader,
+            starts,
+            len,
+            order=self.order,
+            room_bytes=ROOM_BYTES,
+            idle_s=0.5,
+            may_consolidate=not is_durable,
+        )
+
+    @property
+    def _subscription(self) -> str:
+        return self.name if self.habits.is_durable else self.reader
 
     def crash(self) -> None:
         """Lose everything but what was delivered."""
@@ -103,7 +124,8 @@ class SubendNode:
         if self.core is None:
             return
         if isinstance(message, Stranger):
-            assert message.reader != self.reader, "who has a subscription is known"
+            if message.reader == self.reader:
+                self._subscribe_again(message.pubend)
             return
         assert isinstance(message, KnowledgeMessage), message
         self.core.receive(message, self._world.network.now_s)
@@ -111,6 +133,15 @@ class SubendNode:
         if not self.habits.reads_slowly:
             self.read()
         self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
+
+    def _subscribe_again(self, pubend: int) -> None:
+        """Go on where this reader is, at a pubend that was started again."""
+        assert not self.habits.is_durable, "who has a durable subscription is known"
+        assert self.core is not None
+        if self._world.pubends[pubend].is_there:
+            position = self.core.acknowledged(pubend).prefix_end
+            self._world.pubends[pubend].subscribe(self._subscription, self.reader, position, durable=False)
+            self.core.reconnected()
 
     def read(self) -> None:
         """Take what is delivered."""

@@ -1,6 +1,7 @@
 """Pubends, relays and subends on a network where everything may go wrong, and what each subscriber has had."""
 
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Downstream, Nack, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Downstream, Nack, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Order
@@ -28,6 +30,8 @@ PROMISED = TICKS_A_SECOND // 10
 """Half as many as in reality, as subends also ask after half the time without a message."""
 CACHE_BYTES = 60
 PAUSED_S = 0.1
+LEASE_S = 5.0
+NOTICED_S = 1.0
 
 
 class PubendNode:
@@ -41,6 +45,7 @@ class PubendNode:
         self.core: Pubend | None = None
         self._is_syncing = False
         self._clock_s = clock_s
+        self._forgets_from_s = 0.0
         self.is_paused = False
         self.nacks = 0
         self.start()
@@ -57,6 +62,7 @@ class PubendNode:
             self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
         )
         self.subscriptions = Kinds.subscriptions(self.core, disk.standings, self.name)
+        self._living = LivingReaders(self.subscriptions.known, LEASE_S, inf)
         self._is_syncing = False
         self.tell(self.core.be_silent(self._now))
 
@@ -64,6 +70,7 @@ class PubendNode:
         """Lose everything but the disk; and the clock may have been set back by the next start."""
         self.core = None
         self.step_clock(-CLOCK_BACK_S * self._world.random.random())
+        self._forgets_from_s = self._world.network.now_s + LEASE_S
         self.disk.crash(self._world.random)
 
     def step_clock(self, by_s: float) -> None:
@@ -110,7 +117,11 @@ class PubendNode:
         if self.core is None or self.is_paused:
             return
         self._be_silent(self.core)
-        self.disk.trim(self.core.forget(self.subscriptions.needed_from))
+        now_s = self._world.network.now_s
+        for name in self._living.look((), now_s).over:
+            self.subscriptions.end(name)
+        if now_s >= self._forgets_from_s:
+            self.disk.trim(self.core.forget(self.subscriptions.needed_from))
 
     def _be_silent(self, core: Pubend) -> None:
         until = core.reserve(self._now, AHEAD)
@@ -129,13 +140,18 @@ class PubendNode:
             if self.core.wanted_end > self.core.told_end:
                 self._be_silent(self.core)
         else:
-            strangers = self.subscriptions.ack(message)
+            strangers = self.subscriptions.ack(message, sender)
+            for reader in message.acks if isinstance(message, Ack) else [sender]:
+                self._living.heard(self.subscriptions.name_of(reader) or "", self._world.network.now_s)
             self._note()
             self.tell([Outgoing(sender, Stranger(self._number, reader)) for reader in strangers])
 
-    def subscribe(self, name: str, reader: str) -> Begun:
-        """Take on a subscription, durably, or go on with the one there is, and give it to a reader."""
-        begun = self.subscriptions.subscribe(name, reader, None, lambda _: FRONTIERS, durable=True, again=False)
+    def subscribe(self, name: str, reader: str, start: int | None = None, *, durable: bool = True) -> Begun:
+        """Take on a subscription, or go on with the one there is, and give it to a reader; with a start, once again."""
+        begun = self.subscriptions.subscribe(
+            name, reader, start, lambda _: FRONTIERS, durable=durable, again=start is not None
+        )
+        self._living.seat(name, self._world.network.now_s)
         self._note()
         return begun
 
@@ -156,6 +172,7 @@ class PubendNode:
         """Forget a child."""
         if self.core is not None and not self.is_paused:
             self.core.fanout.leave(child)
+            self.subscriptions.lost(child)
 
     def tell(self, outgoing: list[Outgoing]) -> None:
         """Send to children."""
@@ -186,6 +203,8 @@ class RelayNode:
         if self.core is None:
             return
         self._world.join(self.name, self.parent, None)
+        if self._world.random.random() < 0.1:
+            self.core.show_life()
         told, asked = self.core.flush()
         self._world.tell(self.name, told)
         self._world.ask(self.name, self.parent, asked)
@@ -200,8 +219,8 @@ class RelayNode:
             told, asked = self.core.nack(sender, message, now_s)
             self._world.tell(self.name, told)
             self._world.ask(self.name, self.parent, asked)
-        elif isinstance(message, Ack):
-            self.core.ack(message)
+        elif isinstance(message, Ack | ConsolidatedAck):
+            self._world.tell(self.name, self.core.ack(sender, message))
         else:
             self._world.tell(self.name, self.core.receive(message, now_s))
             self.most_cached = max(self.most_cached, self.core.cached_bytes)
@@ -279,6 +298,8 @@ class World:
         if node.core is not None:
             node.crash()
             self.network.at(for_s, node.start)
+            if not isinstance(node, PubendNode):
+                self._notice(node, node.parent)
 
     def pause(self, node: PubendNode, for_s: float) -> None:
         """Have a pubend do nothing for a while, and hear nothing."""
@@ -286,12 +307,18 @@ class World:
         self.network.at(for_s, partial(setattr, node, "is_paused", False))
 
     def move(self, node: "RelayNode | SubendNode", parent: str | None) -> None:
-        """Have a node go to another parent, which the one before may notice, or not."""
+        """Have a node go to another parent, which the one before notices at once, or later."""
         if node.parent == parent:
             return
         for left in self._parents(node.parent):
             self.network.send(node.name, left.name, partial(left.leave, node.name))
+        self._notice(node, node.parent)
         node.move(parent)
+
+    def _notice(self, node: "RelayNode | SubendNode", parent: str | None) -> None:
+        """Have parents notice after a while that the connection to a node is gone; it may have connected anew."""
+        for left in self._parents(parent):
+            self.network.at(NOTICED_S, partial(left.leave, node.name))
 
     def _parents(self, parent: str | None) -> "list[PubendNode] | list[RelayNode]":
         return self.pubends if parent is None else [self.relays[parent]]

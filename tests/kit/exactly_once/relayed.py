@@ -237,6 +237,7 @@ class Reader:
         divisor: int = 1,
         start: int | None = None,
         node: str = NODE,
+        consolidates: bool = False,
     ) -> None:
         self.name = name
         self.parents = parents
@@ -247,7 +248,7 @@ class Reader:
         self._links: dict[int, Parent] = {}
         begun = [pubend.run(pubend.actor.subscribe(name, name, start)) for pubend in topic.pubends]
         starts = dict(enumerate(begun))
-        self._subend = Subend(name, starts, size_of)
+        self._subend = Subend(name, starts, size_of, may_consolidate=consolidates)
         self.batches: list[list[tuple[int, bytes]]] = [[] for _ in topic.pubends]
 
     def times(self) -> list[list[int]]:

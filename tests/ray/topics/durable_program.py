@@ -1,6 +1,7 @@
 """A subscriber that may be killed at any moment: ``python -m tests.ray.topics.durable_program TOPIC NAME ORDER FILE``.
 
-It connects to the cluster that RAY_ADDRESS names, and appends to FILE, with fsync, a line of JSON for each epoch
+It connects to the cluster that RAY_ADDRESS names. With an empty NAME its subscription is not durable.
+It appends to FILE, with fsync, a line of JSON for each epoch
 (ORDER ``publisher``), or for each batch as ``[partition, number, time, records]`` (``total``); what is there already it
 leaves out. Only then is it acknowledged. The last line is ``"end"``, or an object that has the error.
 """
@@ -54,7 +55,7 @@ def main() -> None:
             subscription = tw.subscribe(
                 topic,
                 timeout=DEADLINE_S,
-                name=name,
+                name=name or None,
                 ack="manual",
                 start="earliest",
                 order="total" if order == "total" else "publisher",

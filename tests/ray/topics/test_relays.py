@@ -181,6 +181,47 @@ def test_a_publisher_that_hangs_is_found_again(topic: str, tmp_path: Path) -> No
         assert read(direct, 3) == read(relayed, 3) == expected(range(3, 6))
 
 
+def positions(topic: str) -> list[list[str]]:
+    """Return for which names each publisher of a topic keeps a position."""
+    import ray
+
+    publishers = ask_catalog("lookup", topic, DEADLINE_S).partitions
+    calls = [one.__ray_call__.remote(lambda actor: list(actor._durable.core.subscriptions.known)) for one in publishers]
+    return list(ray.get(calls, timeout=DEADLINE_S))
+
+
+def test_subscribers_behind_a_relay_are_one_to_the_publishers(topic: str, tmp_path: Path, ray_cluster: str) -> None:
+    """They are in processes of their own and not durable; when the relay is killed, they miss nothing either."""
+    with ExitStack() as stack:
+        job = stack.enter_context(publishing(topic, tmp_path / "log"))
+        relay = stack.enter_context(tw.relay(topic, [node_id()]))
+        files = [tmp_path / f"reader-{number}" for number in range(2)]
+        programs = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", PROGRAM, topic, "", "publisher", str(file)],
+                    cwd=ROOT,
+                    env={**os.environ, "RAY_ADDRESS": ray_cluster},
+                )
+            )
+            for file in files
+        ]
+        assert eventually(lambda: children(relay) == [2], DEADLINE_S), children(relay)
+        numbers = stack.enter_context(job.input("numbers"))
+        send(numbers, range(10))
+        assert eventually(lambda: positions(topic) == [relay._names] * 2, DEADLINE_S), positions(topic)
+        kill(relay.actors[0])
+        send(numbers, range(10, 20))
+        numbers.close()
+        job.wait(timeout=DEADLINE_S)
+        assert [program.wait(DEADLINE_S) for program in programs] == [0, 0]
+    for file in files:
+        assert file.read_text().splitlines() == [
+            *(f"[{at}, {records}]" for at, records in expected(range(20))),
+            '"end"',
+        ]
+
+
 def life(topic: str) -> tuple[str, str]:
     """Return a topic, and what tells this life of it from others."""
     return topic, ask_catalog("lookup", topic, DEADLINE_S).registration

@@ -17,7 +17,15 @@ from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once import frames
 from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected, Stranger
+from tidewheel.pubsub.exactly_once.messages import (
+    Ack,
+    ConsolidatedAck,
+    Downstream,
+    KnowledgeMessage,
+    Nack,
+    Rejected,
+    Stranger,
+)
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import Where
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
@@ -37,9 +45,13 @@ DOWNSTREAM = st.one_of(
     st.builds(Rejected, PUBENDS, st.text(max_size=20)),
     st.builds(Stranger, PUBENDS, st.text(max_size=20)),
 )
+ACKS = st.dictionaries(st.text(max_size=5), RANGE_TUPLES, max_size=3)
+READERS = st.dictionaries(st.text(max_size=5), st.booleans(), max_size=3)
+NUMBERS = st.integers(0, (1 << 56) - 1)
 UPSTREAM = st.one_of(
     st.builds(Nack, PUBENDS, RANGE_TUPLES, st.integers(-(2**63), 2**63 - 1)),
-    st.builds(Ack, PUBENDS, st.dictionaries(st.text(max_size=5), RANGE_TUPLES, max_size=3)),
+    st.builds(Ack, PUBENDS, ACKS, st.just({}), st.booleans()),
+    st.builds(ConsolidatedAck, PUBENDS, TICKS, NUMBERS, NUMBERS, READERS, st.booleans()),
     st.builds(Join, st.text(max_size=9), st.none() | st.just(Where(len))),
 )
 CUTS = st.lists(st.sampled_from([0, 1, 2, 11, 12, 13, 100, LARGE, 2 * LARGE, 10**6]), min_size=1, max_size=30)
@@ -113,7 +125,12 @@ def test_cut_at_every_byte() -> None:
         Rejected(0, "no"),
         Stranger(1, "12ab/billing/34cd"),
     ]
-    said: list[ChildMessage] = [Join("child", Where(len)), Nack(1, ((3, FOREVER),), 100), Ack(0, {"name": ((0, 7),)})]
+    said: list[ChildMessage] = [
+        Join("child", Where(len)),
+        Nack(1, ((3, FOREVER),), 100),
+        Ack(0, {"name": ((0, 7),)}),
+        ConsolidatedAck(1, 7, 1 << 50, 3, {"name": True, "other": False}, is_all=True),
+    ]
     cases: list[tuple[bool, Sequence[Downstream | ChildMessage]]] = [(False, told), (True, said)]
     for upstream, messages in cases:
         content = bytes_of(messages)

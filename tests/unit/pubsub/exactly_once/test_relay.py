@@ -7,10 +7,18 @@ import pytest
 from tests.simulation_delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Rejected, Upstream
-from tidewheel.pubsub.exactly_once.relay import MOST_RANGES, Asked, Relay
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.transport.round_trips import FIRST_S, LEAST_S, MOST_S, RoundTrips
+from tidewheel.pubsub.exactly_once.frames import encode
+from tidewheel.pubsub.exactly_once.messages import (
+    Ack,
+    ConsolidatedAck,
+    KnowledgeMessage,
+    Nack,
+    Rejected,
+    Stranger,
+    Upstream,
+)
+from tidewheel.pubsub.exactly_once.relay import MOST_ACKS, MOST_RANGES, Relay
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 
 
 def relay_of(*children: str, cache_bytes: int = 1000) -> Relay:
@@ -171,8 +179,9 @@ def test_acknowledgements_wait_and_go_together() -> None:
     """Of each subscription all that was said, once; they make nothing final here."""
     relay = relay_of("a", "b")
     relay.receive(forwarded(5, first=0), 0.0)
-    relay.ack(Ack(0, {"a": ((0, 3),), "b": ((0, 6),)}))
-    relay.ack(Ack(0, {"a": ((0, 6),)}))
+    relay.ack("a", Ack(0, {"a": ((0, 3),)}))
+    relay.ack("b", Ack(0, {"b": ((0, 6),)}))
+    relay.ack("a", Ack(0, {"a": ((0, 6),)}))
     assert relay.flush() == ([], [Ack(0, {"a": ((0, 6),), "b": ((0, 6),)})])
     assert relay.flush() == ([], [])
     relay.join("c")
@@ -257,75 +266,129 @@ def test_gaps_about_which_nobody_asks_do_not_pile_up() -> None:
     assert told_to(relay.receive(answer(13, first=10), 0.1)) == {"a": [b"0000000013"]}
 
 
-def ticks(*ranges: tuple[int, int]) -> TickSet:
-    return TickSet(ranges)
+# ---------------------------------------------------------------------- acknowledgements
 
 
-def test_what_is_asked_is_not_asked_again_until_it_is_late() -> None:
-    """Only what nobody has asked for yet, and then, all of it once more, a wait that is twice as long."""
-    asked = Asked()
-    assert asked.ask(ticks((0, 10)), 0.0) == ticks((0, 10))
-    assert asked.ask(ticks((5, 20)), 0.9 * FIRST_S) == ticks((10, 20))
-    assert asked.ask(ticks((0, 10)), 1.1 * FIRST_S) == ticks((0, 10))
-    assert asked.ask(ticks((0, 10)), 3.0 * FIRST_S) == ticks()
-    assert asked.ask(ticks((0, 10)), 3.2 * FIRST_S) == ticks((0, 10))
+def acknowledge(relay: Relay, end: int, *readers: str) -> None:
+    """Acknowledge all ticks before one for readers that may be consolidated."""
+    for reader in readers:
+        assert relay.ack(reader, Ack(0, {reader: ((0, end),)}, may_consolidate=True)) == []
 
 
-def test_what_is_answered_may_be_asked_again_at_once() -> None:
-    """And the rest may not."""
-    asked = Asked()
-    asked.ask(ticks((0, 10)), 0.0)
-    asked.answered(ticks((0, 5), (7, 8)), 0.1, more=False)
-    assert asked.ask(ticks((0, 10)), 0.1) == ticks((0, 5), (7, 8))
+def upstream(relay: Relay) -> list[ConsolidatedAck]:
+    """Return what a flush says upstream, which is one consolidated acknowledgement at most."""
+    told, asked = relay.flush()
+    assert told == []
+    found = [message for message in asked if isinstance(message, ConsolidatedAck)]
+    assert found == asked
+    assert len(found) <= 1
+    return found
 
 
-def test_an_answer_that_leaves_something_out_is_one_to_all_behind_it() -> None:
-    """What there was no room for nobody will send."""
-    asked = Asked()
-    asked.ask(ticks((0, 10), (20, 30)), 0.0)
-    asked.answered(ticks((2, 5)), 0.1, more=True)
-    assert asked.ask(ticks((0, 40)), 0.1) == ticks((2, 40))
+def size_of(messages: Sequence[Upstream]) -> int:
+    return sum(len(bytes(part)) for message in messages for part in encode(message))
 
 
-def test_a_question_without_an_end_is_answered_by_what_comes() -> None:
-    """From there on: else it would count as asked in vain whenever somebody asks for what is next."""
-    asked = Asked()
-    for number in range(20):
-        tick, now_s = 10 * number, 10.0 * number
-        assert asked.ask(ticks((tick, FOREVER)), now_s) == ticks((tick, FOREVER))
-        assert asked.ask(ticks((tick, FOREVER)), now_s + 0.9 * FIRST_S) == ticks()
-        asked.answered(ticks((tick, tick + 10)), now_s + 0.9 * FIRST_S, more=False)
-        assert len(asked.questions) == 0
+def test_a_flush_says_as_much_for_ten_thousand_as_for_one() -> None:
+    """A reader is named once, when it comes, and not with each flush; the publisher keeps one entry for all."""
+    sizes = []
+    for count in (1, 100, 10_000):
+        readers = [f"s{number}" for number in range(count)]
+        relay = relay_of(*readers)
+        acknowledge(relay, 1_000_000, *readers)
+        [named] = upstream(relay)
+        assert named.readers == dict.fromkeys(readers, True)
+        acknowledge(relay, 2_000_000, *readers)
+        [flushed] = flush = upstream(relay)
+        assert (flushed.end, flushed.readers) == (2_000_000, {})
+        sizes.append(size_of(flush))
+    assert max(sizes) < min(sizes) + 10
+    assert max(sizes) < 60
 
 
-def test_questions_that_nobody_repeats_are_forgotten() -> None:
-    """However many answers get lost, and however often those who asked have gone."""
-    asked = Asked()
-    for number in range(10_000):
-        asked.ask(ticks((number, number + 1)), float(number))
-    assert len(asked.questions) < 10 * MOST_S
+def test_the_slowest_reader_counts() -> None:
+    """Of all that are there: one that comes may be behind the others, and one that goes holds nobody up."""
+    relay = relay_of("a", "b", "late")
+    acknowledge(relay, 10, "a", "b")
+    acknowledge(relay, 30, "a")
+    [first] = upstream(relay)
+    assert first.end == 10
+    acknowledge(relay, 5, "late")
+    [second] = upstream(relay)
+    assert (second.end, second.readers) == (5, {"late": True})
+    relay.leave("late")
+    relay.leave("b")
+    [third] = upstream(relay)
+    assert (third.end, third.readers) == (30, {"late": False, "b": False})
+    assert upstream(relay) == []
 
 
-def test_another_peer_is_asked_everything_again() -> None:
-    """It knows nothing of what was asked before."""
-    asked = Asked()
-    asked.ask(ticks((0, 10)), 0.0)
-    asked.questions.clear()
-    assert asked.ask(ticks((0, 10)), 0.0) == ticks((0, 10))
+def test_a_relay_speaks_for_the_readers_of_relays_below() -> None:
+    """It passes on their names, and asks for them again if it has missed some."""
+    lower, upper = relay_of("a", "b"), relay_of("relay/lower", "c")
+    acknowledge(lower, 10, "a", "b")
+    [lost] = upstream(lower)
+    assert lost.readers
+    acknowledge(lower, 20, "a", "b")
+    acknowledge(upper, 15, "c")
+    [unknown] = upstream(lower)
+    assert upper.ack("relay/lower", unknown) == [Outgoing("relay/lower", Stranger(0, ""))]
+    [alone] = upstream(upper)
+    assert (alone.end, alone.readers) == (15, {"c": True})
+    assert lower.receive(Stranger(0, ""), 0.0) == []
+    [named] = upstream(lower)
+    assert upper.ack("relay/lower", named) == []
+    [together] = upstream(upper)
+    assert (together.end, together.readers) == (15, {"a": True, "b": True})
+    upper.leave("relay/lower")
+    [left] = upstream(upper)
+    assert (left.end, left.readers) == (15, {"a": False, "b": False})
 
 
-def test_the_wait_follows_what_answers_take() -> None:
-    """Longer than they mostly take, and between a least and a most."""
-    trips = RoundTrips()
-    for _ in range(100):
-        trips.learn(0.1)
-    assert 0.1 <= trips.wait_s(0) < 0.15
-    for number in range(100):
-        trips.learn(0.1 + 0.1 * (number % 2))
-    assert trips.wait_s(0) > 0.2
-    for _ in range(100):
-        trips.learn(0.0)
-    assert trips.wait_s(0) == LEAST_S
-    assert trips.wait_s(100) == MOST_S
-    trips.learn(1000.0)
-    assert trips.wait_s(0) == MOST_S
+def test_another_upstream_is_told_all_names() -> None:
+    """It knows nothing of those that an earlier one was told."""
+    relay = relay_of("a", "b")
+    acknowledge(relay, 10, "a", "b")
+    upstream(relay)
+    relay.reconnected(0.0)
+    [named] = upstream(relay)
+    assert (named.readers, named.is_all) == ({"a": True, "b": True}, True)
+
+
+def test_durable_subscriptions_have_their_turn() -> None:
+    """Each has a position of its own; a flush has a bounded number of them, the ones that wait longest first."""
+    readers = [f"s{number}" for number in range(MOST_ACKS + 20)]
+    relay = relay_of(*readers)
+    for end in (10, 20):
+        for reader in readers:
+            relay.ack(reader, Ack(0, {reader: ((0, end),)}, {reader: (((0, end),), ((0, 7),))}))
+    first, second = (relay.flush()[1] for _ in range(2))
+    for [told], expected in ((first, readers[:MOST_ACKS]), (second, readers[MOST_ACKS:])):
+        assert isinstance(told, Ack)
+        assert told.acks == dict.fromkeys(expected, ((0, 20),))
+        assert told.everywhere == dict.fromkeys(expected, (((0, 20),), ((0, 7),)))
+    assert relay.flush()[1] == []
+
+
+def test_readers_are_said_to_live_though_they_say_nothing() -> None:
+    """A consolidated one with the others, and by its name one that has not acknowledged anything yet, or is durable."""
+    relay = relay_of("shared", "durable", "silent")
+    acknowledge(relay, 10, "shared")
+    relay.ack("durable", Ack(0, {"durable": ((0, 5),)}))
+    relay.flush()
+    relay.show_life()
+    _, [alone, together] = relay.flush()
+    assert isinstance(alone, Ack)
+    assert alone.acks == {"durable": ((0, 5),), "silent": ()}
+    assert isinstance(together, ConsolidatedAck)
+    assert (together.end, together.readers) == (10, {})
+
+
+def test_who_has_not_joined_acknowledges_nothing() -> None:
+    """A late message of a child that has left would hold the others up for ever."""
+    relay = relay_of("a", "b")
+    acknowledge(relay, 10, "a", "b")
+    relay.leave("b")
+    acknowledge(relay, 10, "b")
+    [told] = upstream(relay)
+    assert (told.end, told.readers) == (10, {"a": True})

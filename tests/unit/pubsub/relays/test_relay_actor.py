@@ -7,7 +7,7 @@ import pytest
 from tests.kit.exactly_once.relayed import DEADLINE_S, ELSEWHERE, NODE, Handle, OneTopic, topic_of
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Downstream, KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
 from tidewheel.transport.round_trips import RoundTrips
@@ -26,32 +26,37 @@ def serving(relay: Handle) -> Handle:
     return relay
 
 
+@pytest.mark.parametrize("consolidates", [False, True], ids=["each", "together"])
 @pytest.mark.parametrize("node", [NODE, ELSEWHERE], ids=["sockets", "calls"])
-def test_everybody_gets_everything_once(tmp_path: Path, node: str) -> None:
+def test_everybody_gets_everything_once(tmp_path: Path, node: str, *, consolidates: bool) -> None:
     """Two relays and a relay of a relay, readers with and without a filter, and one that comes late and wants all."""
     with topic_of(tmp_path) as topic:
         upper = serving(topic.relay(node=node))
         other = serving(topic.relay())
         lower = serving(topic.relay(upper))
         for name, parent, divisor in (("a", upper, 1), ("b", other, 3), ("c", lower, 1), ("d", lower, 2)):
-            topic.reader(name, parent, divisor=divisor, node=node)
-        topic.reader("direct")
+            topic.reader(name, parent, divisor=divisor, node=node, consolidates=consolidates)
+        topic.reader("direct", consolidates=consolidates)
         topic.publish(20)
         topic.read_all()
-        topic.reader("late", lower, start=0)
+        topic.reader("late", lower, start=0, consolidates=consolidates)
         topic.publish(20, size=30_000)
         topic.read_all()
         assert topic.statistics(upper).children == 2
         assert topic.statistics(lower).children == 3
 
 
+@pytest.mark.parametrize("consolidates", [False, True], ids=["each", "together"])
 @pytest.mark.parametrize("node", [NODE, ELSEWHERE], ids=["sockets", "calls"])
-def test_pubends_and_relays_that_die_lose_nothing(tmp_path: Path, node: str) -> None:
+def test_pubends_and_relays_that_die_lose_nothing(tmp_path: Path, node: str, *, consolidates: bool) -> None:
     """A pubend starts again; then a relay does; then one dies for good, and its readers go elsewhere."""
     with topic_of(tmp_path) as topic:
         first, second = (serving(topic.relay(node=node)) for _ in range(2))
         lower = serving(topic.relay(first, node=node))
-        readers = [topic.reader(str(number), parent, node=node) for number, parent in enumerate([first, second, lower])]
+        readers = [
+            topic.reader(str(number), parent, node=node, consolidates=consolidates)
+            for number, parent in enumerate([first, second, lower])
+        ]
         topic.publish(5)
         topic.read_all()
         topic.pubends[1].kill()
@@ -196,8 +201,8 @@ def test_readers_are_known_to_be_there(tmp_path: Path, monkeypatch: pytest.Monke
         pubend = topic.pubends[0].actor
         core_ack = pubend._durable.core.ack
 
-        def hear(child: str, ack: Ack) -> None:
-            heard.append(ack)
+        def hear(child: str, ack: Ack | ConsolidatedAck) -> None:
+            heard.extend([ack] if isinstance(ack, Ack) else [])
             core_ack(child, ack)
 
         pubend._durable.core.ack = hear
@@ -211,3 +216,33 @@ def test_readers_are_known_to_be_there(tmp_path: Path, monkeypatch: pytest.Monke
         heard.clear()
         assert eventually(lambda: sum(bool(ack.acks) for ack in heard) >= 3)
         assert {name for ack in heard[1:] for name in ack.acks} == {"far"}
+
+
+def test_a_pubend_has_one_position_of_all_readers_of_a_tree(tmp_path: Path) -> None:
+    """That of the upper relay; when it dies, one of each reader, until the readers are behind a relay again."""
+
+    async def look() -> tuple[set[str], int, list[str]]:
+        core = topic.pubends[0].actor._durable.core
+        return set(core.subscriptions.known), core.subscriptions.count(core.subscriptions.known), core.unread()
+
+    def known() -> tuple[set[str], int, list[str]]:
+        return topic.pubends[0].run(look())
+
+    with topic_of(tmp_path, pubends=1) as topic:
+        upper = serving(topic.relay())
+        lower = serving(topic.relay(upper))
+        for number in range(4):
+            topic.reader(str(number), (upper, lower)[number % 2], consolidates=True)
+        topic.publish(3)
+        topic.read_all()
+        assert eventually(lambda: known() == ({"relay/relay-0"}, 4, [])), known()
+        upper.kill()
+        assert eventually(lambda: known()[:2] == (set("0123"), 4)), known()
+        topic.publish(3)
+        assert set(known()[2]) == set("0123")
+        upper.start()
+        topic.read_all()
+        assert eventually(lambda: known() == ({"relay/relay-0"}, 4, [])), known()
+        topic.pubends[0].kill()
+        topic.pubends[0].start()
+        assert eventually(lambda: known() == ({"relay/relay-0"}, 4, [])), known()

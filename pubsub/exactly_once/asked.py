@@ -1,0 +1,76 @@
+"""The unanswered questions of a relay to upstream. No I/O, no clock."""
+
+from dataclasses import dataclass
+
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.transport.round_trips import MOST_S, RoundTrips
+
+_REMEMBERED_S = 4 * MOST_S
+"""The time that an unanswered question is remembered: a child that still wants to know asks again much sooner."""
+
+
+@dataclass(slots=True)
+class _Question:
+    ticks: TickSet
+    late_s: float
+    asked_s: float
+    in_vain: int
+
+
+class Asked:
+    """The unanswered questions to upstream: a tick is asked for once at a time.
+
+    >>> asked = Asked()
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
+    (TickSet([(5, 8)]), TickSet([(8, 9)]))
+    >>> asked.answered(TickSet([(5, 7)]), now_s=0.15, more=False)
+    >>> asked.ask(TickSet([(5, 8)]), now_s=0.15), asked.ask(TickSet([(7, 8)]), now_s=60.0)
+    (TickSet([(5, 7)]), TickSet([(7, 8)]))
+    """
+
+    def __init__(self) -> None:
+        self.questions: list[_Question] = []
+        self._trips = RoundTrips()
+
+    def ask(self, ticks: TickSet, now_s: float) -> TickSet:
+        """Return the ticks to ask for now, and record the question."""
+        rest, in_vain = TickSet(ticks), 0
+        self.questions = [question for question in self.questions if now_s < question.late_s + _REMEMBERED_S]
+        for question in list(self.questions):
+            both = rest.intersection(question.ticks)
+            if not both:
+                continue
+            if now_s < question.late_s:
+                rest.difference_update(both)
+            else:
+                in_vain = max(in_vain, question.in_vain + 1)
+                self._answer(question, both)
+        if rest:
+            late_s = now_s + self._trips.wait_s(in_vain)
+            self.questions.append(_Question(TickSet(rest), late_s, now_s, in_vain))
+        return rest
+
+    def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
+        """Record that ticks are known; with ``more``, also that the answer left out the ticks after them.
+
+        Any answer settles a question without an end from its first tick on: upstream has no more now.
+        """
+        if not self.questions or not ticks:
+            return
+        if more:
+            ticks = TickSet([*ticks, (ticks.end, FOREVER)])
+        for question in list(self.questions):
+            both = question.ticks.intersection(ticks)
+            if not both:
+                continue
+            # Any message answers a question without an end, so its answer does not tell the time of a round trip.
+            if question.ticks.end == FOREVER:
+                both.add(both.end, FOREVER)
+            elif question.in_vain == 0:
+                self._trips.learn(now_s - question.asked_s)
+            self._answer(question, both)
+
+    def _answer(self, question: _Question, ticks: TickSet) -> None:
+        question.ticks.difference_update(ticks)
+        if not question.ticks:
+            self.questions.remove(question)

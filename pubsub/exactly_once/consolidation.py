@@ -1,0 +1,144 @@
+"""The consolidation of acknowledgements: a relay acknowledges once for all the readers behind it.
+
+The parent must know the readers that an acknowledgement counts for. The relay names a reader only when the reader comes
+or goes. Such a message may be lost, so each acknowledgement has a digest of the set of readers. A parent whose set has
+another digest learns nothing from it, and asks for all names. Invariants:
+
+- "All readers of this set have acknowledged all ticks before this one" stays true for ever. So a lost, doubled, late or
+  reordered message does no harm.
+- A reader is in the set from its first acknowledgement to the relay on. Before and afterwards the pubend keeps messages
+  for the reader itself.
+
+Durable subscriptions are not consolidated: a later reader continues where the earlier one was, not where the slowest
+reader of the relay was.
+
+Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from tidewheel.pubsub.exactly_once.messages import ConsolidatedAck
+
+_DIGEST_BYTES = 7
+
+
+class Changes(NamedTuple):
+    """The changes of a set of readers.
+
+    Attributes:
+        came: the readers that are new.
+        gone: the readers that are not there any more.
+    """
+
+    came: set[str]
+    gone: set[str]
+
+
+class Readers:
+    """The readers behind one relay, as its parent knows them.
+
+    Attributes:
+        names: the ids of the readers.
+        digest: the digest of the set of names, whatever their order.
+        end: all of them have acknowledged all ticks before this one.
+        progress: a number that changes when any of them acknowledges more.
+
+    >>> readers = Readers()
+    >>> readers.learn(of_one(0, "a", 7)), readers.end
+    (Changes(came={'a'}, gone=set()), 7)
+    >>> readers.learn(ConsolidatedAck(0, 9, digest_of("a") ^ digest_of("b"), 0)) is None, readers.end
+    (True, 7)
+    """
+
+    __slots__ = ("digest", "end", "names", "progress")
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.digest = self.end = self.progress = 0
+
+    def learn(self, ack: ConsolidatedAck) -> Changes | None:
+        """Receive an acknowledgement; return the changes of the set, or None if it counts for an unknown set."""
+        came = {name for name, is_here in ack.readers.items() if is_here}
+        gone = (self.names if ack.is_all else self.names.intersection(ack.readers)) - came
+        came -= self.names
+        digest = self.digest
+        for name in (*came, *gone):
+            digest ^= digest_of(name)
+        if digest != ack.digest:
+            return None
+        self.names -= gone
+        self.names |= came
+        self.digest, self.progress = digest, ack.progress
+        # A reader that has come may be behind the others.
+        self.end = ack.end if came else max(self.end, ack.end)
+        return Changes(came, gone)
+
+
+class Consolidation:
+    """The readers behind the children of one relay, for one pubend: the relay acknowledges for all of them together.
+
+    Args:
+        pubend: its number.
+
+    Attributes:
+        is_due: whether to send an acknowledgement; set it to repeat the last one, which may have been lost.
+    """
+
+    def __init__(self, pubend: int) -> None:
+        self._pubend = pubend
+        self._children: dict[str, Readers] = {}
+        self._named: set[str] = set()
+        self._digest = self._progress = 0
+        self._has_changed = self._names_all = self.is_due = False
+
+    def __contains__(self, child: str) -> bool:
+        return child in self._children
+
+    def hear(self, child: str, ack: ConsolidatedAck) -> bool:
+        """Receive the acknowledgement of a child; return False if the child has to name its readers again."""
+        readers = self._children.setdefault(child, Readers())
+        before = readers.end, readers.progress
+        changes = readers.learn(ack)
+        if changes is None:
+            return False
+        self._has_changed |= any(changes)
+        self._progress += before != (readers.end, readers.progress)
+        self.is_due = True
+        return True
+
+    def leave(self, child: str) -> None:
+        """Forget a child and the readers behind it; do nothing if it is unknown."""
+        if self._children.pop(child, None) is not None:
+            self._has_changed = self.is_due = True
+
+    def name_all(self) -> None:
+        """Name all readers in the next acknowledgement: the parent is another, or does not know them."""
+        self._names_all = self.is_due = True
+
+    def take(self) -> list[ConsolidatedAck]:
+        """Return the acknowledgement to send, if there is one. Complexity: O(children + changed readers)."""
+        if not self.is_due:
+            return []
+        changed = set[str]()
+        if self._has_changed:
+            # A reader that has moved may be behind two children for a while.
+            names = set[str]().union(*(child.names for child in self._children.values()))
+            changed, self._named = names ^ self._named, names
+        for name in changed:
+            self._digest ^= digest_of(name)
+        readers = {name: name in self._named for name in (self._named if self._names_all else changed)}
+        end = min((child.end for child in self._children.values() if child.names), default=0)
+        ack = ConsolidatedAck(self._pubend, end, self._digest, self._progress, readers, self._names_all)
+        self._has_changed = self._names_all = self.is_due = False
+        return [ack]
+
+
+def of_one(pubend: int, reader: str, end: int) -> ConsolidatedAck:
+    """Return the acknowledgement of a single reader."""
+    return ConsolidatedAck(pubend, end, digest_of(reader), 0, {reader: True}, is_all=True)
+
+
+def digest_of(reader: str) -> int:
+    """Return the digest of a set of one reader; that of a larger set is the exclusive or of its readers' digests."""
+    return int.from_bytes(blake2b(reader.encode(), digest_size=_DIGEST_BYTES).digest())

@@ -1,0 +1,61 @@
+"""The state of one subscription at a pubend, and ranges of acknowledged ticks."""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from tidewheel.pubsub.exactly_once.consolidation import Readers
+from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.publishers.partition_log import Standing
+
+
+@dataclass(slots=True)
+class Subscription:
+    """The state of one subscription, as `Standing` describes it, and the life of its reader.
+
+    Attributes:
+        is_durable: whether it is kept over restarts.
+        has_left: whether its reader has left; until another reader takes over, late acknowledgements of it count.
+        until_s: the end of its reader's life; from then on it has no reader.
+        is_warned: whether the pubend has warned that it has no reader.
+        is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
+        readers: the readers behind it if it is a relay, otherwise None.
+        progress: a number that changes when a reader behind it acknowledges more.
+    """
+
+    acknowledged: TickSet
+    first: bytes = b""
+    reader: str | None = None
+    lost_end: int = 0
+    everywhere: tuple[Ranges, ...] = ()
+    is_durable: bool = False
+    has_left: bool = False
+    until_s: float = 0.0
+    is_warned: bool = False
+    is_returning: bool = False
+    readers: Readers | None = None
+    progress: int = 0
+
+    def standing(self) -> Standing:
+        """Return what the log says of it."""
+        ranges = self.acknowledged.ranges()
+        return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
+
+    def acknowledge(self, ranges: Ranges, everywhere: tuple[Ranges, ...]) -> None:
+        """Add acknowledged ticks of this pubend, and of each pubend."""
+        self.acknowledged.update(ranges)
+        self.everywhere = merged(self.everywhere, everywhere)
+
+
+def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
+    """Return the union of two sets of ticks for each pubend.
+
+    >>> merged((((0, 5),), ()), (((3, 8),), ((1, 2),)))
+    (((0, 8),), ((1, 2),))
+    """
+    return tuple(TickSet((*first, *second)).ranges() for first, second in zip_longest(one, other, fillvalue=()))
+
+
+def prefix_end(ranges: Ranges) -> int:
+    """Return the first tick outside some ordered ranges."""
+    return ranges[0][1] if ranges and ranges[0][0] == 0 else 0
