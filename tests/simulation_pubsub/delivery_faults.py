@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.wire import Message, Numbered
+from tidewheel.pubsub.messages.wire import Disconnected, Message, Numbered
+from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 
@@ -111,17 +112,28 @@ def last_one_forgotten() -> Injection:
     return replaced(Publisher, "unsubscribe", make)
 
 
-def condition_of_somebody_else() -> Injection:
+@contextmanager
+def condition_of_somebody_else() -> Iterator[None]:
     """Cut everybody off when the condition of one fails."""
 
-    def make(wanted: Callable[..., Numbered | None]) -> Callable[..., Numbered | None]:
-        def wrong(publisher: Publisher, *arguments: Any) -> Numbered | None:
-            part = wanted(publisher, *arguments)
-            if part is not None and type(part.message).__name__ == "Disconnected":
-                for queue in publisher.queues.values():
-                    queue.close(part)
+    def make(part_of: Callable[..., Numbered | None]) -> Callable[..., Numbered | None]:
+        def wrong(offer: Offer, *arguments: Any) -> Numbered | None:
+            part = part_of(offer, *arguments)
+            failed.append(part is not None and type(part.message).__name__ == "Disconnected")
             return part
 
         return wrong
 
-    return replaced(Publisher, "_wanted", make)
+    def make_broadcast(broadcast: Callable[..., Numbered]) -> Callable[..., Numbered]:
+        def wrong(publisher: Publisher, message: Message) -> Numbered:
+            failed.clear()
+            numbered = broadcast(publisher, message)
+            for queue in publisher.queues.values() if any(failed) else ():
+                queue.close(Numbered(numbered.sequence, Disconnected("a condition has failed")))
+            return numbered
+
+        return wrong
+
+    failed: list[bool] = []
+    with replaced(Offer, "_part", make), replaced(Publisher, "_broadcast", make_broadcast):
+        yield
