@@ -29,8 +29,11 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
-_NOT_OURS = ("plasma", "exactly-once-")
-"""How names in `/dev/shm` begin of Ray's store, and of a benchmark's logs."""
+_NOT_OURS = ("plasma", "exactly-once-", "sem.mp-")
+"""How names in `/dev/shm`, which all programs share, begin: of Ray's store, a benchmark's logs, and Python's locks.
+
+Jobs have no locks between processes. Those are of other tests on the machine, such as simulations in several processes.
+"""
 
 _ANSWER_WITHIN_S = 10.0
 _COMES_UP_WITHIN_S = 60.0

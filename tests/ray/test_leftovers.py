@@ -3,6 +3,7 @@
 import signal
 import threading
 import uuid
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_traces_are_seen(topic: str) -> None:
         assert eventually(lambda: sorted(trace.split()[0] for trace in traces() - before) == expected)
         complete(job)
     assert eventually(lambda: traces() <= before)
+
+
+def test_locks_of_other_programs_are_no_traces() -> None:
+    """Several runs of tests, and of simulations, may share a machine."""
+    before = traces()
+    lock = get_context("spawn").Lock()  # which has a file in shared memory while it lives
+    assert traces() == before
+    del lock
 
 
 def test_a_job_that_completes(topic: str) -> None:
