@@ -194,7 +194,10 @@ def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_clust
         publication: Any = job.topic(topic)
 
         def kill_publisher() -> None:
+            recovery: Any = job._recovery
+            before_s = recovery._failed_at
             kill_actor(random.choice(publication._publishers))
+            assert eventually(lambda: recovery._failed_at > before_s, DEADLINE_S)  # before other partitions end
 
         first, second, third = sorted(random.sample(range(20 * BATCHES, 60 * BATCHES), 3))
         kills = {first: kill_publisher, second: WorkerKiller(random).strike, third: kill_publisher}
