@@ -176,14 +176,13 @@ class KeyedState(dict[Key, Value]):
 
     def update(self, *others: Any, **named: Any) -> None:
         """Set the keys of another mapping, or of pairs."""
-        if self._changed is None:
-            super().update(*others, **named)
-            return
-        given = dict(*others, **named)
-        self._changed.update(given)
-        if not are_unchanging(given.values()):
-            self._changeable.update(key for key, value in given.items() if not is_unchanging(value))
-        super().update(given)
+        if self._changed is not None:
+            others, named = (dict(*others, **named),), {}  # this may read the state, and so end that changes are noted
+        if self._changed is not None:
+            self._changed.update(*others)
+            if not are_unchanging(others[0].values()):
+                self._changeable.update(key for key, value in others[0].items() if not is_unchanging(value))
+        super().update(*others, **named)
 
     def __ior__(self, other: Any) -> "KeyedState[Key, Value]":  # type: ignore[override,misc]
         self.update(other)

@@ -225,6 +225,27 @@ def test_a_cut_that_is_not_written_is_made_up_for() -> None:
     assert written.entries() == state
 
 
+@pytest.mark.usefixtures("small_sweeps")
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda state: state.update(state),
+        lambda state: state.__ior__(state),
+        lambda state: state.update((key, state[key] + [0]) for key in range(60)),
+    ],
+    ids=["itself", "or itself", "pairs that read it"],
+)
+def test_an_update_may_read_the_state_that_it_changes(update: Callable[[KeyedState[int, list[int]]], object]) -> None:
+    """So many values are read that it is no longer noted what changes; the update does its work all the same."""
+    state = KeyedState({key: [key] for key in range(60)})
+    written = Written()
+    written.add(state.cut())
+    update(state)
+    written.add(state.cut())
+    assert len(state) == 60
+    assert written.entries() == state
+
+
 def test_a_key_without_a_value_has_that_which_is_made() -> None:
     """When it is read by brackets, before a cut and after one, as in a defaultdict; what is made counts as changed."""
     state: KeyedState[str, list[int]] = KeyedState(make=list)
