@@ -1,8 +1,10 @@
 """The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
 
-A connected reader lives. A pubend does not see a reader that is connected to a relay; such a reader lives for one lease
-after each of its messages, and after its relay has lost it. A subscription that is not durable ends one lease after its
-reader. A durable one waits for the retention time of its messages, and the pubend warns after half of it.
+A connected reader lives. A connected relay lives for a lease after each of its messages, since one that hangs is
+connected, too, and its readers have left it. A pubend does not see a reader that is connected to a relay; such a reader
+lives for one lease after each of its messages, and after its relay has lost it. A subscription that is not durable ends
+one lease after its reader. A durable one waits for the retention time of its messages, and the pubend warns after half
+of it.
 
 The module has no clock; times are seconds of a clock that never goes back.
 """
@@ -66,6 +68,7 @@ class LivingReaders:
         if self.has_reader(name):
             one = self._known[name]
             one.until_s, one.is_warned = max(one.until_s, now_s + self._lease_s), False
+            one.heard_s = now_s
 
     def leave(self, name: str, now_s: float) -> None:
         """Record that the reader of a subscription has left."""
@@ -78,7 +81,8 @@ class LivingReaders:
         to_warn: list[str] = []
         over: list[str] = []
         for name, one in self._known.items():
-            if not one.has_left and one.reader in connected:
+            hangs = one.readers is not None and now_s >= one.heard_s + self._lease_s
+            if not one.has_left and one.reader in connected and not hangs:
                 one.until_s, one.is_warned = inf, False
                 continue
             if one.until_s == inf:

@@ -17,6 +17,7 @@ class Subscription:
         is_durable: whether it is kept over restarts.
         has_left: whether its reader has left; until another reader takes over, late acknowledgements of it count.
         until_s: the end of its reader's life; from then on it has no reader.
+        heard_s: the time of the last message of its reader, or of the relay that it is.
         is_warned: whether the pubend has warned that it has no reader.
         is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
         readers: the readers behind it if it is a relay, otherwise None.
@@ -31,6 +32,7 @@ class Subscription:
     is_durable: bool = False
     has_left: bool = False
     until_s: float = 0.0
+    heard_s: float = 0.0
     is_warned: bool = False
     is_returning: bool = False
     readers: Readers | None = None

@@ -44,6 +44,7 @@ from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
+NUMBERS_OF_A_LIFE = 1 << 32
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
 
 
@@ -56,7 +57,6 @@ class Publisher:
         awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
             partition has failed.
         has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
-        first_number: the number before the first message; greater than all numbers of a publisher that had this place.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
@@ -77,7 +77,6 @@ class Publisher:
         awaited: int = 0,
         *,
         has_begun: bool = True,
-        first_number: int = 0,
     ) -> None:
         self._domain = domain
         self._epochs = EpochStates(domain)
@@ -89,7 +88,7 @@ class Publisher:
         self.capacity_bytes = capacity_bytes
         self.queues: dict[str, OutgoingQueue] = {}
         self._blocking: dict[str, OutgoingQueue] = {}
-        self._sequence = self._first = first_number
+        self._sequence = self._first = 0
         self._final: Numbered | None = None
         self._records = 0
         self._overflows = 0
@@ -111,6 +110,8 @@ class Publisher:
             self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
             self.has_begun = True
+            # Greater than all numbers of the publishers that had this place, none of which has sent so many messages.
+            self._sequence = self._first = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
             standing = position.number if self._generation else None
             if self._generation:
                 self.kept = OutgoingQueue(self.capacity_bytes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Ranges
+from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal
@@ -121,8 +121,11 @@ class Audience:
         why = pubend.error or pubend.writer.full or late
         raise LogError(f"{self.where}: where subscription {name!r} is could not be noted: {why}")
 
-    def heard(self, ack: Ack) -> None:
-        """Take note that readers live of which a relay says so, or which say something themselves."""
+    def heard(self, child: str, ack: Ack | ConsolidatedAck) -> None:
+        """Take note that a child lives, if it is a relay, and readers of which it says so."""
+        if isinstance(ack, ConsolidatedAck):
+            self.living.heard(child, self._now_s)
+            return
         for reader in ack.acks:
             name = self.pubend.subscriptions.name_of(reader)
             if name is not None:

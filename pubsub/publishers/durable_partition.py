@@ -164,9 +164,8 @@ class DurablePartition(Partition):
             elif isinstance(message, Nack):
                 self.core.nack(child, message)
             else:
-                if isinstance(message, Ack):
-                    self.audience.heard(message)
                 self.core.ack(child, message)
+                self.audience.heard(child, message)
         self.changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:

@@ -75,10 +75,7 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        first_number = time.time_ns() // 1000 if is_remembered else 0  # no publisher sends a million messages a second
-        self._publisher = self.awaiting = Publisher(
-            domain, capacity_bytes, awaited, has_begun=not is_remembered, first_number=first_number
-        )
+        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=not is_remembered)
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock

@@ -145,8 +145,9 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             for call in ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]:
-                take_answer, partition = self._waiting.pop(call)
-                take_answer(partition, call)
+                found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
+                if found is not None:
+                    found[0](found[1], call)
         self._entry.keep()
 
     @property
@@ -219,8 +220,10 @@ class RayPublication(RunningPublication):
                 if is_over != are_over[0]:
                     partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
                     raise DeliveryError.at(self._topic, partition, partly)
-            watched = {partition for take_answer, partition in self._waiting.values() if take_answer == self._ended}
-            for partition in set(range(len(self._publishers))) - watched:  # as it has died
+            # The calls of before may fail yet, of a publisher that is started again already.
+            for call in [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]:
+                del self._waiting[call]
+            for partition in range(len(self._publishers)):
                 self._watch(partition)
         for handle in self.handles:
             if isinstance(handle, RayConnection):

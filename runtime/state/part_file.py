@@ -45,7 +45,7 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
     """Yield the pieces of the file of a part, one after the other; the caller may let other threads run in between.
 
     Raises:
-        TypeError, AttributeError, PicklingError: a record cannot be pickled.
+        SnapshotError: a record or a key cannot be pickled.
     """
     entries: list[_Entry] = []
     for operator, kind, name, data in _pieces(part):
@@ -59,8 +59,14 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
 
 def _pieces(part: WorkerPart) -> Iterator[tuple[str, _Kind, str, bytes]]:
     for operator, one in part.operators.items():
-        for kind, name, data in _pieces_of(one):
-            yield operator, kind, name, data
+        try:
+            for kind, name, data in _pieces_of(one):
+                yield operator, kind, name, data
+        except Exception as error:
+            raise SnapshotError(
+                f"operator {operator!r}: a key of its state, or a record that waits for it, cannot be pickled: "
+                f"{type(error).__name__}: {error}. Use keys and records that can be pickled"
+            ) from error
 
 
 def _pieces_of(part: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:

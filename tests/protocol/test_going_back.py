@@ -52,7 +52,6 @@ class Worker:
         self._domain = DOMAINS[order]
         self._random = random
         self.upstream = Partition(order, random, numbers)
-        self._lives = 0
         self.replace_publisher()
         self.restart(self.cut_of(SavedEvents(WorkerPosition([self._domain.minimum()], {}), [])), 0)
 
@@ -86,8 +85,7 @@ class Worker:
 
     def replace_publisher(self) -> None:
         """Start a publisher, also where one has died."""
-        self.publisher = Publisher(self._domain, has_begun=False, first_number=self._lives * NUMBERS)
-        self._lives += 1
+        self.publisher = Publisher(self._domain, has_begun=False)
 
     def cut(self) -> Cut:
         """Return what a snapshot has."""

@@ -1,7 +1,10 @@
 """Who lives, who is warned of, and who is given up, without a clock."""
 
+from math import inf
+
 import pytest
 
+from tidewheel.pubsub.exactly_once.consolidation import Readers
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders, Overdue
 from tidewheel.pubsub.exactly_once.subscription import Subscription
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
@@ -54,6 +57,19 @@ def test_who_is_heard_of_lives() -> None:
     living.heard("live", 20.0)
     assert living.look((), 25.0) == NOTHING
     assert living.living(25.0) == ["live"]
+
+
+def test_a_relay_that_hangs_is_given_up() -> None:
+    """It stays connected, and says nothing for two leases; its readers are with other parents by then."""
+    known = {"relay/1": Subscription(TickSet(), reader="relay/1", until_s=inf, readers=Readers())}
+    living = LivingReaders(known, lease_s=10.0, retention_s=100.0)
+    for now_s in (0.0, 9.0, 18.0):
+        living.heard("relay/1", now_s)
+        assert living.look({"relay/1"}, now_s + 1.0) == NOTHING
+        assert living.living(now_s + 1.0) == ["relay/1"]
+    assert living.look({"relay/1"}, 28.0) == NOTHING
+    assert living.living(28.0) == []
+    assert living.look({"relay/1"}, 38.0) == Overdue([], ["relay/1"])
 
 
 @pytest.mark.parametrize("comes_back", [False, True])

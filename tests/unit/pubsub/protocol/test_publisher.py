@@ -19,6 +19,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WorkerPosition,
 )
+from tidewheel.pubsub.protocol.publisher import NUMBERS_OF_A_LIFE
 
 
 def data(time: int, size: int = 10) -> DataMessage:
@@ -344,16 +345,30 @@ def test_an_early_subscriber_of_a_job_that_goes_on_waits_for_its_beginning() -> 
 
 def test_subscribers_of_a_dead_publisher_receive_what_they_want_of_what_they_have_missed() -> None:
     """With the numbers that it has, also where a condition leaves out some. After a failure they receive that."""
-    publisher = Publisher(IntegerDomain(), has_begun=False, first_number=1000)
+    publisher = Publisher(IntegerDomain(), has_begun=False)
     publisher.begin(WorkerPosition([0], {}, generation=Generation(1), number=7))
     publisher.feed([encode_batch(0, ["no"]), encode_batch(0, ["yes"]), LowerFrontierUpdate([(0, -1), (1, 1)])])
     publisher.subscribe("late", DeliveryOptions(where=Where(lambda word: word == "yes")), again=True)
     first, *others = publisher.take("late")
-    assert first == Numbered(1000, InitialFrontierSnapshot([0], [], 1, (), 7))
-    assert [(one.sequence, one.skipped) for one in others] == [(1002, 1), (1003, 0)]
+    begin = 7 + NUMBERS_OF_A_LIFE
+    assert first == Numbered(begin, InitialFrontierSnapshot([0], [], 1, (), 7))
+    assert [(one.sequence - begin, one.skipped) for one in others] == [(2, 1), (3, 0)]
     publisher.forget()
     with pytest.raises(DeliveryError, match="not kept any more"):
         publisher.subscribe("too late", again=True)
     publisher.fail("it broke")
     publisher.subscribe("too late", again=True)
-    assert publisher.take("too late") == [Numbered(1004, Failed("it broke"))]
+    assert publisher.take("too late") == [Numbered(begin + 4, Failed("it broke"))]
+
+
+@pytest.mark.parametrize("lives", [[(1, -1), (2, -1)], [(1, 1), (2, 1), (3, 2)], [(1, 2), (1, 4)], [(3, 0), (4, 3)]])
+def test_a_publisher_in_the_place_of_dead_ones_has_greater_numbers(lives: list[tuple[int, int]]) -> None:
+    """Whatever the clock shows, and though the snapshot is an old one, or one of before the program began again."""
+    numbers, sent = [0, 1, 2, 3], 3
+    for generation, standing in lives:
+        publisher = Publisher(IntegerDomain(), has_begun=False)
+        number = -1 if standing < 0 else numbers[standing]
+        publisher.begin(WorkerPosition([0], {}, generation=Generation(generation), number=number))
+        assert publisher.number > numbers[-1]
+        publisher.feed([encode_batch(0, [one]) for one in range(sent)])
+        numbers.append(publisher.number)

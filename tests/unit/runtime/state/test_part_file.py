@@ -1,6 +1,7 @@
 """The file of a worker's part: what was written is read again, and what is no such file is a clear error."""
 
 import pickle
+import threading
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -168,3 +169,12 @@ class Gone:
 
 def _import(name: str) -> Any:
     return __import__(name)
+
+
+def test_a_key_or_record_that_cannot_be_pickled_is_an_error_that_names_the_operator() -> None:
+    """It is found on the thread that writes, which knows neither the program nor what to do."""
+    keyed = OperatorCut(keyed={"counts": KeyedState({threading.Lock(): 1}).cut()})
+    unread = [[Unread(0, [threading.Lock()], None)]]
+    for part in (OperatorPart(keyed, []), OperatorPart(OperatorCut(), unread)):
+        with pytest.raises(tw.SnapshotError, match=r"operator 'count': a key .* cannot be pickled.*lock.*Use keys"):
+            written(part_of(count=part))
