@@ -87,7 +87,7 @@ def members(job: Job) -> list[Any]:
     import ray
 
     def member(actor: Any) -> tuple[str, bool]:
-        listens = any(sockets.address.tcp is not None for sockets in actor._sockets.values())
+        listens = any(sockets.listener.address.tcp is not None for sockets in actor._sockets.values())
         return ray.get_runtime_context().get_node_id(), listens
 
     actors = [ray.get_actor(f"tidewheel-{job.name}-worker-{n}", namespace="tidewheel") for n in range(job.workers)]
