@@ -160,6 +160,13 @@ class RayPublication(RunningPublication):
         """Have a call wait that is answered when a partition has ended, and at once when its publisher dies."""
         self._waiting[self._publishers[partition].ended.remote(_WATCH_S)] = self._ended, partition
 
+    def _watch_anew(self) -> None:
+        """Watch all publishers by new calls: those of before may fail yet, of one that is started again already."""
+        for call in [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]:
+            self._waiting.pop(call, None)
+        for partition in range(len(self._publishers)):
+            self._watch(partition)
+
     def _await(self, partition: int, within_s: float) -> None:
         """Have a call wait that is answered when the first subscribers of a partition have come, or after some time."""
         if self._awaited:
@@ -216,15 +223,10 @@ class RayPublication(RunningPublication):
         else:
             self._generation = Generation(self._generation.number + 1)
             are_over = [ended or number in self._over for number, ended in enumerate(have_ended)]
-            for partition, is_over in enumerate(are_over):
-                if is_over != are_over[0]:
-                    partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
-                    raise DeliveryError.at(self._topic, partition, partly)
-            # The calls of before may fail yet, of a publisher that is started again already.
-            for call in [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]:
-                del self._waiting[call]
-            for partition in range(len(self._publishers)):
-                self._watch(partition)
+            if len(set(are_over)) > 1:
+                partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
+                raise DeliveryError.at(self._topic, are_over.index(not are_over[0]), partly)
+            self._watch_anew()
         for handle in self.handles:
             if isinstance(handle, RayConnection):
                 handle.generation = self._generation
@@ -378,15 +380,8 @@ def _maker(topic: Publication, number: int, partitions: int, node: str, is_remem
     log = topic.log
     if log is None:
         name = f"{topic.topic!r}[{number}]"
-        return partial(
-            LivePartition,
-            name,
-            topic.domain,
-            topic.capacity_bytes,
-            topic.awaited,
-            is_remembered=is_remembered,
-            node=node,
-        )
+        live = partial(LivePartition, name, topic.domain, topic.capacity_bytes, topic.awaited, node=node)
+        return partial(live, is_remembered=is_remembered)
     identity = identity_of(topic.topic, number, partitions, topic.domain)
     directory = Path(log.of_partition(topic.topic, number))
     kept_s = log.retention_s

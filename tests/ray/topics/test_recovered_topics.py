@@ -193,11 +193,14 @@ def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_clust
     with nothing_left(), run(flow, tmp_path) as job, DriverProcess(ray_cluster, READER, topic, "") as reader:
         publication: Any = job.topic(topic)
 
+        recovery: Any = job._recovery
+
         def kill_publisher() -> None:
-            recovery: Any = job._recovery
+            """Kill one, and wait until the job has gone back: no other partition may end meanwhile."""
+            assert eventually(lambda: not recovery._is_under_way, DEADLINE_S)  # or that would make up for this one
             before_s = recovery._failed_at
             kill_actor(random.choice(publication._publishers))
-            assert eventually(lambda: recovery._failed_at > before_s, DEADLINE_S)  # before other partitions end
+            assert eventually(lambda: recovery._failed_at > before_s and not recovery._is_under_way, DEADLINE_S)
 
         first, second, third = sorted(random.sample(range(20 * BATCHES, 60 * BATCHES), 3))
         kills = {first: kill_publisher, second: WorkerKiller(random).strike, third: kill_publisher}
