@@ -39,7 +39,7 @@ from transport_floor import ray_cluster
 
 DEADLINE_S = 120.0
 FILLED_WITHIN_S = 600.0
-"""How long a peer may take to have all keys."""
+"""The seconds that a peer has to count all keys."""
 EVERY_S = 1.0
 NEVER_S = 3600.0
 US = "tidewheel"

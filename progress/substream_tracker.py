@@ -34,10 +34,10 @@ from tidewheel.progress.graph import Location
 from tidewheel.progress.time_domain import Time
 
 Key: TypeAlias = object
-"""What tells substreams apart; hashable, and equal to itself, which NaN is not."""
+"""The key of a substream; hashable, and equal to itself, which NaN is not."""
 
 Differences: TypeAlias = Iterable[tuple[tuple[int, Time], int]]
-"""What happens to one substream: ((location number, time), difference of the count) each."""
+"""The changes of one substream: ((location number, time), difference of the count) each."""
 
 Ends: TypeAlias = Mapping[int, list[Key]]
 """By the number of a location, the substreams that have ended there, in order."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Bound: TypeAlias = Literal["soft", "firm"]
-"""When an operator is told that a substream has ended: ``"soft"``, some time after it has received the last of it;
-``"firm"``, right after that: it receives all of a substream, nothing else in between, and then its end."""
+"""The moment at which an operator is told that a substream has ended: ``"soft"``, some time after the last record of it;
+``"firm"``, right after that: the operator receives all of a substream, nothing else in between, and then its end."""
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:

@@ -36,7 +36,7 @@ class TimedBatch:
 
 
 Entry: TypeAlias = TimedBatch | EndOfSubstream
-"""What comes to the dividing operator, in order: batches of records, and marks."""
+"""One entry of the input of the dividing operator, in order: a batch of records, or the mark of an end."""
 
 
 def build_timed(how: SubstreamKeys, rule: TimeOut) -> Build:

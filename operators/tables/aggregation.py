@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FUNCTIONS = ("sum", "count", "min", "max", "mean", "any", "all", "count_distinct")
-"""What can be asked of a column, as Arrow's ``TableGroupBy`` names it."""
+"""The aggregations of a column, by their names in Arrow's ``TableGroupBy``."""
 COUNT_ROWS = "count_all"
-"""What can be asked of no column in particular: the number of rows."""
+"""The aggregation of no column in particular: the number of rows."""
 
 _WHOLE_SUMS = ("int64", "uint64")
 _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}

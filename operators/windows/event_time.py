@@ -17,10 +17,10 @@ TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
 """A record with what was read from it: (key, event time, record)."""
 
 BY_KEY = Exchange(itemgetter(0))
-"""How a `TimedRecord` would go to the worker that owns its key."""
+"""The exchange of a `TimedRecord` to the worker that owns its key."""
 
 EVENT_TIME = itemgetter(1)
-"""Finds the event time of a `TimedRecord`."""
+"""The function that returns the event time of a `TimedRecord`."""
 
 RECORD = itemgetter(2)
 """Finds the record in a `TimedRecord`."""

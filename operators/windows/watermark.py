@@ -18,7 +18,7 @@ from tidewheel.runtime import Build, InputPort, LentToken, OutputPort
 from tidewheel.transport.batches import Batch
 
 At: TypeAlias = Callable[[Any], Any] | str
-"""How the event time of a record is found: a function, or the name of a column or field."""
+"""The way to the event time of a record: a function, or the name of a column or field."""
 
 
 @dataclass(slots=True)

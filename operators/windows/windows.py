@@ -18,7 +18,7 @@ Duration: TypeAlias = int | float | timedelta
 """A distance in time: a number where event times are numbers, a timedelta where they are datetimes or timedeltas."""
 
 EventTime: TypeAlias = Any
-"""When a record happened: a number, a datetime or a timedelta."""
+"""The time at which a record happened: a number, a datetime or a timedelta."""
 
 Pane: TypeAlias = Any
 """A stretch of time without the border of any window in it; all records in it belong to the same windows."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 WORKER_THREAD = "tidewheel-worker-"
-"""How the names of threads begin that run operators; workers wait for them, so they must not wait for workers."""
+"""The begin of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
 
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
