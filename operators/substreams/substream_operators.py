@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Bound: TypeAlias = Literal["soft", "firm"]
-"""The moment at which an operator is told that a substream has ended: ``"soft"``, some time after the last record of it;
+"""The moment at which an operator is told of the end of a substream: ``"soft"``, some time after the last record of it;
 ``"firm"``, right after that: the operator receives all of a substream, nothing else in between, and then its end."""
 
 
