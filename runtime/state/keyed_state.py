@@ -32,7 +32,7 @@ _MOST_CHANGED = 4
 _MOST_PATIENCE = 15
 """For at most so many cuts it is not noted what changes."""
 _are_unchanging = UNCHANGING.issuperset
-_set, _item, _get = dict.__setitem__, dict.__getitem__, dict.get  # faster than through super(), which hot loops feel
+_set, _get = dict.__setitem__, dict.get  # faster than through super(), which hot loops feel
 
 
 class GoneKeys(NamedTuple):
