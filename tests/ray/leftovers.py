@@ -29,10 +29,11 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
-_NOT_OURS = ("plasma", "exactly-once-", "sem.mp-")
-"""How names in `/dev/shm`, which all programs share, begin: of Ray's store, a benchmark's logs, and Python's locks.
+_NOT_OURS = ("plasma", "exactly-once-", "sem.mp-", "tmp")
+"""How names in `/dev/shm` begin that are of Ray's store, a benchmark's logs, and Python's locks and temporary files.
 
-Jobs have no locks between processes. Those are of other tests on the machine, such as simulations in several processes.
+All programs on the machine share that folder. Jobs have no locks between processes, and their temporary files are in
+another folder. So those here are of other tests, simulations and benchmarks.
 """
 
 _ANSWER_WITHIN_S = 10.0

@@ -4,6 +4,7 @@ import signal
 import threading
 import uuid
 from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -41,11 +42,14 @@ def test_traces_are_seen(topic: str) -> None:
     assert eventually(lambda: traces() <= before)
 
 
-def test_locks_of_other_programs_are_no_traces() -> None:
-    """Several runs of tests, and of simulations, may share a machine."""
+def test_locks_and_folders_of_other_programs_are_no_traces() -> None:
+    """Several runs of tests, of simulations and of benchmarks may share a machine; anything else in memory is seen."""
     before = traces()
     lock = get_context("spawn").Lock()  # which has a file in shared memory while it lives
-    assert traces() == before
+    with TemporaryDirectory(dir="/dev/shm"):
+        assert traces() == before
+    with TemporaryDirectory(prefix="job-", dir="/dev/shm") as left:
+        assert traces() == before | {f"memory {left}"}
     del lock
 
 
