@@ -104,7 +104,9 @@ class HeldBatch:
     def add(self, step: ProgressBatch) -> None:
         """Add the changes of a whole step."""
         self._changes.extend(step)
-        if not self._urgent:
+        if not self._changes:
+            self.drain()  # so that what has cancelled out makes nothing urgent that comes later
+        elif not self._urgent:
             self._urgent = not self._hold_back or self._any_matters(step)
 
     def _any_matters(self, step: ProgressBatch) -> bool:

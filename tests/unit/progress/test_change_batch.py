@@ -120,6 +120,19 @@ def test_what_is_due_takes_along_what_was_held() -> None:
     assert sorted(held.drain()) == sorted(changes((MAP, 3, 1), (MAP, 7, 1), (INPUT, 3, -1)))
 
 
+def test_what_cancels_out_when_it_is_due_leaves_nothing_due() -> None:
+    """The input moves on, so what went is due; then it is put back, and a later step that only adds waits."""
+    tracker = view((INPUT, 3, 2), (MAP_IN, 3, 1))
+    held = HeldBatch(tracker, hold_back=True)
+    held.add(changes((MAP_IN, 3, -1)))
+    held.frontiers_moved(tracker.update(changes((INPUT, 3, -2), (INPUT, 4, 2))))
+    assert due(held)
+    held.add(changes((MAP_IN, 3, 1)))
+    assert not due(held)
+    held.add(changes((MAP_IN, 5, 1)))
+    assert not due(held)
+
+
 def test_without_hold_back_each_step_is_due() -> None:
     """But for one that has no effect."""
     held = HeldBatch(view(), hold_back=False)
