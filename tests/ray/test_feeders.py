@@ -116,7 +116,7 @@ def results(job: tw.Job) -> Counter[tuple[Any, Any]]:
     return Counter((entry.time, number) for entry in job.captured("results") for number in entry.batch)
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> None:
     """Each with a handle of its own; all that they sent arrives, at its time, and is in the statistics."""
 

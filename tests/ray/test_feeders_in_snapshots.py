@@ -162,7 +162,7 @@ def test_a_later_job_has_the_handles_of_feeders(tmp_path: Path, link: LinkName) 
         ray.kill(feeder)
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@LINKS
 def test_a_worker_dies_while_others_feed(tmp_path: Path, link: LinkName) -> None:
     """Their handles say that the job has gone back, and are with the driver again."""
     feeders = dict(zip(SHARDS, made(), strict=True))

@@ -71,7 +71,7 @@ def collatz_steps(number: int) -> int:
 @pytest.mark.parametrize(
     ("workers", "progress"),
     [
-        (1, "broadcast"),
+        pytest.param(1, "broadcast", marks=pytest.mark.long),
         pytest.param(2, "broadcast", marks=pytest.mark.long),
         (3, "broadcast"),
         pytest.param(2, "accumulated", marks=pytest.mark.long),
@@ -254,7 +254,7 @@ def test_a_record_that_cannot_be_sent_fails_the_job() -> None:
     job.stop()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_record_that_cannot_be_received_fails_the_job(workers: int) -> None:
     """What the driver or a worker has sent and nobody could unpickle does not leave the job waiting for ever."""
     flow = tw.Dataflow("unreadable")

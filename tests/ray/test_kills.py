@@ -1,7 +1,7 @@
 """Processes of a job killed at random moments: each time one error that names the cause or a clean end, nothing left.
 
-Ten kills by default: each kind of process while the job deploys, runs and stops, and a worker that hangs. For 50, or to
-repeat those of a run (both figures are in what a failure says)::
+Ten kills by default: each kind of process while the job deploys, runs and stops, and a worker that hangs. Those while
+it runs are long tests, as others show each of them. For 50, or to repeat those of a run (a failure says both figures)::
 
     TIDEWHEEL_KILLS=50 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/ray/test_kills.py
 """
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import psutil
 import pytest
@@ -191,12 +191,14 @@ def kill_driver(kill: Kill, topic: str, members: Members, address: str) -> None:
         driver.ended()
 
 
-def named(number: int) -> str:
+def numbered(number: int) -> Any:
+    """Return the number of a kill as the parameter of a test, with its name."""
     victim, stage, by = CASES[number % len(CASES)]
-    return f"{victim}-{stage}-{by.name}"
+    marks = [pytest.mark.long] if stage == "running" else []
+    return pytest.param(number, id=f"{number}-{victim}-{stage}-{by.name}", marks=marks)
 
 
-@pytest.mark.parametrize("number", range(COUNT), ids=lambda number: f"{number}-{named(number)}")
+@pytest.mark.parametrize("number", map(numbered, range(COUNT)))
 def test_a_kill_at_a_random_moment(ray_cluster: str, caplog: pytest.LogCaptureFixture, number: int) -> None:
     """One error that names who died or hangs, or a clean end, within 10 s; then nothing is left."""
     kill = Kill.chosen(number)

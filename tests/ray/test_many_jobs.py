@@ -17,7 +17,7 @@ def run_job() -> None:
     """Run a job that publishes, and read its topic."""
     flow = tw.Dataflow("numbers")
     flow.input("numbers", int).map(lambda number: number + 1).publish("many jobs").capture("numbers")
-    with tw.run(flow, workers=2) as job, tw.subscribe("many jobs") as subscription:
+    with tw.run(flow) as job, tw.subscribe("many jobs") as subscription:
         with job.input("numbers") as numbers:
             numbers.send([1, 2])
         assert [sorted(epoch.records) for epoch in subscription.epochs(timeout=30)] == [[2, 3]]

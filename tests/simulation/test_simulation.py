@@ -1,6 +1,6 @@
 """Whole clusters under random schedules: safety after every step, liveness at the end.
 
-``TIDEWHEEL_SIMULATIONS`` says how many (400 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
+``TIDEWHEEL_SIMULATIONS`` says how many (200 by default) and ``TIDEWHEEL_SIMULATION_SEED`` from which seed on;
 ``python -m tests.simulation --runs 100000`` runs more of them, on all cores.
 """
 
@@ -18,7 +18,7 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("SIMULATION", 400, chunks=4, seed=0)
+RUNS = SimulatedRuns.asked("SIMULATION", 200, chunks=4, seed=0)
 MANY = SimulatedRuns.asked("LONG_SIMULATION", 2000, chunks=10)
 
 

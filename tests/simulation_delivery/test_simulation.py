@@ -1,6 +1,6 @@
 """Trees of pubends, relays and subends where everything may go wrong; in the end everybody has had everything once.
 
-``TIDEWHEEL_DELIVERY_SIMULATIONS`` says how many (750 by default) and ``TIDEWHEEL_DELIVERY_SIMULATION_SEED`` from
+``TIDEWHEEL_DELIVERY_SIMULATIONS`` says how many (300 by default) and ``TIDEWHEEL_DELIVERY_SIMULATION_SEED`` from
 which seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_delivery``
 runs 10,000.
 """
@@ -13,7 +13,8 @@ from tests.simulation_delivery.__main__ import main
 from tests.simulation_delivery.faults import FAULTS
 from tests.simulation_delivery.scenario import Scenario, report_on, run, simulate
 
-RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 750, chunks=5)
+RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 300, chunks=5)
+MANY = SimulatedRuns.asked("LONG_DELIVERY_SIMULATION", 3000, chunks=10)
 TRIES = 300
 
 
@@ -24,6 +25,13 @@ def test_everybody_has_everything_once(chunk: int) -> None:
     What relays and subends keep stays within their bounds.
     """
     RUNS.check(chunk, report_on)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(MANY.chunks))
+def test_everybody_has_everything_once_in_many_runs(chunk: int) -> None:
+    """The same holds for 3,000 others in every run."""
+    MANY.check(chunk, report_on)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)

@@ -1,6 +1,6 @@
 """Topics under random schedules: what subscribers are told is checked after every step, and all of it at the end.
 
-``TIDEWHEEL_TOPIC_SIMULATIONS`` says how many (4,000 by default) and ``TIDEWHEEL_TOPIC_SIMULATION_SEED`` from which
+``TIDEWHEEL_TOPIC_SIMULATIONS`` says how many (2,000 by default) and ``TIDEWHEEL_TOPIC_SIMULATION_SEED`` from which
 seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_pubsub --runs
 100000`` runs more of them.
 """
@@ -12,7 +12,7 @@ from tests.simulation_pubsub.campaign import report_on
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.simulation import Counts, Simulation
 
-RUNS = SimulatedRuns.asked("TOPIC_SIMULATION", 4000, chunks=8)
+RUNS = SimulatedRuns.asked("TOPIC_SIMULATION", 2000, chunks=8)
 MANY = SimulatedRuns.asked("LONG_TOPIC_SIMULATION", 20_000, chunks=20)
 
 

@@ -1,6 +1,6 @@
 """Snapshots, crashes and resumes of random dataflows, on several workers, under random schedules.
 
-``TIDEWHEEL_RECOVERY_SIMULATIONS`` says how many (200 by default) and ``TIDEWHEEL_RECOVERY_SIMULATION_SEED`` from which
+``TIDEWHEEL_RECOVERY_SIMULATIONS`` says how many (60 by default) and ``TIDEWHEEL_RECOVERY_SIMULATION_SEED`` from which
 seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_recovery --runs
 20000`` runs more of them.
 """
@@ -12,7 +12,7 @@ from tests.simulation_recovery.campaign import report_on
 from tests.simulation_recovery.scenario import RecoveryScenario
 from tests.simulation_recovery.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("RECOVERY_SIMULATION", 100, chunks=4)
+RUNS = SimulatedRuns.asked("RECOVERY_SIMULATION", 60, chunks=4)
 MANY = SimulatedRuns.asked("LONG_RECOVERY_SIMULATION", 20_000, chunks=20)
 
 

@@ -1,6 +1,6 @@
 """Substreams in random dataflows with loops, on several workers, under random schedules.
 
-``TIDEWHEEL_SUBSTREAM_SIMULATIONS`` says how many (200 by default) and ``TIDEWHEEL_SUBSTREAM_SIMULATION_SEED`` from
+``TIDEWHEEL_SUBSTREAM_SIMULATIONS`` says how many (100 by default) and ``TIDEWHEEL_SUBSTREAM_SIMULATION_SEED`` from
 which seed on; without it, other ones in every run, and a failure says which. ``python -m tests.simulation_substreams
 --runs 10000`` runs more of them.
 """
@@ -14,7 +14,8 @@ from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.campaign import report_on
 from tests.simulation_substreams.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("SUBSTREAM_SIMULATION", 200, chunks=4)
+RUNS = SimulatedRuns.asked("SUBSTREAM_SIMULATION", 100, chunks=4)
+MANY = SimulatedRuns.asked("LONG_SUBSTREAM_SIMULATION", 1000, chunks=10)
 
 
 @pytest.mark.parametrize("chunk", range(RUNS.chunks))
@@ -24,6 +25,13 @@ def test_random_dataflows_keep_all_promises(chunk: int) -> None:
     Shared and owned keys that are used again, tokens that are kept, loops, messages left unread, slow links.
     """
     RUNS.check(chunk, report_on)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(MANY.chunks))
+def test_many_random_dataflows_keep_all_promises(chunk: int) -> None:
+    """The same holds for 1,000 others in every run."""
+    MANY.check(chunk, report_on)
 
 
 @pytest.mark.parametrize("seed", range(4))

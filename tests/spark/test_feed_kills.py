@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark]
 
 SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
-FILES = 6 + KILLS
+FILES = 2 + KILLS
 DEADLINE_S = 120.0
 
 

@@ -28,7 +28,7 @@ def topic(request: pytest.FixtureRequest) -> str:
     return str(request.node.name)
 
 
-@pytest.fixture(params=["best_effort", "exactly_once"])
+@pytest.fixture(params=["best_effort", pytest.param("exactly_once", marks=pytest.mark.long)])
 def delivery(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The arguments of `publish` for either kind of delivery."""
     return {"delivery": request.param, **({"log": tmp_path} if request.param == "exactly_once" else {})}

@@ -63,7 +63,7 @@ def test_a_topic_without_a_log_is_never_durable(engine: Any) -> None:
         job.wait(DEADLINE_S)
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("fails", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_who_waits_hears_that_the_job_is_over(tmp_path: Path, fails: bool) -> None:
     """Soon, and why."""
     flow = tw.Dataflow("cut short")

@@ -62,7 +62,12 @@ def assert_all_ended(epochs: list[tw.Epoch], lives: int = EPOCHS) -> None:
 
 @pytest.mark.parametrize(
     ("way", "partition", "workers"),
-    [("socket", "worker", 1), ("socket", "worker", 3), ("socket", "merged", 2), ("calls", "worker", 2)],
+    [
+        pytest.param("socket", "worker", 1, marks=pytest.mark.long),
+        pytest.param("socket", "worker", 3, marks=pytest.mark.long),
+        ("socket", "merged", 2),
+        ("calls", "worker", 2),
+    ],
 )
 def test_each_end_comes_once(
     topic: str, way: str, partition: Any, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -140,7 +145,9 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
     assert len({epoch.time for epoch in found}) == len(found)
 
 
-@pytest.mark.parametrize("where", [None, lambda walk: walk[1] == 0], ids=["all", "where"])
+@pytest.mark.parametrize(
+    "where", [pytest.param(None, marks=pytest.mark.long), lambda walk: walk[1] == 0], ids=["all", "where"]
+)
 def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
     """As they are, also to who wants some records only."""
     with tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=2) as job, ExitStack() as stack:

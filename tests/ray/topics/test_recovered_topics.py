@@ -260,7 +260,7 @@ def test_the_death_of_a_best_effort_publisher_ends_a_job_that_may_not_go_back(tm
         job.input("numbers").send([2])
 
 
-@pytest.mark.parametrize("delivery", ["best_effort", "exactly_once"])
+@pytest.mark.parametrize("delivery", [pytest.param("best_effort", marks=pytest.mark.long), "exactly_once"])
 def test_a_dataflow_that_reads_the_topic_goes_on(
     tmp_path: Path, delivery: Literal["best_effort", "exactly_once"]
 ) -> None:

@@ -235,6 +235,6 @@ def test_a_huge_batch_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than some hundred objects are looked at."""
     own_bytes = Mock(side_effect=held._own_bytes)
     monkeypatch.setattr(held, "_own_bytes", own_bytes)
-    records = [[1, 2] for _ in range(100_000)]
+    records = [[1, 2] for _ in range(10_000)]
     assert held_bytes([[*records] for _ in range(1000)]) > 100_000
     assert 0 < own_bytes.call_count < 500
