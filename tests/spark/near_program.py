@@ -40,7 +40,9 @@ def places(source: DataFrameSource) -> tuple[list[str], dict[int, int]]:
     return nodes, {table["id"][0].as_py(): number for number, table in enumerate(tables)}
 
 
-def readers(source: DataFrameSource, numbers: dict[int, int], log: str | None = None) -> list[tuple[str, list[int]]]:
+def readers(
+    source: DataFrameSource, numbers: dict[int, int], snapshots: tw.Snapshots | None = None
+) -> list[tuple[str, list[int]]]:
     """Return the node of each worker of a job, and which blocks it has read, known by their first rows."""
 
     def build(context: tw.OperatorContext) -> Schedule:
@@ -55,11 +57,8 @@ def readers(source: DataFrameSource, numbers: dict[int, int], log: str | None = 
         return schedule
 
     flow = tw.Dataflow("near")
-    read = flow.source("rows", source).unary("read", build)
-    if log is not None:
-        read.publish("read", delivery="exactly_once", log=log)
-    read.capture("read")
-    with tw.run(flow, workers=2) as job:
+    flow.source("rows", source).unary("read", build).capture("read")
+    with tw.run(flow, workers=2, snapshots=snapshots) as job:
         job.wait(timeout=120)
         seen = sorted(record for entry in job.captured("read") for record in entry.batch)
     nodes = {worker: node for worker, node, _ in seen}
@@ -78,16 +77,16 @@ def made(spark: Any, name: str, time: str | None = None) -> DataFrameSource:
 def drive() -> None:
     """Say, for each way to read a DataFrame, the nodes of its blocks, what the source knows of them, and who read."""
     configs = {**FAST_START, "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
-    with session("near", executors=2, memory="512m", configs=configs) as spark, tempfile.TemporaryDirectory() as log:
+    with session("near", executors=2, memory="512m", configs=configs) as spark, tempfile.TemporaryDirectory() as folder:
         say("started")
         for name, time in (("at once", None), ("in epochs", "epoch")):
             source = made(spark, name, time)
             known = list(source.blocks.places)
             where, numbers = places(source)
             say([name, {"places": where, "known": known, "read": readers(source, numbers)}])
-        source = made(spark, "logged")
+        source = made(spark, "in snapshots")
         where, numbers = places(source)
-        say(["logged", {"places": where, "read": readers(source, numbers, log)}])
+        say(["in snapshots", {"places": where, "read": readers(source, numbers, tw.Snapshots(folder))}])
         left = made(spark, "stored")
     where, numbers = places(left)
     say(["stored", {"places": where, "known": list(left.blocks.places), "read": readers(left, numbers)}])

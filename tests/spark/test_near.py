@@ -41,6 +41,6 @@ def test_workers_read_what_is_on_their_nodes(seen: dict[str, Any], name: str) ->
     assert near(read, places) == sum(min(count, window // 2) for counts in windows for count in counts.values())
 
 
-def test_what_is_logged_is_read_by_turn(seen: dict[str, Any]) -> None:
-    """Another run may find the blocks elsewhere, and has to send the same batches from each worker."""
-    assert [blocks for _, blocks in seen["logged"]["read"]] == EVERY_SECOND
+def test_with_snapshots_blocks_are_read_by_turn(seen: dict[str, Any]) -> None:
+    """Another run may find the blocks elsewhere, and each of its workers goes on with the same ones."""
+    assert [blocks for _, blocks in seen["in snapshots"]["read"]] == EVERY_SECOND
