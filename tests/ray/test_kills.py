@@ -198,7 +198,7 @@ def numbered(number: int) -> Any:
     return pytest.param(number, id=f"{number}-{victim}-{stage}-{by.name}", marks=marks)
 
 
-@pytest.mark.parametrize("number", map(numbered, range(COUNT)))
+@pytest.mark.parametrize("number", [numbered(number) for number in range(COUNT)])
 def test_a_kill_at_a_random_moment(ray_cluster: str, caplog: pytest.LogCaptureFixture, number: int) -> None:
     """One error that names who died or hangs, or a clean end, within 10 s; then nothing is left."""
     kill = Kill.chosen(number)
