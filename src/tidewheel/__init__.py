@@ -1,167 +1,30 @@
 """A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens."""
 
-from tidewheel.operators.dataflow import Dataflow
-from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.failed import Failed
-from tidewheel.operators.records.record_operators import Tried
-from tidewheel.operators.records.routing_operators import Branches, NamedBranches
-from tidewheel.operators.sinks.write_files import WrittenEpoch
-from tidewheel.operators.sources.line_source import LineSource
-from tidewheel.operators.sources.parquet_source import ParquetSource
-from tidewheel.operators.sources.queue_source import QueueSource
-from tidewheel.operators.sources.record_source import IterableSource, RecordSource, TickSource
-from tidewheel.operators.sources.replay_source import ReplaySource
-from tidewheel.operators.stream import Feedback, Loop, Stream
-from tidewheel.operators.tables.column_operators import Grouping
-from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
-from tidewheel.operators.windows.window_operators import Windowed
-from tidewheel.operators.windows.windows import SessionWindows, SlidingWindows, TumblingWindows
-from tidewheel.progress import (
-    Antichain,
-    GraphError,
-    IntegerDomain,
-    PathSummary,
-    ProductDomain,
-    ProtocolError,
-    TidewheelError,
-    TimeDomain,
-    UnitDomain,
-)
-from tidewheel.pubsub import (
-    Batch,
-    DeliveryError,
-    Dropped,
-    End,
-    Epoch,
-    Frontier,
-    PublisherLost,
-    RelayHandle,
-    RolledBack,
-    SchemaMismatch,
-    Subscription,
-    SubstreamsEnded,
-    Topic,
-    TopicEvent,
-    TopicWatch,
-    UnknownTopic,
-    end_subscription,
-    relay,
-    subscribe,
-    topics,
-    watch_topics,
-)
-from tidewheel.runtime import (
-    Captured,
-    CapturedBatches,
-    ConfigError,
-    Explanation,
-    InputHandle,
-    InputPort,
-    InputPosition,
-    Job,
-    JobError,
-    JobStatistics,
-    LentToken,
-    Notificator,
-    OperatorContext,
-    OperatorSource,
-    OutputPort,
-    PartitionedSource,
-    Pause,
-    ProbeHandle,
-    Rewound,
-    RuntimeConfig,
-    SnapshotError,
-    Snapshots,
-    TimestampToken,
-    TokenError,
-    TokenSet,
-    WouldBlock,
-    run,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidewheel.names import *  # noqa: F403
+    from tidewheel.names import __all__ as __all__
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Antichain",
-    "Batch",
-    "Branches",
-    "Captured",
-    "CapturedBatches",
-    "ConfigError",
-    "Dataflow",
-    "DeliveryError",
-    "Dropped",
-    "End",
-    "Epoch",
-    "Explanation",
-    "Failed",
-    "Feedback",
-    "Frontier",
-    "GraphError",
-    "Grouping",
-    "InputHandle",
-    "InputPort",
-    "InputPosition",
-    "IntegerDomain",
-    "IntervalJoined",
-    "IterableSource",
-    "Job",
-    "JobError",
-    "JobStatistics",
-    "LateRecord",
-    "LentToken",
-    "LineSource",
-    "Loop",
-    "NamedBranches",
-    "Notificator",
-    "OperatorContext",
-    "OperatorSource",
-    "OutputPort",
-    "ParquetSource",
-    "PartitionedSource",
-    "PathSummary",
-    "Pause",
-    "ProbeHandle",
-    "ProductDomain",
-    "ProtocolError",
-    "PublisherLost",
-    "QueueSource",
-    "RecordSource",
-    "RelayHandle",
-    "ReplaySource",
-    "Rewound",
-    "RolledBack",
-    "RuntimeConfig",
-    "SchemaMismatch",
-    "SessionWindows",
-    "SlidingWindows",
-    "SnapshotError",
-    "Snapshots",
-    "Stream",
-    "Subscription",
-    "SubstreamsEnded",
-    "TickSource",
-    "TidewheelError",
-    "TimeDomain",
-    "TimestampToken",
-    "TokenError",
-    "TokenSet",
-    "Topic",
-    "TopicEvent",
-    "TopicWatch",
-    "Tried",
-    "TumblingWindows",
-    "UnitDomain",
-    "UnknownTopic",
-    "WindowResult",
-    "Windowed",
-    "WouldBlock",
-    "WrittenEpoch",
-    "end_subscription",
-    "relay",
-    "run",
-    "subscribe",
-    "topics",
-    "watch_topics",
-]
+
+def _load() -> None:
+    """Load all public names. A publisher, a relay and the catalog ask for none, so their processes start sooner."""
+    names = import_module("tidewheel.names")
+    globals().update({name: getattr(names, name) for name in names.__all__}, __all__=names.__all__)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if not name.startswith("__") or name == "__all__":
+            _load()
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module 'tidewheel' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        _load()
+        return sorted(globals())

@@ -6,12 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import tidewheel
+
 LIMIT_SECONDS = 0.3
 HEAVY = {"pandas", "pyarrow", "pyspark", "ray", "raydp"}
 PROGRAM = """
 import json, sys, time
 started = time.process_time()
 import tidewheel
+tidewheel.Dataflow
 seconds = time.process_time() - started
 print(json.dumps([seconds, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
@@ -29,6 +34,29 @@ def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
     _, modules = _import_in_a_fresh_interpreter(tmp_path)
     assert "tidewheel" in modules
     assert modules & HEAVY == set()
+
+
+@pytest.mark.parametrize("actor", ["publishers.publisher_actor", "relays.relay_actor", "catalog.catalog_actor"])
+def test_a_process_of_a_topic_loads_no_operators(actor: str) -> None:
+    """A job starts such processes for each topic. The layers above topics would take a third of their start."""
+    program = f"import sys, tidewheel.pubsub.{actor}; print(*sys.modules, sep='\\n')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name for name in ran.stdout.split() if name.startswith("tidewheel.")}
+    assert f"tidewheel.pubsub.{actor}" in loaded
+    assert loaded & {"tidewheel.names", "tidewheel.operators", "tidewheel.runtime"} == set()
+
+
+def test_the_package_has_its_public_names() -> None:
+    """They are loaded with the first that a program asks for; no other name is made up."""
+    program = (
+        "import tidewheel as tw; print(*dir(tw)); print(*tw.__all__); from tidewheel import *; print(run.__module__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found, public, module = ran.stdout.splitlines()
+    assert {"Dataflow", "run", "subscribe"} <= set(public.split()) <= set(found.split())
+    assert module == "tidewheel.runtime.engines.run"
+    with pytest.raises(AttributeError, match="module 'tidewheel' has no attribute 'nothing'"):
+        tidewheel.nothing  # type: ignore[attr-defined]  # noqa: B018 - it is what raises
 
 
 def test_import_takes_under_a_third_of_a_second(tmp_path: Path) -> None:

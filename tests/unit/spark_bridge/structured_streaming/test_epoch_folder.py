@@ -170,7 +170,7 @@ def test_every_row_is_there_once_whatever_fails(run: int, tmp_path: Path) -> Non
 
 def three_epochs(choices: random.Random) -> Topic:
     epochs = [
-        Epoch(time, (batch(time, 2 * time + 1, range(3)), batch(time, 2 * time + 2, [7], 1))) for time in range(5)
+        Epoch(time, (batch(time, 2 * time + 1, range(3)), batch(time, 2 * time + 2, [7], 1))) for time in range(3)
     ]
     return Topic(epochs, NUMBERS, choices)
 
