@@ -17,9 +17,10 @@ def test_a_page_on_ray_runs(page: str, tmp_path: Path) -> None:
     run(TUTORIAL / f"{page}.md", tmp_path, ROOT, limit_s=120)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_page_on_spark_runs(tmp_path: Path) -> None:
-    """DataFrames in and out, and Structured Streaming both ways."""
+    """DataFrames in and out, and Structured Streaming both ways. The README and tests/spark run what it has."""
     run(TUTORIAL / "spark.md", tmp_path, ROOT, limit_s=170)
 
 

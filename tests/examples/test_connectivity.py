@@ -34,7 +34,7 @@ def run_example(graph: DependencyGraph, workers: int, engine: Any) -> None:
         assert answers == graph.expected(start, epoch), f"after epoch {epoch}, {workers} workers, {engine}"
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=pytest.mark.long)])
 def test_equals_scipy_on_the_local_engine(graph: DependencyGraph, workers: int) -> None:
     """Components and hop counts equal scipy's for each epoch's prefix of the edges, whatever the number of workers."""
     run_example(graph, workers, "local")

@@ -104,13 +104,15 @@ def check(hours: list[pa.Table], workers: int) -> list[int]:
     return reference.sweeps
 
 
+WORKERS = pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+
 _minutes = st.sampled_from([-5, 0, 0, 12, 40, 90, 300])
 _flight = st.tuples(
     st.integers(0, 59), st.integers(0, 9), st.sampled_from("ABC"), st.integers(0, 4), _minutes, _minutes
 )
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@WORKERS
 @settings(max_examples=40)
 @given(found=st.lists(st.tuples(st.integers(0, 9), _flight), min_size=1, max_size=60))
 def test_any_hours_come_to_the_same_rest(workers: int, found: list[tuple[int, Any]]) -> None:
@@ -122,14 +124,14 @@ def test_any_hours_come_to_the_same_rest(workers: int, found: list[tuple[int, An
     check([table(flights[hour]) for hour in sorted(flights)], workers)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@WORKERS
 def test_two_real_days(workers: int) -> None:
     """A day of snow and the next, hour by hour, in which delays do go on from plane to airport to plane."""
     sweeps = check(flight_hours(BEGIN, 38), workers)
     assert max(sweeps) > 2
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@WORKERS
 def test_a_delay_goes_as_far_as_it_lasts(workers: int) -> None:
     """Along a chain of airports, with two planes between neighbours, each of which absorbs ten minutes of it."""
     hours = [

@@ -65,7 +65,7 @@ def test_another_process_fails_the_job() -> None:
             ray.kill(feeder)
 
 
-@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("added", [pytest.param(False, marks=pytest.mark.long), True])
 def test_another_process_learns_soon_that_the_job_was_stopped(added: bool) -> None:
     """Nothing tells it why its workers are gone, so it does not wait for that; also where the workers go on."""
     with tw.run(fed_flow("host")) as host:

@@ -322,7 +322,7 @@ def never_use(handle: tw.InputHandle) -> None:
     ("feed", "reason"),
     [
         (fail_at_once, "ValueError: no luck"),
-        (use_and_drop, r"dropped at time 0 without close\(\)"),
+        pytest.param(use_and_drop, r"dropped at time 0 without close\(\)", marks=pytest.mark.long),
         (never_use, "dropped at time 0"),
     ],
 )

@@ -73,7 +73,7 @@ def collatz_steps(number: int) -> int:
     [
         pytest.param(1, "broadcast", marks=pytest.mark.long),
         pytest.param(2, "broadcast", marks=pytest.mark.long),
-        (3, "broadcast"),
+        pytest.param(3, "broadcast", marks=pytest.mark.long),
         pytest.param(2, "accumulated", marks=pytest.mark.long),
         (3, "accumulated"),
     ],

@@ -340,7 +340,7 @@ def test_packed_workers_share_a_node(three_nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     ("settings", "zones"),
     [
-        ({"resources": {"gold": 1}}, ["b", "c", "c"]),
+        pytest.param({"resources": {"gold": 1}}, ["b", "c", "c"], marks=pytest.mark.long),
         ({"resources": {"gold": 1}, "placement": "pack"}, ["c", "c"]),
         ({"resources": {"CPU": 0.5, "gold": 0.5}, "node_labels": {"zone": "b"}}, ["b", "b"]),
     ],

@@ -1,6 +1,7 @@
 """Publishers, relays and subscribers killed, or stopped for a while: everybody has every epoch once, in order.
 
-One run by default. For 30, or to repeat those of a run (both figures are in what a failure says)::
+Three runs by default; other tests kill one of each kind. For 30, or to repeat those of a run (both figures are in what a
+failure says)::
 
     TIDEWHEEL_KILLS=30 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/ray/topics/test_exactly_once_kills.py
 """
@@ -26,10 +27,10 @@ import tidewheel as tw
 from tests.ray.topics.durable_program import lines
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.ray]
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
-RUNS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
+RUNS = int(os.environ.get("TIDEWHEEL_KILLS") or 3)
 EPOCHS = 60
 EVERY_S = 0.05
 KILLS = 4

@@ -141,7 +141,13 @@ with subscribe({topic!r}, timeout=30) as subscription:
 """
 
 
-@pytest.mark.parametrize("connect", ["", "import ray; ray.init(log_to_driver=False)"], ids=["outside", "anonymous"])
+@pytest.mark.parametrize(
+    "connect",
+    [
+        pytest.param("", id="outside"),
+        pytest.param("import ray; ray.init(log_to_driver=False)", id="anonymous", marks=pytest.mark.long),
+    ],
+)
 def test_a_subscriber_in_another_process(
     running: RunningPublication, topic: str, ray_cluster: str, connect: str
 ) -> None:

@@ -142,8 +142,10 @@ with tw.subscribe({topic!r}, timeout=60, slow={slow!r}) as subscription:
 
 @pytest.mark.parametrize(
     ("slow", "outcome"),
-    [("disconnect", "topic '{topic}', partition 0: the publisher"), ("drop_epochs", "Dropped\nEnd")],
-    ids=["disconnect", "drop_epochs"],
+    [
+        pytest.param("disconnect", "topic '{topic}', partition 0: the publisher", id="disconnect"),
+        pytest.param("drop_epochs", "Dropped\nEnd", id="drop_epochs", marks=pytest.mark.long),
+    ],
 )
 def test_a_process_that_is_stopped_holds_nobody_up(topic: str, slow: str, outcome: str, ray_cluster: str) -> None:
     """Others get everything, the publisher's memory stays within bounds, and what became of it is told to it later."""

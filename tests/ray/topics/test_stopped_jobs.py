@@ -25,7 +25,7 @@ def ticking(topic: str, **options: Any) -> tw.Dataflow:
     return flow
 
 
-@pytest.mark.parametrize("delivery", ["best_effort", "exactly_once"])
+@pytest.mark.parametrize("delivery", [pytest.param("best_effort", marks=pytest.mark.long), "exactly_once"])
 def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_path: Path) -> None:
     """Its loop ends after whole epochs, none of them missing. One with a log is told, as the next job goes on there."""
     topic = f"ticks, {delivery}"
