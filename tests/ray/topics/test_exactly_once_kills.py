@@ -1,7 +1,7 @@
 """Publishers, relays and subscribers killed, or stopped for a while: everybody has every epoch once, in order.
 
-Three runs by default; other tests kill one of each kind. For 30, or to repeat those of a run (both figures are in what a
-failure says)::
+Three runs by default; other tests kill one of each kind. For 30, or to repeat those of a run (both figures are in what
+a failure says)::
 
     TIDEWHEEL_KILLS=30 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/ray/topics/test_exactly_once_kills.py
 """
