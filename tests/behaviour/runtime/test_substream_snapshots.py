@@ -1,8 +1,9 @@
 """Substreams of a job that is started again: open keys stay open, and each end is told once."""
 
+from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -280,3 +281,71 @@ def test_names_find_their_records_on_other_workers(seed: int) -> None:
     found = sorted(row for _, batch in group.captured("found") for row in batch)
     assert found == [(str(digit), [digit] * 3 + [digit + 5] * 3) for digit in range(4)], f"with seed {seed}"
     assert sorted(row for _, batch in group.captured("all") for row in batch) == sorted([*range(10)] * 3)
+
+
+Totals: TypeAlias = dict[str, tuple[tw.TimestampToken, Any]]
+
+
+def summed(held: Totals) -> Totals:
+    return {key: (token, sum(numbers)) for key, (token, numbers) in held.items()}
+
+
+def merged(one: Totals, other: Totals) -> Totals:
+    """Return in one what two workers had; of two tokens for a key it needs one."""
+    return other | {key: (token, total + other.get(key, (token, 0))[1]) for key, (token, total) in one.items()}
+
+
+def totals(found: list[Any], *, is_new: bool) -> tw.Dataflow:
+    """Return a dataflow that adds up the numbers of each key; the old program keeps them all, the new one their sum."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        held: Totals = context.state(
+            "held",
+            dict,
+            split=lambda held, workers: [None] * (workers - 1) + [held],
+            merge=merged,
+            migrate=[summed] if is_new else [],
+        )
+        seen = context.keyed_state("seen", migrate=[lambda number: number * 10] if is_new else [])
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                for _, number in batch:
+                    if number in seen:
+                        found.append(seen[number])
+                    seen[number] = number
+                    token, before = held.pop(lent.key, None) or (lent.retain(), 0 if is_new else [])
+                    held[lent.key] = token, before + (number if is_new else [number])
+            for key in input.ended:
+                if key in held:
+                    token, total = held.pop(key)
+                    with token:
+                        output.send(token, [(key, total)])
+
+        return schedule
+
+    flow = tw.Dataflow("totals")
+    rows = flow.input("rows").substreams("rows", key=lambda row: row[0])
+    rows.unary("add", build, exchange=lambda row: row[1], bound="soft").capture("totals")
+    return flow
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_states_of_substreams_are_divided_and_converted(workers: int) -> None:
+    """A state with tokens of substreams, and one by key, go on in a new form, on as many workers, more or fewer."""
+    group = SnapshotGroup(totals([], is_new=False), 2, Random(0))
+    group.send("rows", [("a", number) for number in range(10)] + [("b", 100)])
+    group.run()
+    group.take_snapshot()
+    found: list[Any] = []
+    group = group.gone_on(workers, totals(found, is_new=True))
+    group.send("rows", [("a", 3), ("a", 11), ("b", 100)])
+    for worker in range(workers):
+        group.tell(worker, commands=[InputCommand("rows", "end", batch=["a"])])
+    group.close("rows")
+    group.finish()
+    parts = Counter[str]()
+    for _, batch in group.captured("totals"):
+        parts.update(dict(batch))
+    assert parts == {"a": 45 + 3 + 11, "b": 200}
+    assert sorted(found) == [30, 1000]
