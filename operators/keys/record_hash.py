@@ -6,7 +6,7 @@ not depend on which came first, and so neither on the number of workers nor on h
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidewheel.operators.keys.record_keys import as_record
 from tidewheel.runtime.description.pacts import Pact
@@ -128,6 +128,12 @@ class GatherPact(Pact):
     >>> GatherPact().split(["a", "b"], 3)
     [['a', 'b'], None, None]
     """
+
+    keeps_substreams: ClassVar[bool] = True
+
+    def keeper(self, key: Any, workers: int) -> int:
+        """Return worker 0."""
+        return 0
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return the batch for worker 0, and None for all others."""

@@ -15,6 +15,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from tidewheel.operators.epochs.division import Division, at_first, split_by_key, updated
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
@@ -66,9 +67,10 @@ class PublishedEnds:
         self._domain = described.domain
         self._worker = context.worker
         self._workers = 1 if described.partition == "merged" else context.workers
-        self._latest: dict[Any, Time] = context.state("latest", dict)
+        by_key = Division(split_by_key, updated) if self._workers > 1 else at_first(updated)
+        self._latest: dict[Any, Time] = by_key.state(context, "latest", dict)
         """Of each substream that is open, as far as records of it have come, their latest time."""
-        self._to_come: dict[Any, Time] = context.state("to come", dict)
+        self._to_come: dict[Any, Time] = by_key.state(context, "to come", dict)
         """The keys whose last end is at a time before which others are not complete, and that time."""
 
     def note(self, label: Labels | None, time: Time) -> None:

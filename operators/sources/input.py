@@ -151,6 +151,8 @@ class _DividedInput(InputOperator):
         self, context: OperatorContext, check: RecordCheck | SchemaCheck | None, divided: SubstreamKeys
     ) -> None:
         super().__init__(instance_of(context), host_of(context), context.token(), check)
+        for lane in self._mailbox.lanes:
+            lane[:] = [(token, it if is_end or check is None else check(it, 1), is_end) for token, it, is_end in lane]
         self._labeller = Labeller(context, divided)
 
     def schedule(self, output: OutputPort) -> None:

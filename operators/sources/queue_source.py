@@ -1,5 +1,6 @@
 """A source that reads from a queue, which other threads or processes fill."""
 
+import logging
 import queue as queues
 import threading
 from collections import deque
@@ -12,6 +13,9 @@ from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
+from tidewheel.runtime.worker.operator_context import instance_of
+
+_LOGGER = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
 
@@ -126,8 +130,9 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     the source's own knows this.
 
     A queue gives each record once. So a job that goes on from a snapshot misses the records that were read since, and
-    receives those that are still in the queue. A queue of the source's own is lost with its process. Where no record
-    may be missed, send them by `Dataflow.input`, whose position says which the snapshot has.
+    receives those that are still in the queue; a warning says so. A queue of the source's own is lost with its process.
+    Where no record may be missed, send them by `Dataflow.input`, whose position says which the snapshot has. The driver
+    can then read the queue, and send again what the snapshot lacks.
 
     Args:
         queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
@@ -212,6 +217,8 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         tokens = tokens_at_first(context)
         if context.worker:
             return lambda output: None
+        if instance_of(context).kept.is_restored:
+            _LOGGER.warning("%s goes on from a snapshot: the records that it had read since are missing", context.name)
         own = self._own
         if own is not None:
             own.add_reader(context.activator)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from tidewheel.operators.epochs.division import Division, split_by_key, updated
 from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, LentToken, Notificator, Schedule
@@ -73,8 +74,9 @@ def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
     """Return the build function of an operator that sends ``result(key, records)`` when a substream has ended."""
 
     def build(context: OperatorContext) -> Schedule:
-        collected: Collected = context.state("collected", dict)
+        collected: Collected = Division(split_by_key, updated).state(context, "collected", dict)
         tokens = context.notificator()
+        tokens._drop_others({(time, label) for label, time, _ in collected.values()})
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in running_input(input).whole():

@@ -4,13 +4,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import add
 from typing import Any, ClassVar, TypeAlias
 
+from tidewheel.operators.epochs.division import Division, everywhere, split_by_key, updated
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, may_have_nan
 from tidewheel.operators.keys.record_order import take
+from tidewheel.operators.substreams.waiting_keys import Waiting, WaitingKeys, joined
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
-from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.substreams.labels import MixedLabel, is_mark, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
@@ -36,6 +39,15 @@ def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
 
 
 @dataclass(frozen=True, slots=True)
+class OneCopy:
+    """Records that each worker has received, as one of so many did: those of its names are left to read."""
+
+    batch: Batch
+    worker: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedPact(Pact):
     """Spreads records by an exchange, and marks among them by their keys, in one order."""
 
@@ -57,6 +69,13 @@ class MarkedPact(Pact):
                     parts[worker] += more or []
         return [part or None for part in parts]
 
+    def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
+        """Return marks and records; where all workers get these, as the copy of one that reads as far as it has."""
+        if not isinstance(self.records, BroadcastPact):
+            return batch
+        runs = mark_runs(batch)
+        return [one for are_marks, run in runs for one in (run if are_marks else [OneCopy(run, worker, workers)])]
+
     def describe(self) -> str:
         """Return how records are spread."""
         return self.records.describe()
@@ -77,13 +96,13 @@ class SubstreamKeys:
     predicates: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """What waits until a key may be used again: a batch, or an end, which has none."""
+_BY_KEY = Division(split_by_key, updated)
+_ANEW = Division(lambda kept, workers: [None] * workers, updated)
+"""What is found out again is not divided."""
 
-    time: Time
-    batch: Batch | None
-    ended_at: Time = None
+
+def _united(one: list[str], other: list[str]) -> list[str]:
+    return list(dict.fromkeys([*one, *other]))
 
 
 class Labeller:
@@ -98,19 +117,57 @@ class Labeller:
         assert gate is not None, "the plan says which operators declare substreams"
         self._gate = gate
         self._how = how
-        self.waiting: dict[Any, deque[_Waiting]] = context.state("waiting keys", dict)
-        self._waiting_at: Counter[Time] = context.state("times of waiting keys", Counter)
+        lanes = Division(lambda kept, workers: [[kept]] * workers, add)
+        self.waiting: WaitingKeys = (lanes if gate.is_shared else _BY_KEY).state(context, "waiting keys", dict)
+        self._waiting_at: Counter[Time] = _ANEW.state(context, "times of waiting keys", Counter)
         self._tokens = context.notificator()
         self._names = [
             name for name in how.predicates if gate.is_shared or owner_of(name, context.workers) == context.worker
         ]
         self._has_the_rest = gate.is_shared or context.worker == 0
-        opened: list[str] = context.state("names", list)
+        opened: list[str] = everywhere(_united).state(context, "names", list)
         was_noted = bool(opened) or not gate.is_restored  # not so in a snapshot of an earlier release
         for name in [name for name in self._names if name not in opened]:
             opened.append(name)
             if was_noted:
                 gate.admit(name, gate.domain.minimum())
+        if instance_of(context).kept.is_rescaled:
+            self._begin_rescaled(context)
+
+    def _begin_rescaled(self, context: OperatorContext) -> None:
+        """Have what waits of this worker's share, and the tokens for that; at an input it is what others had."""
+        instance = instance_of(context)
+        if instance.mailbox is not None:
+            lanes: Any = self.waiting  # that of each of the workers before, not joined
+            for number, (lane, undone) in enumerate(zip(lanes, instance.mailbox.lanes, strict=True)):
+                for queue in lane.values() if number % context.workers != context.worker else ():
+                    queue.extend([one for _ in range(len(queue)) if (one := queue.popleft()).batch is None])
+                for token, batch, is_end in undone:
+                    rest = self._wait_in(lane, token, batch, is_end=is_end)
+                    if rest is not None:
+                        instance.mailbox.do_first(instance.name, "send", token.clone(), rest)
+                    self._tokens.notify_at(token)
+            instance.kept.states["waiting keys"] = self.waiting = joined(lanes)
+        self._waiting_at.update(one.time for queue in self.waiting.values() for one in queue)
+        self._tokens._drop_others({(time, None) for time in self._waiting_at})
+        for key in self.waiting:
+            self._gate.wait_again(key)
+
+    def _wait_in(self, lane: WaitingKeys, token: TimestampToken, batch: Any, *, is_end: bool) -> Batch | None:
+        """Have what an input has not done wait; return the records that are of no substream."""
+        parts: Iterable[tuple[Any, Any]]
+        rest: Batch | None = None
+        if is_end:
+            parts = [(key, None) for key in portable_keys(list(map(as_key, batch)))]
+        elif self._how.predicates:
+            places, keys, left = self._named(batch)
+            parts = parts_by_key(take(batch, places), keys) if keys else ()
+            rest = take(batch, left) if left else None
+        else:
+            parts = parts_by_key(batch, portable_keys(self._how.keys.hashable(batch)))
+        for key, part in parts:
+            lane.setdefault(key, deque()).append(Waiting(token.time, part, token.time))
+        return rest
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
         """Send a batch in parts, each of one substream.
@@ -128,6 +185,22 @@ class Labeller:
 
     def _send_by_predicates(self, output: OutputPort, token: Token, batch: Batch) -> None:
         """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
+        if isinstance(batch, list) and isinstance(batch[0], OneCopy):
+            names, has_the_rest = self._names, self._has_the_rest
+            for one in batch:
+                self._names = [name for name in names if owner_of(name, one.workers) == one.worker]
+                self._has_the_rest = has_the_rest and not one.worker
+                self._send_by_predicates(output, token, one.batch)
+                self._names, self._has_the_rest = names, has_the_rest
+            return
+        places, keys, rest = self._named(batch)
+        if keys:
+            self.send_with_keys(output, token, take(batch, places), keys)
+        if rest:
+            running_output(output).send_labelled(token, take(batch, rest), None)
+
+    def _named(self, batch: Batch) -> tuple[list[int], list[Any], list[int]]:
+        """Return the places of records that belong to names, those names, and the places of the rest."""
         rows = records(batch)
         places: list[int] = []
         keys: list[Any] = []
@@ -136,16 +209,13 @@ class Labeller:
             found = [place for place, record in enumerate(rows) if holds(record)]
             places += found
             keys += [name] * len(found)
-        if keys:
-            self.send_with_keys(output, token, take(batch, places), keys)
-        if self._has_the_rest:
-            some = set(places)
-            if not self._gate.is_shared:
-                predicates = self._how.predicates.values()
-                some = {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
-            rest = [place for place in range(len(rows)) if place not in some]
-            if rest:
-                running_output(output).send_labelled(token, take(batch, rest), None)
+        if not self._has_the_rest:
+            return places, keys, []
+        some = set(places)
+        if not self._gate.is_shared:
+            predicates = self._how.predicates.values()
+            some = {place for place, record in enumerate(rows) if any(holds(record) for holds in predicates)}
+        return places, keys, [place for place in range(len(rows)) if place not in some]
 
     def send_with_keys(self, output: OutputPort, token: Token, batch: Batch, keys: list[Any]) -> None:
         """Send a batch of records in parts, each of one substream, given their `portable_keys`.
@@ -195,7 +265,7 @@ class Labeller:
         if later or self.waiting:
             for key in made:
                 if key in later or key in self.waiting:
-                    self._wait(output, token, key, _Waiting(token.time, None, time))
+                    self._wait(output, token, key, Waiting(token.time, None, time))
 
     def is_open(self, key: Any) -> bool:
         """Tell whether the last that was sent of a key, or waits to be, belongs to a substream that has not ended."""
@@ -211,7 +281,7 @@ class Labeller:
             if waiting:
                 self.waiting[key] = waiting
 
-    def _is_done(self, output: OutputPort, key: Any, one: _Waiting) -> bool:
+    def _is_done(self, output: OutputPort, key: Any, one: Waiting) -> bool:
         """Do what has waited, if its key may be used now; return whether it may."""
         with self._tokens.take(one.time) as token:
             if one.batch is None:
@@ -235,7 +305,7 @@ class Labeller:
 
     def _send_part(self, output: OutputPort, token: Token, key: Any, part: Batch) -> None:
         if key in self.waiting or not self._sent(output, token, key, part):
-            self._wait(output, token, key, _Waiting(token.time, part))
+            self._wait(output, token, key, Waiting(token.time, part))
 
     def _sent(self, output: OutputPort, token: Token, key: Any, part: Batch) -> bool:
         label = self._gate.admit(key, token.time)
@@ -244,7 +314,7 @@ class Labeller:
         running_output(output).send_labelled(token, part, label)
         return True
 
-    def _wait(self, output: OutputPort, token: Token, key: Any, what: _Waiting) -> None:
+    def _wait(self, output: OutputPort, token: Token, key: Any, what: Waiting) -> None:
         if not self._waiting_at[what.time]:
             self._tokens.notify_at(token.clone() if isinstance(token, TimestampToken) else token, output)
         self._waiting_at[what.time] += 1

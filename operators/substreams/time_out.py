@@ -14,6 +14,7 @@ from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windows import Duration, EventTime, check_alike, check_duration
 from tidewheel.progress import GraphError
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.state.shards import owners_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +119,19 @@ class Deadlines:
             self._opened += 1
         if known is None or known < deadline:
             self._by_key[key] = deadline
+
+    def of_worker(self, worker: int, workers: int) -> "Deadlines":
+        """Return those of the keys that a worker owns."""
+        made = Deadlines()
+        for (key, deadline), owner in zip(self._by_key.items(), owners_of(list(self._by_key), workers), strict=True):
+            if owner == worker:
+                made.put_off(key, deadline)
+        return made
+
+    def add(self, other: "Deadlines") -> None:
+        """Add those of other keys."""
+        for key, deadline in other._by_key.items():
+            self.put_off(key, deadline)
 
     def drop(self, key: Key) -> None:
         """Forget a key, whose substream has ended by something else. O(1), but for some that tidy up."""

@@ -10,9 +10,11 @@ the epoch is complete. So where one ends and the next begins is decided for all 
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from tidewheel.operators.epochs.division import Division
 from tidewheel.operators.keys.record_keys import as_key, as_portable_key
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys, mark_runs, portable_keys
 from tidewheel.operators.substreams.time_out import Deadlines, TimeOut
@@ -22,8 +24,9 @@ from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, TimestampToken
+from tidewheel.runtime.state.shards import owner_of, owners_of
 from tidewheel.runtime.substreams.labels import EndOfSubstream
-from tidewheel.transport.batches import Batch
+from tidewheel.transport.batches import Batch, scatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,51 @@ class _Book:
     deadlines: Deadlines = field(default_factory=Deadlines)
     epoch: Time | None = None
 
+    def split(self, workers: int) -> "list[_Book]":
+        """Return what each worker has of it: what is kept by key, and what all know."""
+        books = [
+            _Book(deepcopy(self.watermark), {}, self.deadlines.of_worker(worker, workers), self.epoch)
+            for worker in range(workers)
+        ]
+        for time, entries in self.waiting.items():
+            for entry in entries:
+                for worker, part in _by_owner(entry, workers):
+                    books[worker].waiting.setdefault(time, []).append(part)
+        return books
+
+    def merge(self, other: "_Book") -> "_Book":
+        """Return in one what two workers had. Of what all know, one may be behind, and goes on from there."""
+        self.watermark.merge(other.watermark)
+        for time, entries in other.waiting.items():
+            self.waiting.setdefault(time, []).extend(entries)
+        self.deadlines.add(other.deadlines)
+        if self.epoch is None or other.epoch is None:
+            self.epoch = None
+        else:
+            self.epoch = min(self.epoch, other.epoch)
+        return self
+
+
+def _by_owner(entry: Entry, workers: int) -> Iterable[tuple[int, Entry]]:
+    """Yield the parts of an entry, each with the worker that owns its keys."""
+    if isinstance(entry, EndOfSubstream):
+        yield owner_of(as_portable_key(as_key(entry.key)), workers), entry
+        return
+    owners = owners_of(entry.keys, workers)
+    for worker, batch in enumerate(scatter(entry.batch, owners, workers)):
+        if batch is not None:
+            places = [place for place, owner in enumerate(owners) if owner == worker]
+            yield worker, TimedBatch(batch, [entry.keys[at] for at in places], [entry.times[at] for at in places])
+
 
 class _Share:
     """One worker's share of the operator that divides."""
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys, rule: TimeOut) -> None:
         self._rule = rule
-        self._book = context.state("book", lambda: _Book(EpochWatermark(Watermark(rule.lateness))))
+        self._book: _Book = Division(_Book.split, _Book.merge).state(
+            context, "book", lambda: _Book(EpochWatermark(Watermark(rule.lateness)))
+        )
         self._complete = context.notificator()
         self._labeller = Labeller(context, how)
 

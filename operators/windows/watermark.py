@@ -76,6 +76,12 @@ class EpochWatermark:
         known = [self.greatest[time]] if time in self.greatest else []
         self.greatest[time] = latest_of([*told, *known])
 
+    def merge(self, other: "EpochWatermark") -> None:
+        """Go on from that which is behind, if it is the other; what was told of an epoch is what either was told."""
+        self.watermark = self.watermark.merge(other.watermark)
+        for time, greatest in other.greatest.items():
+            self.hear(time, [greatest])
+
     def complete(self, time: Time) -> None:
         """Go on to the next epoch that is complete, of which nothing more is told, if anything was."""
         if time in self.greatest:

@@ -26,6 +26,16 @@ class Pact(ABC):
 
     takes_marks: ClassVar[bool] = False
     """Whether marks of the ends of substreams go over the edge, among the records."""
+    keeps_substreams: ClassVar[bool] = False
+    """Whether each substream goes to one worker, its `keeper`."""
+
+    def keeper(self, key: Any, workers: int) -> int:
+        """Return the worker that gets the substream with this key, where each goes to one worker."""
+        return owner_of(key, workers)
+
+    def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
+        """Return what other workers are to get of a batch that has come to one of so many, and was not received."""
+        return batch
 
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
@@ -74,6 +84,8 @@ class BroadcastPact(Pact):
 @dataclass(frozen=True, slots=True)
 class SubstreamPact(Pact):
     """Gives one worker all records of a substream."""
+
+    keeps_substreams: ClassVar[bool] = True
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Give what is of no substream to worker 0."""

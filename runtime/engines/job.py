@@ -110,6 +110,7 @@ class Job(RememberingJob):
 
         The returned job has its own inputs, probes, topics and statistics. An operator that fails
         ends only its own dataflow and those that were added to that. When this job ends, so does all that was added.
+        What was added keeps no snapshots. While it is there, this job does not go back to one when a worker dies.
 
         Args:
             flow: the dataflow; its name is unlike those of this job and of the dataflows that were added to it.

@@ -144,7 +144,7 @@ class RayJob(Job):
                 raise damaged
 
     def _fail(self, error: TidewheelError) -> None:
-        if self._recovery is None or self._has_ended or self._added or not self._recovery.takes_on(error):
+        if self._recovery is None or self._has_ended or not self._recovery.takes_on(error):
             super()._fail(error)
 
     def _fail_for_good(self, error: TidewheelError) -> None:

@@ -52,10 +52,19 @@ class Recovery:
         """Begin to recover from an error, on a thread; return False if the job has to fail.
 
         It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
+        It has to as well while it has added dataflows, which keep no snapshots.
         """
         is_death = isinstance(error, FeederGone | AttachmentGone)
         is_death = is_death or (isinstance(error, JobError) and error.worker is not None)
         if not is_death or getattr(error, "operator", None) is not None:
+            return False
+        if added := self._job.dataflows:
+            _LOGGER.warning(
+                "job %r does not go back to a snapshot, as it has added dataflows, which keep none: %s. drop() those "
+                "that have ended, and run what is to survive as a job of its own",
+                self._job.name,
+                ", ".join(map(repr, added)),
+            )
             return False
         with self._lock:
             if self._closed.is_set():

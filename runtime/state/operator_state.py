@@ -115,6 +115,11 @@ class OperatorState:
         """Whether it goes on from a snapshot."""
         return self._saved is not None
 
+    @property
+    def is_rescaled(self) -> bool:
+        """Whether that was of another number of workers."""
+        return self._saved is not None and self._saved.is_rescaled
+
     # ------------------------------------------------------------------ for the operator
 
     def state(
@@ -267,8 +272,9 @@ class OperatorState:
             if not tokens and all(value == (empty := make()) for value in values):
                 return empty
             raise self._error(
-                f"keeps {name!r} in one piece, so it cannot go on with {workers} workers instead of {len(saved)}. Give "
-                "context.state() split= and merge=, or keep it by key, context.keyed_state()"
+                f"keeps {name!r} in one piece, so it cannot go on with {workers} workers instead of {len(saved)}. Go "
+                "on with as many as before, or give context.state() split= and merge=, or keep it by key, "
+                "context.keyed_state()"
             )
         parts = [split(value, workers) for value in values]
         if any(len(part) != workers for part in parts):

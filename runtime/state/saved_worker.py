@@ -20,6 +20,7 @@ from tidewheel.runtime.state.operator_state import CAPTURED, SavedOperator
 from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, outcome_of
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
+from tidewheel.runtime.substreams.substream_share import KeysInUse, SubstreamShare
 from tidewheel.runtime.worker.envelope import InputAction
 
 
@@ -108,10 +109,14 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
         own: Sequence[SavedWorker] = [saved[worker]]
     else:
         own = saved
+    parts = [one.substreams for each in own for one in each.operators.values() if one.substreams is not None]
+    in_use = KeysInUse(parts if len(saved) != workers else ())
+    shared = {plan.operators[one.operator].name for one in plan.declarations.values() if one.is_shared}
     for operator in plan.operators:
         had = [(one.worker, one.operators[operator.name]) for one in own if operator.name in one.operators]
         if had:
-            share = _Share(operator, had, worker, workers, len(saved), is_rescaled=len(saved) != workers)
+            is_shared, is_rescaled = operator.name in shared, len(saved) != workers
+            share = _Share(operator, had, worker, workers, in_use, is_shared=is_shared, is_rescaled=is_rescaled)
             made.operators[operator.name] = share.kept()
             made.unread[operator.name] = share.unread()
             mailbox = share.mailbox()
@@ -131,7 +136,9 @@ class _Share:
     had: Sequence[tuple[int, SavedOnWorker]]
     worker: int
     workers: int
-    before: int
+    in_use: KeysInUse
+    is_shared: bool
+    """Whether it is an input, each worker of which lets in and ends each substream."""
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
@@ -178,26 +185,21 @@ class _Share:
             return [message] if number == self.worker % len(self.had) else []
         if pact is None:
             return [message] if self._inherits(number) else []
-        parts = pact.for_worker(0).labelled_parts(message.batch, self.workers, message.label)
+        batch = pact.of_rescaled(message.batch, number, len(self.had))
+        parts = pact.for_worker(0).labelled_parts(batch, self.workers, message.label)
         return [Unread(message.time, part, label) for owner, part, label in parts if owner == self.worker]
 
     def _inherits(self, number: int) -> bool:
         return number % self.workers == self.worker
 
     def substreams(self) -> SubstreamPart | None:
-        """Return what the operator knows of substreams, if it knows something.
-
-        Raises:
-            SnapshotError: it belongs to another number of workers, as each of them looks at ends by itself.
-        """
-        found = next((one.substreams for _, one in self.had if one.substreams is not None), None)
-        if found is not None and self.is_rescaled:
-            raise SnapshotError(
-                f"operator {self.operator.name!r} has substreams, and each worker has its own part in their "
-                f"ends. So the job cannot go on with {self.workers} workers instead of {self.before}: give it as many "
-                "as before"
-            )
-        return found
+        """Return what the operator knows of substreams, if it knows something."""
+        parts = [one.substreams for _, one in self.had if one.substreams is not None]
+        if not self.is_rescaled or not parts:
+            return parts[0] if parts else None
+        pacts = self.operator.pacts
+        share = SubstreamShare(self.operator.name, pacts, parts, self.in_use, self.worker, self.workers)
+        return share.part(lambda number, port, it: self._own(number, pacts[port], it), is_shared=self.is_shared)
 
     def mailbox(self) -> SavedMailbox | None:
         """Return what the input has, if it is one."""
@@ -205,12 +207,14 @@ class _Share:
         if not found:
             return None
         tokens: dict[int, Time] = {}
-        first: list[tuple[InputAction, Time, Any]] = []
+        lanes: list[list[tuple[InputAction, Time, Any]]] = []
         for number, one in found:
             tokens.update(one.tokens)
-            if not self.is_rescaled or self._inherits(number):
-                first += one.first
-        return SavedMailbox(tokens, first)
+            is_own = not self.is_rescaled or self._inherits(number)
+            lanes.append([each for each in one.first if is_own or each[0] == "end"])
+        if self.is_rescaled and self.is_shared:
+            return SavedMailbox(tokens, [], lanes)
+        return SavedMailbox(tokens, list(chain.from_iterable(lanes)))
 
 
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:

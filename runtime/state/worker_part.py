@@ -1,6 +1,6 @@
 """The part of a snapshot that one worker takes: what its operators keep, and what they have not received yet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -82,10 +82,12 @@ class SavedMailbox(NamedTuple):
     Attributes:
         tokens: the time of each open handle, by the handle's number.
         first: the batches that it has to send first, and the keys whose substreams it has to end, each with the time.
+        lanes: the same from each of another number of workers, where substreams are divided: all have to end these.
     """
 
     tokens: dict[int, Time]
     first: list[tuple[InputAction, Time, Batch]]
+    lanes: Sequence[Sequence[tuple[InputAction, Time, Batch]]] = ()
 
 
 def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:

@@ -119,6 +119,14 @@ class SubstreamGate:
             self.books.close(self.number, now)
         return waiting
 
+    def wait_again(self, key: Key) -> None:
+        """Note that something waits for a key, which may be used by now."""
+        closed = self._closed.get(key)
+        if closed is None or closed.is_over:
+            self._reopened.append(key)
+        else:
+            self._waiting.add(key)
+
     def is_open(self, key: Key) -> bool:
         """Tell whether a substream was let in and has not ended."""
         return key in self._open

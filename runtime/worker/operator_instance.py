@@ -22,7 +22,7 @@ from tidewheel.runtime.state.worker_part import SavedMailbox, note_position
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputCommand
+from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.flow_control import Intake
 from tidewheel.runtime.worker.operator_host import OperatorHost
@@ -91,6 +91,8 @@ class Mailbox:
     Attributes:
         tokens: that of each handle, by the handle's number; the operator keeps them here.
         begun: where handles that were handed over were then; of the first one, where it was closed.
+        lanes: what each of another number of workers had not done, as (token, batch or keys, whether these have ended);
+            the operator does it.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -101,6 +103,7 @@ class Mailbox:
         self._early: dict[int, deque[InputCommand]] = {}
         self._saved: SavedMailbox | None = None
         self.begun: dict[int, InputPosition] = {}
+        self.lanes: list[list[tuple[TimestampToken, Any, bool]]] = []
 
     def begins_with(self, saved: SavedMailbox | None) -> None:
         """Have it begin with the handles and batches of a snapshot; None for its first handle alone."""
@@ -116,11 +119,18 @@ class Mailbox:
             return
         self._known = set(self._saved.tokens)
         self.tokens.update((handle, token.delayed(time)) for handle, time in self._saved.tokens.items())
-        for number, (action, time, batch) in enumerate(self._saved.first, 1):
-            self.tokens[-number] = token.delayed(time)
-            self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=-number)))
-            self._queue.append((DRIVER, InputCommand(input_name, "close", handle=-number)))
+        for action, time, batch in self._saved.first:
+            self.do_first(input_name, action, token.delayed(time), batch)
+        for lane in self._saved.lanes:
+            self.lanes.append([(token.delayed(time), batch, action == "end") for action, time, batch in lane])
         token.discard()
+
+    def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
+        """Have the operator do something by a handle of its own; only before any feeder has sent something."""
+        handle = -1 - len(self._queue)
+        self.tokens[handle] = token
+        self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))
+        self._queue.append((DRIVER, InputCommand(input_name, "close", handle=handle)))
 
     def undone(self) -> Iterator[tuple[int, InputCommand]]:
         """Yield the commands that the operator has not done, each with its feeder, in the order in which they came."""

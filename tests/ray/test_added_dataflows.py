@@ -307,3 +307,17 @@ def test_stopping_does_not_wait_for_operators_that_do_not_return() -> None:
         since = time.monotonic()
         job.stop()
         assert time.monotonic() - since < 2
+
+
+def test_a_job_with_added_dataflows_does_not_go_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Though it keeps snapshots, it fails when a worker dies, and a warning says why."""
+    with nothing_left():
+        job = tw.run(halving("first"), workers=2, snapshots=tw.Snapshots(tmp_path, every_s=1000.0))
+        assert isinstance(job, RayJob)
+        added = job.add(halving("second"))
+        job.snapshot()
+        os.kill(job.pids[1], signal.SIGKILL)
+        for one in (added, job):
+            with pytest.raises(tw.JobError, match="died"):
+                one.wait(timeout=ENDS_WITHIN_S)
+        assert "job 'first' does not go back to a snapshot, as it has added dataflows" in caplog.text

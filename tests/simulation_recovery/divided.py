@@ -113,8 +113,8 @@ class Divider:
     def _hold(self, stream: Stream) -> Stream:
         moves = small_summaries(stream._outlet.scope.nesting.domain)
         chance = self._random.choice((0.3, 0.7, 0.95, FOR_EVER))
-        make = operator(self._world, partial(operators.hold_by_key, moves, chance))
-        return stream.unary(self._name("hold"), make, self._random.choice((number_of, _spread)))
+        keep, exchange = self._random.choice(((operators.hold_by_key, number_of), (operators.hold, _spread)))
+        return stream.unary(self._name("hold"), operator(self._world, partial(keep, moves, chance)), exchange)
 
     def _watch(self, stream: Stream, bound: Bound) -> Stream:
         make = operator(self._world, partial(watch, bound == "firm"))
@@ -125,8 +125,8 @@ class Divider:
 
 def watch(is_firm: bool, world: World, context: tw.OperatorContext) -> Schedule:
     """Send records on, and keep the keys whose ends it was told of."""
-    told: list[Any] = context.state(WATCHED, list)
-    inside: list[Any] = context.state("inside", list)
+    told: list[Any] = context.state(WATCHED, list, split=_for_all, merge=_behind)
+    inside: list[Any] = context.state("inside", list, split=lambda _, workers: [None] * workers, merge=_behind)
 
     def check_border(key: Any) -> None:
         if is_firm and inside and inside != [key]:
@@ -146,6 +146,14 @@ def watch(is_firm: bool, world: World, context: tw.OperatorContext) -> Schedule:
             told.append(key)
 
     return schedule
+
+
+def _for_all(told: list[Any], workers: int) -> list[list[Any]]:
+    return [told.copy() for _ in range(workers)]
+
+
+def _behind(one: list[Any], other: list[Any]) -> list[Any]:
+    return min(one, other, key=len)
 
 
 def _build_read(context: tw.OperatorContext) -> Schedule:

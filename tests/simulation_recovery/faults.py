@@ -120,7 +120,7 @@ def _old_tokens_stay() -> Injection:
 
 def _change_not_noted() -> Injection:
     """What was set since the last cut is not written, unless all is."""
-    return replaced(KeyedState, "_cut_some", lambda cut: lambda state, _: cut(state, set()))
+    return replaced(KeyedState, "_cut_some", lambda cut: lambda state, _, changeable: cut(state, {}, changeable))
 
 
 def _gone_key_comes_back() -> Injection:
@@ -260,6 +260,10 @@ def _divided_among_several(scenario: RecoveryScenario) -> bool:
     return _several(scenario) and _divided(scenario)
 
 
+def _divided_and_rescaled(scenario: RecoveryScenario) -> bool:
+    return _rescaled(scenario) and _divided(scenario)
+
+
 _SAVED = frozenset({"restored", "outputs", "liveness"})
 _OF_SUBSTREAMS = _SAVED | {"ends", "border", "safety", "raised"}
 
@@ -294,4 +298,8 @@ FAULTS: tuple[Fault[RecoveryScenario], ...] = (
     Fault("ends told again", substreams.ends_told_again, _OF_SUBSTREAMS, _divided),
     Fault("a held piece lost", substreams.held_piece_lost, _OF_SUBSTREAMS, _divided),
     Fault("an end of a handle lost", substreams.end_of_a_handle_lost, _OF_SUBSTREAMS, _divided),
+    Fault("last ends forgotten", substreams.last_ends_forgotten, _OF_SUBSTREAMS, _divided_and_rescaled),
+    Fault("a key closed too early", substreams.closed_for_all_too_early, _OF_SUBSTREAMS, _divided_and_rescaled),
+    Fault("ends done by each worker", substreams.ends_done_by_each, _OF_SUBSTREAMS, _divided_and_rescaled),
+    Fault("gates that keep their keys", substreams.gates_keep_their_keys, _OF_SUBSTREAMS, _divided_and_rescaled),
 )

@@ -41,15 +41,15 @@ def operator(world: World, make: Callable[[World, OperatorContext], Schedule]) -
 
 
 def hold(moves: Sequence[Summary], chance: float, world: World, context: OperatorContext) -> Schedule:
-    """Keep a token and the records for each output and time, at or after that of the message, in one piece."""
-    held: dict[tuple[int, Time], tuple[TimestampToken, list[Record]]] = context.state(
+    """Keep a token and the records for each output, substream and time, at or after that of the message."""
+    held: dict[tuple[int, Time, Any], tuple[TimestampToken, list[Record]]] = context.state(
         "held", dict, split=_to_first, merge=_merged(lambda one, other: one[1].extend(other[1]))
     )
 
     def schedule(input: InputPort, *outputs: OutputPort) -> None:
         for lent, record in world.read(context, input):
             number = record[0] % len(outputs)
-            place = number, _moved(moves, record, outputs[number], lent.time)
+            place = number, _moved(moves, record, outputs[number], lent.time), lent.label
             if place not in held:
                 held[place] = lent.delayed(place[1], outputs[number]), []
             held[place][1].append(record)

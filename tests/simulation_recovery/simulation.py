@@ -25,7 +25,7 @@ from tidewheel.runtime.state import keyed_state
 
 _MOST_RECEIVED = 2000
 _MOST_MORE = 800
-_REFUSED = ("in one piece", "as many as before")
+_REFUSED = ("in one piece", "Go on with as many as before, take a snapshot")
 """The errors of what cannot go on with another number of workers."""
 
 Outputs: TypeAlias = dict[str, dict[Time, Counter[str]]]

@@ -25,7 +25,7 @@ WORKERS = (1, 2, 3)
 MOST_TURNS = 6
 IN_A_JOB = ("publish",)
 """Operators that need the attachments of a job."""
-ON_AS_MANY_WORKERS = ("capture_to", "substreams", "without_substreams", "collect_substream")
+ON_AS_MANY_WORKERS = ("capture_to",)
 """Operators that refuse another number of workers."""
 
 CASES = [case for case in all_cases() if case.operator not in IN_A_JOB]

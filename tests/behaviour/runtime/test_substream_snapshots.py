@@ -1,8 +1,9 @@
 """Substreams of a job that is started again: open keys stay open, and each end is told once."""
 
+from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -79,11 +80,19 @@ def test_a_key_that_has_ended_is_refused_as_before(tmp_path: Path) -> None:
         job.wait()
 
 
-def test_substreams_stay_on_as_many_workers(tmp_path: Path) -> None:
-    """The error says how many, and which operator."""
+@pytest.mark.parametrize("workers", [1, 3])
+def test_substreams_go_on_with_another_number_of_workers(tmp_path: Path, workers: int) -> None:
+    """An open key stays open on all of them, and one that has ended comes again."""
     stopped_midway(tmp_path)
-    with pytest.raises(tw.SnapshotError, match=r"operator 'input walks' .* with 3 workers instead of 2"):
-        run(walking(), tmp_path, workers=3)
+    with run(walking(), tmp_path, workers=workers) as job:
+        walks = job.input("walks")
+        walks.send([("b", 3)])
+        walks.end_substream("b")
+        walks.advance_to(1)
+        walks.send([("a", 1)])
+        walks.close()
+        job.wait()
+        assert lengths(job) == [(0, "a", 4), (0, "b", 5), (1, "a", 1)]
 
 
 def test_substreams_keep_their_names_and_places(tmp_path: Path) -> None:
@@ -94,9 +103,13 @@ def test_substreams_keep_their_names_and_places(tmp_path: Path) -> None:
             run(changed, tmp_path)
 
 
+def _for_all(told: list[Any], workers: int) -> list[list[Any]]:
+    return [told.copy() for _ in range(workers)]
+
+
 def told_of_ends(context: tw.OperatorContext) -> Schedule:
     """Build an operator that keeps the keys of whose ends it is told, and no token."""
-    told: list[Any] = context.state("told", list)
+    told: list[Any] = context.state("told", list, split=_for_all, merge=lambda one, other: min(one, other, key=len))
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for token, batch in input:
@@ -129,7 +142,7 @@ def test_each_end_is_told_once(seed: int) -> None:
         group.run_for(6)
         group.take_snapshot()
         group.run_for(3)
-        group = group.gone_on(len(group.cores))
+        group = group.gone_on(random.choice((len(group.cores), random.randint(1, 3))))
     if not is_closed:
         group.close("letters")
     group.finish()
@@ -154,7 +167,7 @@ def test_nothing_of_a_substream_is_missed(seed: int) -> None:
         group.run_for(3)
         group.take_snapshot()
         group.run_for(3)
-        group = group.gone_on(len(group.cores))
+        group = group.gone_on(random.choice((len(group.cores), random.randint(1, 3))))
     group.close("rows")
     group.finish()
     found = sorted(row for _, batch in group.captured("found") for row in batch)
@@ -246,3 +259,93 @@ def test_predicates_that_the_program_has_no_more(tmp_path: Path) -> None:
         numbers.end_substream("odd")
         numbers.close()
         job.wait()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_names_find_their_records_on_other_workers(seed: int) -> None:
+    """Each record comes once for each name, though each worker has read its own copy of it, and as far as it has."""
+    random = Random(seed)
+    flow = tw.Dataflow("named")
+    names = {str(digit): lambda number, digit=digit: number % 5 == digit for digit in range(4)}
+    divided = flow.input("numbers").map(int).substreams("names", predicates=names)
+    divided.collect_substream(lambda name, found: (name, sorted(found))).capture("found")
+    divided.without_substreams().capture("all")
+    group = SnapshotGroup(flow, 2, random)
+    for _ in range(3):
+        group.send("numbers", list(range(10)))
+        group.run_for(3)
+        group.take_snapshot()
+        group = group.gone_on(random.randint(1, 3))
+    group.close("numbers")
+    group.finish()
+    found = sorted(row for _, batch in group.captured("found") for row in batch)
+    assert found == [(str(digit), [digit] * 3 + [digit + 5] * 3) for digit in range(4)], f"with seed {seed}"
+    assert sorted(row for _, batch in group.captured("all") for row in batch) == sorted([*range(10)] * 3)
+
+
+Totals: TypeAlias = dict[str, tuple[tw.TimestampToken, Any]]
+
+
+def summed(held: Totals) -> Totals:
+    return {key: (token, sum(numbers)) for key, (token, numbers) in held.items()}
+
+
+def merged(one: Totals, other: Totals) -> Totals:
+    """Return in one what two workers had; of two tokens for a key it needs one."""
+    return other | {key: (token, total + other.get(key, (token, 0))[1]) for key, (token, total) in one.items()}
+
+
+def totals(found: list[Any], *, is_new: bool) -> tw.Dataflow:
+    """Return a dataflow that adds up the numbers of each key; the old program keeps them all, the new one their sum."""
+
+    def build(context: tw.OperatorContext) -> Schedule:
+        held: Totals = context.state(
+            "held",
+            dict,
+            split=lambda held, workers: [None] * (workers - 1) + [held],
+            merge=merged,
+            migrate=[summed] if is_new else [],
+        )
+        seen = context.keyed_state("seen", migrate=[lambda number: number * 10] if is_new else [])
+
+        def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+            for lent, batch in input:
+                for _, number in batch:
+                    if number in seen:
+                        found.append(seen[number])
+                    seen[number] = number
+                    token, before = held.pop(lent.key, None) or (lent.retain(), 0 if is_new else [])
+                    held[lent.key] = token, before + (number if is_new else [number])
+            for key in input.ended:
+                if key in held:
+                    token, total = held.pop(key)
+                    with token:
+                        output.send(token, [(key, total)])
+
+        return schedule
+
+    flow = tw.Dataflow("totals")
+    rows = flow.input("rows").substreams("rows", key=lambda row: row[0])
+    rows.unary("add", build, exchange=lambda row: row[1], bound="soft").capture("totals")
+    return flow
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_states_of_substreams_are_divided_and_converted(workers: int) -> None:
+    """A state with tokens of substreams, and one by key, go on in a new form, on as many workers, more or fewer."""
+    group = SnapshotGroup(totals([], is_new=False), 2, Random(0))
+    group.send("rows", [("a", number) for number in range(10)] + [("b", 100)])
+    group.run()
+    group.take_snapshot()
+    found: list[Any] = []
+    group = group.gone_on(workers, totals(found, is_new=True))
+    group.send("rows", [("a", 3), ("a", 11), ("b", 100)])
+    for worker in range(workers):
+        group.tell(worker, commands=[InputCommand("rows", "end", batch=["a"])])
+    group.close("rows")
+    group.finish()
+    parts = Counter[str]()
+    for _, batch in group.captured("totals"):
+        parts.update(dict(batch))
+    assert parts == {"a": 45 + 3 + 11, "b": 200}
+    assert sorted(found) == [30, 1000]

@@ -289,3 +289,13 @@ def test_what_was_read_since_a_snapshot_is_missing(tmp_path: Path) -> None:
         source.close()
         job.wait(DEADLINE_S)
         assert records_of(job) == [0, 2]
+
+
+def test_a_job_that_goes_on_says_that_records_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those that were read since the snapshot do not come again."""
+    source: tw.QueueSource[int] = tw.QueueSource()
+    for _ in range(2):
+        assert "records that it had read since are missing" not in caplog.text
+        with tw.run(flow_of(source), engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+            job.stop(snapshot=True)
+    assert "source goes on from a snapshot: the records that it had read since are missing" in caplog.text

@@ -46,7 +46,7 @@ def test_a_job_can_end_while_a_recovery_begins(monkeypatch: pytest.MonkeyPatch) 
             arrived.set()
             super().join(timeout)
 
-    job: Any = SimpleNamespace(name="job", _go_back=lambda _: None)
+    job: Any = SimpleNamespace(name="job", dataflows={}, _go_back=lambda _: None)
     snapshots: Any = SimpleNamespace(restarts=1, describe=lambda: "snapshot 1")
     seen = SimpleNamespace(**{**vars(threading), "Thread": LateThread, "Lock": lambda: NotedLock(arrived)})
     monkeypatch.setattr(recovery, "threading", seen)
@@ -54,3 +54,13 @@ def test_a_job_can_end_while_a_recovery_begins(monkeypatch: pytest.MonkeyPatch) 
     assert recovering.takes_on(DIED)
     closing[0].join(DEADLINE_S)
     assert not recovering.takes_on(DIED)
+
+
+def test_a_job_with_added_dataflows_does_not_go_back(caplog: pytest.LogCaptureFixture) -> None:
+    """They keep no snapshots, so they cannot. A warning names them, and says what to do."""
+    job: Any = SimpleNamespace(name="job", dataflows={"second": None}, _go_back=lambda _: None)
+    snapshots: Any = SimpleNamespace(restarts=1, describe=lambda: "snapshot 1")
+    assert not Recovery(job, snapshots).takes_on(DIED)
+    assert (
+        "job 'job' does not go back to a snapshot, as it has added dataflows, which keep none: 'second'" in caplog.text
+    )

@@ -296,8 +296,9 @@ def test_a_state_that_cannot_be_divided_is_refused(bench: TokenBench) -> None:
     kept.state("total", new_list).append(1)
     restored = again(bench, kept.cut(), workers=2)
     expected = (
-        "operator 'count' keeps 'total' in one piece, so it cannot go on with 2 workers instead of 1. Give "
-        "context.state() split= and merge=, or keep it by key, context.keyed_state()"
+        "operator 'count' keeps 'total' in one piece, so it cannot go on with 2 workers instead of 1. Go "
+        "on with as many as before, or give context.state() split= and merge=, or keep it by key, "
+        "context.keyed_state()"
     )
     assert error_of(lambda: restored.state("total", new_list)) == expected
 

@@ -1,0 +1,51 @@
+"""The things that wait at a gate until their key may be used again, and the queue of them that several workers had.
+
+All workers of an input have the same last ends of a key. So the queues of two workers are joined from behind: what one
+had before its last end comes before the last end.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidewheel.progress import Time
+from tidewheel.transport.batches import Batch
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits until a key may be used again: a batch, or an end, which has none."""
+
+    time: Time
+    batch: Batch | None
+    ended_at: Time = None
+
+
+WaitingKeys: TypeAlias = dict[Any, deque[Waiting]]
+"""By key, what waits, in order."""
+
+
+def joined(lanes: Sequence[WaitingKeys]) -> WaitingKeys:
+    """Return in one what waited on several workers: each end once, and every batch between the same ends as before."""
+    keys = dict.fromkeys(key for lane in lanes for key in lane)
+    return {key: _joined([_pieces(lane.get(key, ())) for lane in lanes]) for key in keys}
+
+
+def _joined(lanes: Sequence[Sequence[list[Waiting]]]) -> deque[Waiting]:
+    longest = max(lanes, key=len)
+    made: deque[Waiting] = deque()
+    for place in range(len(longest), 0, -1):
+        made.extend(one for lane in lanes if len(lane) >= place for one in lane[-place] if one.batch is not None)
+        made.extend(one for one in longest[-place] if one.batch is None)
+    return made
+
+
+def _pieces(queue: Sequence[Waiting] | deque[Waiting]) -> list[list[Waiting]]:
+    """Return what is before each end, with that, and what is behind the last."""
+    pieces: list[list[Waiting]] = [[]]
+    for one in queue:
+        pieces[-1].append(one)
+        if one.batch is None:
+            pieces.append([])
+    return pieces
