@@ -141,7 +141,7 @@ class SinkOperators:
     domain: TimeDomain
     part_bytes: int
     waits: bool
-    result: Callable[[Sink, Time, int], Any]
+    result: Callable[[Any, Time, int], Any]
     join: Callable[[list[Batch]], Any]
 
     def build_prepare(self, context: OperatorContext) -> Schedule:
@@ -191,15 +191,15 @@ class SinkOperators:
                 if token.time in epochs:
                     epochs[token.time].token = token.clone()
                     epochs[token.time].snapshot = saving.number
-            complete = self.domain.in_order([time for time, epoch in epochs.items() if epoch.token is not None])
-            for time in complete:
-                epoch = epochs[time]
+            complete = {time: epoch.token for time, epoch in epochs.items() if epoch.token is not None}
+            for time in self.domain.in_order(complete):
+                epoch, token = epochs[time], complete[time]
                 is_stored = not epoch.parts or self._has(last, time)
                 if is_stored or not self.waits or not saving.are_taken or epoch.snapshot < saving.saved:
-                    if not is_stored:
-                        sink.commit(time, epoch.parts)
-                    assert epoch.token is not None, "it is complete"
-                    with epochs.pop(time).token as token:
+                    del epochs[time]
+                    with token:
+                        if not is_stored:
+                            sink.commit(time, epoch.parts)
                         output.send(token, [self.result(sink, time, epoch.records)])
             left = [epoch.snapshot for epoch in epochs.values() if epoch.token is not None]
             saving.wait(number, max(left, default=-1), has_ended=not len(input.frontier))

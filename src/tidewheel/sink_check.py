@@ -1,6 +1,6 @@
 """The check of a sink: a job crashes at its calls and between its lines, and each epoch is stored once all the same."""
 
-import inspect
+import os
 import pickle
 import sys
 import tempfile
@@ -28,6 +28,7 @@ Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
 
 _TIMEOUT_S = 60.0
 _AFTER = -1
+_IN_MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)  # noqa: S108 - no power fails
 
 
 def check_sink(
@@ -71,11 +72,12 @@ class _Crashed(BaseException):
 
 @dataclass(slots=True)
 class _Call:
-    """One call of the sink: what it was, and how many of its lines were reached for the first time."""
+    """One call of the sink: what it was, how many lines it has reached for the first time, and the last of them."""
 
     name: str
     epoch: Time
     lines: int = 0
+    place: str = ""
 
 
 class _Watched(Sink):
@@ -90,7 +92,8 @@ class _Watched(Sink):
     """
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: tuple[int, int] | None) -> None:
-        self._file = inspect.getfile(type(sink))
+        methods = [getattr(type(sink), name) for name in ("prepare", "commit")]
+        self._files = {one.__code__.co_filename for one in methods if one is not Sink.prepare}
         self._packed = pickle.dumps(sink)
         self._look = look
         self._crash = crash
@@ -135,7 +138,7 @@ class _Watched(Sink):
         if self._crash is None or self._crash[0] >= len(self.calls):
             return ""
         call, line = self.calls[self._crash[0]], self._crash[1]
-        moment = {0: "before", _AFTER: "after"}.get(line, f"in line {line} of")
+        moment = {0: "before", _AFTER: "after"}.get(line, f"before {call.place} in")
         return f", with a crash {moment} {call.name}({call.epoch!r})"
 
     def _called(self, name: str, function: Callable[..., Any], epoch: Time, given: Any) -> Any:
@@ -147,10 +150,11 @@ class _Watched(Sink):
         seen: set[tuple[str, int]] = set()
 
         def trace(frame: FrameType, event: str, _: Any) -> Any:
-            if frame.f_code.co_filename != self._file:
+            if frame.f_code.co_filename not in self._files:
                 return None
             if event == "line" and (place := (frame.f_code.co_qualname, frame.f_lineno)) not in seen:
                 seen.add(place)
+                call.place = f"line {frame.f_lineno - frame.f_code.co_firstlineno + 1} of {frame.f_code.co_name}()"
                 if len(seen) == line:
                     raise _Crashed
             return trace
@@ -181,7 +185,7 @@ class _Checked:
 
     def store(self, crash: tuple[int, int] | None, workers: Sequence[int]) -> list[_Call]:
         """Store all epochs, and return the calls of the sink."""
-        with tempfile.TemporaryDirectory(prefix="tidewheel-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
             sink = _Watched(self.make(folder), partial(self._check_whole, folder), crash)
