@@ -8,17 +8,17 @@ For other kills, or to repeat those of a run (both figures are in what a failure
 import os
 import secrets
 import threading
-from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.sinks import Table, read_table
+from tests.kit.operators.sinks import Table
 from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
+from tests.ray.stored_flow import DEADLINE_S, Feed, counted, describe, undisturbed
 from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
 
@@ -26,61 +26,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 40)
-DEADLINE_S = 120.0
-PAUSE_S = 0.01
-
-
-def describe(path: Path, visible: Literal["snapshot", "epoch"] = "snapshot") -> tw.Dataflow:
-    """Have a state across epochs and a loop; which worker has a record, and when, depends on timing."""
-    flow = tw.Dataflow("stored")
-    numbers = flow.input("numbers").rebalance()
-    sums = numbers.accumulate(lambda n: n % 7, int, lambda total, n: total + n).map(lambda pair: pair[0] + 10 * pair[1])
-    walked = numbers.exchange(abs).iterate(lambda left: (left.map(lambda n: n // 2).filter(bool).exchange(abs), left))
-    sums.concat(walked.map(lambda n: -n)).sink(Table(path), visible=visible)
-    return flow
-
-
-def batch_of(epoch: int) -> list[int]:
-    return [epoch * 23 + step for step in (3, 5, 11, 17)]
-
-
-class Feed:
-    """Sends epoch after epoch, again where the job goes back, and ends once it is told to."""
-
-    def __init__(self) -> None:
-        self.is_enough = threading.Event()
-        self.epochs = 0
-
-    def run(self, job: tw.Job) -> None:
-        while True:
-            numbers = job.input("numbers")
-            try:
-                while not self.is_enough.is_set() or numbers.position.batches < self.epochs:
-                    epoch = numbers.position.batches
-                    numbers.advance_to(epoch)
-                    numbers.send(batch_of(epoch))
-                    self.epochs = max(self.epochs, epoch + 1)
-                    threading.Event().wait(PAUSE_S)
-                numbers.close()
-                job.wait(DEADLINE_S)
-            except tw.Rewound:
-                continue
-            return
-
-
-def counted(path: Path) -> dict[Any, Counter[int]]:
-    return {time: Counter(records) for time, records in read_table(path).items()}
-
-
-def undisturbed(path: Path, epochs: int) -> dict[Any, Counter[int]]:
-    """Return what a run without a crash and without snapshots stores."""
-    with tw.run(describe(path), engine="local") as job, job.input("numbers") as numbers:
-        for epoch in range(epochs):
-            numbers.advance_to(epoch)
-            numbers.send(batch_of(epoch))
-        numbers.close()
-        job.wait(DEADLINE_S)
-    return counted(path)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +58,7 @@ def test_each_epoch_is_stored_once(tmp_path: Path, kills: int, visible: Literal[
             feed.run(job)
             killing.join(DEADLINE_S)
         assert len(killer.killed) == kills
-        assert counted(path) == undisturbed(tmp_path / "expected", feed.epochs)
+        assert counted(path) == undisturbed(feed.epochs)
     except BaseException as error:
         error.add_note(f"TIDEWHEEL_KILLS={kills} TIDEWHEEL_KILLS_SEED={SEED}")
         raise
@@ -128,4 +73,4 @@ def test_a_job_without_snapshots_leaves_out_what_is_there(tmp_path: Path) -> Non
         with nothing_left(), tw.run(describe(tmp_path / "db"), workers=2) as job:
             feed.run(job)
         assert len(counted(tmp_path / "db")) == epochs
-    assert counted(tmp_path / "db") == undisturbed(tmp_path / "expected", 5)
+    assert counted(tmp_path / "db") == undisturbed(5)
