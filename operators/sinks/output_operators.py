@@ -3,16 +3,15 @@
 import os
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
-from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators
+from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
@@ -21,7 +20,7 @@ from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
-from tidewheel.runtime import OperatorContext, TimestampToken
+from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records
@@ -244,20 +243,8 @@ class OutputOperators(StreamBase[Record]):
         0 [0, 1, 2]
         1 [3, 4, 5]
         """
-        given: object = sink
-        if not isinstance(given, Sink):
-            raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {given!r}")
-        if visible not in ("snapshot", "epoch"):
-            raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
         check_positive("sink", "part_bytes", part_bytes)
-        domain = self.nesting.domain
-        if isinstance(domain, ProductDomain):
-            raise GraphError(
-                "sink: inside a loop, or at pairs, times are in no order, and last_committed() returns one time. "
-                "Store what leaves the loop"
-            )
-        made = SinkOperators(partial(_given, sink), domain, part_bytes, visible == "snapshot", _time, joined)
-        return self._committed(name, made)
+        return self._committed(name, sink_operators(sink, self.nesting.domain, part_bytes, visible))
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
         """Add both operators of a sink; return the stream of what is committed."""
@@ -324,14 +311,6 @@ class OutputOperators(StreamBase[Record]):
                 f"write_files: dataflow {description.name!r} writes to {str(path)!r} already: give each stream a "
                 "folder of its own, or concat() them first"
             ) from error
-
-
-def _given(sink: Sink, _: OperatorContext) -> Sink:
-    return sink
-
-
-def _time(_: Sink, time: Time, __: int) -> Time:
-    return time
 
 
 def _folder(operator: str, folder: object) -> Path:

@@ -19,10 +19,12 @@ BatchWrite. Neither keeps a transaction of the destination open from one call to
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tidewheel.operators.epochs.division import at_first
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.operator_context import host_of, instance_of
 from tidewheel.transport.batches import Batch, length, size_in_bytes
@@ -208,3 +210,29 @@ class SinkOperators:
 
     def _has(self, last: Time | None, time: Time) -> bool:
         return last is not None and self.domain.less_equal(time, last)
+
+
+def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: str) -> SinkOperators:
+    """Return the operators of a user's sink.
+
+    Raises:
+        GraphError: it is none, ``visible`` is neither "snapshot" nor "epoch", or the times are in no order.
+    """
+    if not isinstance(sink, Sink):
+        raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
+    if visible not in ("snapshot", "epoch"):
+        raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
+    if isinstance(domain, ProductDomain):
+        raise GraphError(
+            "sink: inside a loop, or at pairs, times are in no order, and last_committed() returns one time. Store "
+            "what leaves the loop"
+        )
+    return SinkOperators(partial(_same, sink), domain, part_bytes, visible == "snapshot", _time, joined)
+
+
+def _same(sink: Sink, _: OperatorContext) -> Sink:
+    return sink
+
+
+def _time(_: Sink, time: Time, __: int) -> Time:
+    return time
