@@ -63,8 +63,8 @@ class Sink(ABC):
     def prepare(self, epoch: Time, records: Batch) -> Any:
         """Store records of an epoch where no reader sees them, and return what `commit` needs to find them.
 
-        It is called on each worker that has records of the epoch, more than once if they are many. What it stores is
-        durable when it returns. What it returns can be pickled. The default returns the records, which then travel to
+        It is called on each worker that has records of the epoch, more than once if they are many. It returns once
+        they are durable, and its result can be pickled. The default returns the records, which then travel to
         worker 0; a sink for large epochs stores them and returns their place.
 
         A crash may leave behind what no `commit` is going to have. An epoch is prepared again then, so use new places.

@@ -20,7 +20,8 @@ from tidewheel.transport.batches import Batch, records
 def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
     path = scratch() / "db"
     path.parent.mkdir(exist_ok=True)
-    return numbers.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
+    plain = numbers.map(lambda row: int(row["n"] if isinstance(row, dict) else row))
+    return plain.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
 
 
 CASES = [OperatorCase("sink", stored_and_read, each_epoch(list))]
@@ -42,7 +43,7 @@ class Log(tw.Sink):
     def last_committed(self) -> Time | None:
         return self.last
 
-    def calls(self, name: str) -> list[tuple[Time, Any, Any]]:
+    def calls(self, name: str) -> list[list[Any]]:
         """Return the calls of one method: the epoch, the records, and the note."""
         with self.path.open("rb") as file:
             end = self.path.stat().st_size
