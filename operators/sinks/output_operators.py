@@ -4,14 +4,15 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
-from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch, build_commit, build_write_parts
+from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
+from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
@@ -26,9 +27,6 @@ from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
-
-
-_FILE_BYTES = 128 << 20
 
 
 class OutputOperators(StreamBase[Record]):
@@ -205,13 +203,61 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
+    def sink(
+        self,
+        sink: Sink,
+        *,
+        visible: Literal["snapshot", "epoch"] = "snapshot",
+        part_bytes: int = PART_BYTES,
+        name: str = "sink",
+    ) -> "Stream[Time]":
+        """Store each epoch once, and whole, in a destination of yours, across crashes; see `Sink`.
+
+        The stream that is returned has the time of each epoch that is committed, and a probe on it tells how far they
+        are. A job that is started again, from a snapshot or from its beginning, leaves out what is committed. So
+        another run with other data needs another destination.
+
+        Args:
+            sink: the destination. Workers receive it pickled.
+            visible: ``"snapshot"`` commits an epoch when a snapshot has it, so the program need not compute the same
+                results again. A job without ``snapshots=`` commits an epoch when it is complete. ``"epoch"`` always
+                does so. Then an epoch that comes again after a crash has to have the same records.
+            part_bytes: how many bytes of an epoch, in memory, a worker gathers before it prepares a part.
+            name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: an argument is wrong, or times are not totally ordered here, as in a loop.
+
+        >>> import tidewheel as tw
+        >>> class Printer(tw.Sink):  # it forgets what it has printed, and so is no good one
+        ...     def commit(self, epoch, parts):
+        ...         print(epoch, sorted(record for part in parts for record in part))
+        ...
+        ...     def last_committed(self):
+        ...         return None
+        >>> flow = tw.Dataflow("printed")
+        >>> numbers = flow.source("numbers", tw.RecordSource(range(6), batch_size=3, epoch_every=1))
+        >>> _ = numbers.sink(Printer())
+        >>> with tw.run(flow, workers=2, engine="local") as job:
+        ...     job.wait()
+        0 [0, 1, 2]
+        1 [3, 4, 5]
+        """
+        check_positive("sink", "part_bytes", part_bytes)
+        return self._committed(name, sink_operators(sink, self.nesting.domain, part_bytes, visible))
+
+    def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
+        """Add both operators of a sink; return the stream of what is committed."""
+        parts = self._unary(name, made.build_prepare)
+        return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
+
     def write_files(
         self,
         folder: str | os.PathLike[str],
         format: Literal["parquet", "csv", "jsonl"] = "parquet",  # noqa: A002 - as pandas and Spark have it
         *,
         overwrite: bool = False,
-        file_bytes: int = _FILE_BYTES,
+        file_bytes: int = PART_BYTES,
         name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
         """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
@@ -253,9 +299,7 @@ class OutputOperators(StreamBase[Record]):
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
         check_positive("write_files", "file_bytes", file_bytes)
         self._claim_folder(path)
-        folders = EpochFolders(path, overwrite)
-        parts = self._unary(name, build_write_parts(folders, format, file_bytes))
-        return parts._unary(f"{name}: commit", build_commit(folders), GatherPact())._for_effect()
+        return self._committed(name, EpochFolders(path, format, overwrite).operators(self.nesting.domain, file_bytes))
 
     def _claim_folder(self, path: Path) -> None:
         """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""

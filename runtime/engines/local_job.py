@@ -161,7 +161,7 @@ class LocalJob(Job):
                 )
             if self._snapshots is not None and self._snapshots.is_due and self._started:
                 self._feed.begin_snapshot(self._snapshots.begin())
-            has_run = self._rounds.run()
+            has_run = self._rounds.run() or self._take_awaited_snapshot()
             self._tell_progress()
             self._check_alive()
             return has_run
@@ -193,6 +193,14 @@ class LocalJob(Job):
             self.stepping = None
         return True
 
+    def _take_awaited_snapshot(self) -> bool:
+        """Begin the snapshot for which a sink waits, where nothing else is left to do; return whether there is one."""
+        snapshots = self._snapshots
+        if snapshots is None or not self._started or not snapshots.is_awaited(self._cores[0].saving.awaited()):
+            return False
+        self._feed.begin_snapshot(snapshots.begin())
+        return True
+
     def _write_parts(self, snapshots: JobSnapshots) -> None:
         """Write the parts that are complete, and commit the snapshot if these were the last ones."""
         for core, writer in zip(self._cores, self._writers, strict=True):
@@ -202,6 +210,7 @@ class LocalJob(Job):
                     core.memory.write_all_next()
                 if snapshots.add(written):
                     snapshots.commit()
+                    self._feed.tell_saved(snapshots.committed)
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         with self._lock:

@@ -5,7 +5,7 @@ import threading
 
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
-from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.inputs.ray_feed import RayFeed
 from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
@@ -24,7 +24,7 @@ class SnapshotTaker:
         snapshots: the folder.
     """
 
-    def __init__(self, job: Job, feed: Feed, snapshots: JobSnapshots) -> None:
+    def __init__(self, job: Job, feed: RayFeed, snapshots: JobSnapshots) -> None:
         self._job = job
         self._feed = feed
         self._snapshots = snapshots
@@ -90,6 +90,8 @@ class SnapshotTaker:
         finally:
             with self._changed:
                 self._changed.notify_all()
+        if is_complete:
+            self._feed.tell_saved(self._snapshots.committed)
         number = self._next()
         if number is not None:
             self._feed.begin_snapshot(number)
@@ -100,7 +102,7 @@ class SnapshotTaker:
             snapshots = self._snapshots
             if snapshots.is_under_way or snapshots.has_ended or not self._job._started:
                 return None
-            if not self._is_asked and not snapshots.is_due:
+            if not (self._is_asked or snapshots.is_due or snapshots.is_awaited(self._feed.statuses[0].awaits)):
                 return None
             self._is_asked = False
             return snapshots.begin()

@@ -70,6 +70,7 @@ class WorkerStatus:
         heard: how many envelopes of the feeder have come, without a gap.
         steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
         written: its part of a snapshot, as it tells the driver once.
+        awaits: a snapshot behind this one is needed before anything else can happen; -1 for none.
     """
 
     phase: Phase
@@ -79,6 +80,7 @@ class WorkerStatus:
     heard: int = 0
     steps: int | None = None
     written: WrittenPart | None = None
+    awaits: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,15 @@ class JobSnapshots:
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
 
     @property
+    def committed(self) -> int:
+        """The number of the last one that is durable; 0 for none."""
+        return self._committed
+
+    def is_awaited(self, behind: int) -> bool:
+        """Tell whether a later snapshot than the one with this number has to begin, and none is under way."""
+        return self._begun_at is None and not self._ended and self._number <= behind
+
+    @property
     def has_ended(self) -> bool:
         """Whether none can be taken any more, as the folder was removed."""
         return bool(self._ended)

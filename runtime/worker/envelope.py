@@ -105,7 +105,8 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
     of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
     of the snapshot that the sender is in; see `Cut`. Whoever begins one says something in a ``marker``: a feeder tells
-    worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty.
+    worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty. ``saved`` is
+    the last snapshot that is durable, as the driver tells worker 0; 0 for no news.
     """
 
     sender: int
@@ -120,6 +121,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     status: WorkerStatus | FeederStatus | None = None
     snapshot: int = 0
     marker: Positions | tuple[int, ...] | None = None
+    saved: int = 0
 
 
 _FIELDS = len(msgspec.structs.fields(Envelope))

@@ -41,6 +41,48 @@ class Closing:
                 _LOGGER.exception("operator %r could not end in good order", operator)
 
 
+class Saving:
+    """The snapshots of a job as the operators of one worker see them.
+
+    What an operator keeps while the worker is in one snapshot is in all later ones.
+
+    Args:
+        number: the snapshot that the worker begins with.
+        are_taken: whether there are any.
+
+    Attributes:
+        number: the snapshot that the worker is in.
+        saved: the last one that is known to be durable.
+    """
+
+    def __init__(self, number: int, *, are_taken: bool) -> None:
+        self.number = self.saved = number
+        self.are_taken = are_taken
+        self._waiting: dict[int, tuple[int, bool]] = {}
+
+    def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
+        """Schedule an operator at each durable snapshot, until one is later than the number ``behind``; -1 for now.
+
+        ``has_ended`` says whether its input has ended, so that nothing else is left to wait for.
+        """
+        self._waiting[operator] = behind, has_ended
+
+    def hear(self, saved: int, activate: Callable[[int], None]) -> None:
+        """Note that a snapshot is durable, 0 for none, and schedule the operators that wait for one."""
+        if saved:
+            self.saved = saved
+            for operator, (behind, _) in self._waiting.items():
+                if behind >= 0:
+                    activate(operator)
+
+    def awaited(self, *, has_ended: bool = False) -> int:
+        """Return the number behind which a snapshot is awaited; -1 for none.
+
+        With ``has_ended`` it is only what operators wait for whose input has ended.
+        """
+        return max((behind for behind, ended in self._waiting.values() if ended or not has_ended), default=-1)
+
+
 class OperatorHost:
     """The part of a worker that its operators, ports and channels use; `WorkerCore` adds what runs them.
 
@@ -56,6 +98,7 @@ class OperatorHost:
         activate: schedules an operator: still in this step if its turn has not passed, else in the next.
         probes: the frontiers at the probes.
         closing: the callbacks for the end.
+        saving: the snapshots of the job.
         received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
     """
 
@@ -71,6 +114,7 @@ class OperatorHost:
     activate: Callable[[int], None]
     probes: "ProbeWatch"
     closing: Closing
+    saving: Saving
     received: Message | InputCommand | None
     _compiled: CompiledGraph
     _tracker: Tracker

@@ -38,7 +38,7 @@ from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox, O
 from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl, Intake
 from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch
+from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
 from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
@@ -110,6 +110,7 @@ class WorkerCore(OperatorHost):
         self.activate = self.agenda.activate
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing = Closing()
+        self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
         self.received = None
         self.leaks: list[Leak] = []
         self._on_leak = on_leak
@@ -181,6 +182,7 @@ class WorkerCore(OperatorHost):
             assert mailbox is not None, "each input has one"
             mailbox.put(envelope.sender, command)
             self.activate(operator)
+        self.saving.hear(envelope.saved, self.activate)
         if isinstance(envelope.status, FeederStatus):
             self.feeder_statuses.append((envelope.sender, envelope.status))
             if envelope.status.is_leaving:

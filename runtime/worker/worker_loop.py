@@ -319,15 +319,15 @@ class WorkerLoop:
         self._report(Phase.COMPLETE if self._core.is_complete else Phase.RUNNING)
 
     def _report(self, phase: Phase, failure: Exception | None = None) -> None:
-        moved = self._core.probes.drain_moved()
-        before = self._status
-        intake, snapshot = self._core.intake, self._core.memory.cut.number
-        is_same = before.phase is phase and not moved and snapshot == self._told_snapshot
-        if is_same and intake.total - self._told < self._untold_limit:
+        core, before = self._core, self._status
+        moved, total = core.probes.drain_moved(), core.intake.total
+        snapshot, awaits = core.memory.cut.number, core.saving.awaited(has_ended=True)
+        is_same = before.phase is phase and not moved and snapshot == self._told_snapshot and awaits == before.awaits
+        if is_same and total - self._told < self._untold_limit:
             return
-        self._told, self._told_snapshot = intake.total, snapshot
+        self._told, self._told_snapshot = total, snapshot
         probes = {**before.probes, **{name: tuple(self._core.probes.frontier(name)) for name in moved}}
-        self._status = WorkerStatus(phase, probes, failure)
+        self._status = WorkerStatus(phase, probes, failure, awaits=awaits)
         if _LOGGER.isEnabledFor(logging.DEBUG):
             received = sum(edge.records for edge in self._core.report().statistics.edges)
             said = (self._worker, self._core.plan.name, *self.state(), received)

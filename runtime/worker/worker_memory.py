@@ -117,6 +117,7 @@ class WorkerMemory:
             self._part = self._taken(number)
             peers = [peer for peer in range(self._host.workers) if peer != self._host.worker]
             cut.begin(number, [*peers, DRIVER])
+            self._host.saving.number = number
             self.marker = ()
             if self._host.worker == 0:
                 self.marker = self.feeders_in(number)

@@ -8,6 +8,7 @@ from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
+from tidewheel.operators.sinks.sink import Sink
 from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource
@@ -136,6 +137,7 @@ __all__ = [
     "RuntimeConfig",
     "SchemaMismatch",
     "SessionWindows",
+    "Sink",
     "SlidingWindows",
     "SnapshotError",
     "Snapshots",

@@ -1,4 +1,4 @@
-"""Tests of dataflows that go on after crashes, for a user's own test suite."""
+"""Tests of dataflows and sinks that go on after crashes, for a user's own test suite."""
 
 import tempfile
 from collections import Counter
@@ -13,6 +13,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.sink_check import check_sink
 from tidewheel.transport.batches import Batch, records
 
 Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
@@ -147,4 +148,4 @@ def _difference(expected: Results, found: Results) -> str:
     return "the captures differ"
 
 
-__all__ = ["Crash", "Inputs", "Results", "check_crashes", "run_with_crash"]
+__all__ = ["Crash", "Inputs", "Results", "check_crashes", "check_sink", "run_with_crash"]

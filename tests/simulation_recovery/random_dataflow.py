@@ -23,7 +23,7 @@ Stream: TypeAlias = tw.Stream[Any]
 
 _DEEPEST = 2
 _KINDS = (*("own",) * 8, "two", "two", "library", "library", "chain", *("loop",) * 4, "iterate", "source")
-_ELSEWHERE = {"capture_to", "publish", "write_files", "map_async", "broadcast", "probe"}
+_ELSEWHERE = {"capture_to", "publish", "write_files", "sink", "map_async", "broadcast", "probe"}
 """Operators that need files, threads or a publisher, or that say which worker they are on."""
 
 

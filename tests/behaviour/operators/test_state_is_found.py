@@ -291,5 +291,6 @@ def test_an_epoch_of_another_run_is_still_not_overwritten(tmp_path: Path) -> Non
     assert (tmp_path / "epoch=0").exists()
     group.advance("numbers", 5)
     group.send("numbers", [2])
+    group.advance("numbers", 6)
     with pytest.raises(tw.JobError, match="is there already, of another run"):
         group.run()

@@ -104,7 +104,7 @@ def test_an_epoch_is_seen_whole_or_not_at_all(tmp_path: Path, workers: int) -> N
 def test_what_is_unfinished_is_hidden(tmp_path: Path) -> None:
     """An epoch that has begun is in a folder whose name says so, and is gone with the next run if it never ended."""
     flow = tw.Dataflow("test")
-    flow.input("numbers").write_files(tmp_path)
+    flow.input("numbers").write_files(tmp_path, file_bytes=1)
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])
         settle(job)
@@ -157,12 +157,12 @@ def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
 
 def test_what_another_run_has_cleaned_up_is_an_error(tmp_path: Path) -> None:
     """Two runs on one folder: an epoch whose files are gone is not made visible as an empty one."""
-    folders = write_files.EpochFolders(tmp_path, overwrite=False)
+    folders = write_files.EpochFolders(tmp_path, "csv")
     folders.recover()
-    (folders.begin(7, frozenset()) / "part").touch()
+    part = folders.prepare(7, [[1]])
     folders.recover()
     with pytest.raises(FileNotFoundError):
-        folders.commit(7, ["part"], frozenset())
+        folders.commit(7, [part])
     assert names(tmp_path) == []
 
 

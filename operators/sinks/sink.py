@@ -1,0 +1,238 @@
+"""The sinks that store each epoch once, across crashes: the contract, and the two operators that keep it.
+
+The first operator, on each worker, has the sink prepare what has come of an epoch. The second, on worker 0, has all
+parts of an epoch once that is complete, and commits them. Invariants:
+
+- A part is durable when `Sink.prepare` returns. From then on the dataflow has it: in the state of an operator, in a
+  message, and so in each later snapshot.
+- One call of `Sink.commit` has all parts of an epoch. So no epoch is committed on one worker and not on another, and
+  the number of workers may change in between.
+- Epochs are committed in order. The sink notes the last one in the step that makes it visible, so a run that begins
+  leaves out all epochs up to `Sink.last_committed`, whatever it has computed for them.
+- With ``visible="snapshot"`` an epoch is committed once its parts are in a durable snapshot. So no later run can
+  compute another result for an epoch that a reader has seen.
+
+Source: the two-phase commit of Flink's TwoPhaseCommitSinkFunction, with one commit for all workers, as in Spark's
+BatchWrite. Neither keeps a transaction of the destination open from one call to the next, so none can time out.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tidewheel.operators.epochs.division import at_first
+from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
+from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.transport.batches import Batch, length, size_in_bytes
+from tidewheel.transport.held_bytes import RecordSizes
+
+PART_BYTES = 128 << 20
+
+
+class Sink(ABC):
+    """A destination that stores each epoch once, for `Stream.sink`.
+
+    Each worker has an object of its own, which may be lost at any moment and made again by unpickling. So what has to
+    last is in the destination. `tidewheel.testing.check_sink` checks a sink.
+
+    >>> import sqlite3
+    >>> from contextlib import closing
+    >>> class Totals(Sink):
+    ...     def __init__(self, path):
+    ...         self.path = path
+    ...
+    ...     def connect(self):
+    ...         database = sqlite3.connect(self.path)
+    ...         database.execute("CREATE TABLE IF NOT EXISTS totals (epoch INTEGER PRIMARY KEY, total INTEGER)")
+    ...         return closing(database)
+    ...
+    ...     def commit(self, epoch, parts):
+    ...         total = sum(sum(numbers) for numbers in parts)
+    ...         with self.connect() as database, database:  # one transaction
+    ...             database.execute("INSERT OR IGNORE INTO totals VALUES (?, ?)", (epoch, total))
+    ...
+    ...     def last_committed(self):
+    ...         with self.connect() as database:
+    ...             return database.execute("SELECT max(epoch) FROM totals").fetchone()[0]
+    """
+
+    def prepare(self, epoch: Time, records: Batch) -> Any:
+        """Store records of an epoch where no reader sees them, and return what `commit` needs to find them.
+
+        It is called on each worker that has records of the epoch, more than once if they are many. It returns once
+        they are durable, and its result can be pickled. The default returns the records, which then travel to
+        worker 0; a sink for large epochs stores them and returns their place.
+
+        A crash may leave behind what no `commit` is going to have. An epoch is prepared again then, so use new places.
+        """
+        return records
+
+    @abstractmethod
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        """Make an epoch visible, and note that it is the last one, in one step; both are durable when it returns.
+
+        It is called on worker 0, in the order of epochs, and not for an epoch without records. It does nothing if the
+        epoch is committed already: a worker that seemed dead may still have committed it.
+
+        Args:
+            epoch: its time.
+            parts: all that `prepare` has returned for it, in any order.
+        """
+
+    @abstractmethod
+    def last_committed(self) -> Time | None:
+        """Return the last epoch that is visible, None if there is none. The destination knows it, not this object.
+
+        It is called on each worker before anything else. Epochs up to this one are left out.
+        """
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """One worker's part of an epoch: what is prepared, and what has yet to be."""
+
+    parts: list[Any] = field(default_factory=list)
+    records: int = 0
+    waiting: list[Batch] = field(default_factory=list)
+    waiting_bytes: int = 0
+    sizes: RecordSizes = field(default_factory=RecordSizes)
+
+    def add(self, batch: Batch) -> None:
+        self.records += length(batch)
+        self.waiting.append(batch)
+        self.waiting_bytes += size_in_bytes(batch, self.sizes)
+
+    def merge(self, other: "_Prepared") -> "_Prepared":
+        """Take over the part of another worker."""
+        waiting, size = self.waiting + other.waiting, self.waiting_bytes + other.waiting_bytes
+        return _Prepared(self.parts + other.parts, self.records + other.records, waiting, size, self.sizes)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """All parts of an epoch; the token, and the snapshot in which the worker was, are there once it is complete."""
+
+    parts: list[Any] = field(default_factory=list)
+    records: int = 0
+    token: TimestampToken | None = None
+    snapshot: int = 0
+
+
+def _never(one: _Gathered, other: _Gathered) -> _Gathered:
+    raise AssertionError("worker 0 alone gathers parts")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOperators:
+    """The build functions of the operators of a sink.
+
+    Attributes:
+        make: returns the sink on a worker; it may keep states of the operator.
+        domain: the order of the epochs.
+        part_bytes: a worker has the sink prepare what it has of an epoch when that is so large, in memory.
+        waits: whether an epoch is committed only once a snapshot has its parts, if the job takes snapshots.
+        result: returns what is sent of a committed epoch and its number of records.
+        join: returns what `Sink.prepare` receives of batches.
+    """
+
+    make: Callable[[OperatorContext], Sink]
+    domain: TimeDomain
+    part_bytes: int
+    waits: bool
+    result: Callable[[Any, Time, int], Any]
+    join: Callable[[list[Batch]], Any]
+
+    def build_prepare(self, context: OperatorContext) -> Schedule:
+        """Build the operator that sends, for each epoch, the parts and the number of records of a worker."""
+        sink = self.make(context)
+        last = sink.last_committed()
+        epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
+        notificator = context.notificator()
+
+        def prepare(time: Time, part: _Prepared) -> None:
+            if part.waiting and not self._has(last, time):
+                part.parts.append(sink.prepare(time, self.join(part.waiting)))
+            part.waiting, part.waiting_bytes = [], 0
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in input:
+                time = lent.time
+                if time not in epochs:
+                    epochs[time] = _Prepared()
+                    notificator.notify_at(lent)
+                epochs[time].add(batch)
+                if epochs[time].waiting_bytes >= self.part_bytes:
+                    prepare(time, epochs[time])
+            for token in notificator.ready(input, sequential=False):
+                if token.time in epochs:
+                    part = epochs.pop(token.time)
+                    prepare(token.time, part)
+                    output.send(token, [(part.parts, part.records)])
+
+        return schedule
+
+    def build_commit(self, context: OperatorContext) -> Schedule:
+        """Build the operator that commits, on worker 0, and sends the result of each epoch."""
+        sink, saving, number = self.make(context), host_of(context).saving, instance_of(context).number
+        last = None if context.worker else sink.last_committed()
+        epochs: dict[Time, _Gathered] = at_first(_never).of_each().state(context, "epochs", dict)
+        notificator = context.notificator()
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in input:
+                epoch = epochs.setdefault(lent.time, _Gathered())
+                notificator.notify_at(lent)
+                for parts, records in batch:
+                    epoch.parts += parts
+                    epoch.records += records
+            for token in notificator.ready(input, sequential=False):
+                if token.time in epochs:
+                    epochs[token.time].token = token.clone()
+                    epochs[token.time].snapshot = saving.number
+            complete = {time: epoch.token for time, epoch in epochs.items() if epoch.token is not None}
+            for time in self.domain.in_order(complete):
+                epoch, token = epochs[time], complete[time]
+                is_stored = not epoch.parts or self._has(last, time)
+                if is_stored or not self.waits or not saving.are_taken or epoch.snapshot < saving.saved:
+                    del epochs[time]
+                    with token:
+                        if not is_stored:
+                            sink.commit(time, epoch.parts)
+                        output.send(token, [self.result(sink, time, epoch.records)])
+            left = [epoch.snapshot for epoch in epochs.values() if epoch.token is not None]
+            saving.wait(number, max(left, default=-1), has_ended=not len(input.frontier))
+
+        return schedule
+
+    def _has(self, last: Time | None, time: Time) -> bool:
+        return last is not None and self.domain.less_equal(time, last)
+
+
+def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: str) -> SinkOperators:
+    """Return the operators of a user's sink.
+
+    Raises:
+        GraphError: it is none, ``visible`` is neither "snapshot" nor "epoch", or the times are in no order.
+    """
+    if not isinstance(sink, Sink):
+        raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
+    if visible not in ("snapshot", "epoch"):
+        raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
+    if isinstance(domain, ProductDomain):
+        raise GraphError(
+            "sink: inside a loop, or at pairs, times are in no order, and last_committed() returns one time. Store "
+            "what leaves the loop"
+        )
+    return SinkOperators(partial(_same, sink), domain, part_bytes, visible == "snapshot", _time, joined)
+
+
+def _same(sink: Sink, _: OperatorContext) -> Sink:
+    return sink
+
+
+def _time(_: Sink, time: Time, __: int) -> Time:
+    return time

@@ -1,0 +1,70 @@
+"""The check of sinks passes those that keep the contract, and refuses others with a message that says why."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.operators import sinks
+from tests.kit.operators.sinks import Table, read_table
+from tidewheel.operators.sinks.write_files import EpochFolders
+from tidewheel.progress import Time
+from tidewheel.testing import check_sink
+
+EPOCHS = [[3, 1], [], [4]]
+
+
+def into(kind: type[Table]) -> Any:
+    return lambda folder: kind(folder / "db")
+
+
+def read(folder: Path) -> Mapping[Time, Iterable[int]]:
+    return read_table(folder / "db")
+
+
+def test_a_sink_that_keeps_the_contract_passes() -> None:
+    """It is twenty lines: one transaction has the records and the epoch."""
+    check_sink(into(Table), read, EPOCHS)
+
+
+def test_the_sink_of_files_passes() -> None:
+    """It is what `write_files` uses: files of an epoch in a hidden folder that is renamed."""
+
+    def read_files(folder: Path) -> Mapping[Time, Iterable[int]]:
+        return {
+            int(epoch.name.removeprefix("epoch=")): [
+                json.loads(line) for file in epoch.iterdir() for line in file.read_text().split()
+            ]
+            for epoch in folder.glob("epoch=*")
+        }
+
+    check_sink(lambda folder: FilesOfRecords(folder, "jsonl"), read_files, EPOCHS)
+
+
+class FilesOfRecords(EpochFolders):
+    """Receives one batch, as other sinks do, and not a list of batches."""
+
+    def prepare(self, epoch: Time, records: Any) -> str:
+        return super().prepare(epoch, [records])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (sinks.CommitsTwice, r"commit\(0\) was called again, and has to do nothing: epoch 0 misses \{\} and has"),
+        (
+            sinks.CommitsInTwoSteps,
+            r"epoch 2 misses \{\} and has .* too much, with a crash before line \d of commit\(\)",
+        ),
+        (sinks.LosesPrepared, r"epoch 0 misses \{'3': 1, '1': 1\}"),
+        (sinks.ShowsPrepared, r"a reader sees epoch 0 before its commit"),
+        (sinks.SaysTooMuch, r"last_committed\(\) returns 0 before any commit, with a crash .* prepare\(0\)"),
+        (sinks.SaysNothing, r"last_committed\(\) returns None after commit\(\d\) has returned"),
+    ],
+)
+def test_a_wrong_sink_is_refused(kind: type[Table], message: str) -> None:
+    """The message says what is wrong, and after which crash."""
+    with pytest.raises(AssertionError, match=message):
+        check_sink(into(kind), read, EPOCHS)

@@ -1,0 +1,153 @@
+"""The sink operator: when epochs are prepared and committed, and what a run that begins leaves out."""
+
+import pickle
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.operators.harness import DEADLINE_S
+from tests.kit.operators.operator_case import OperatorCase, each_epoch
+from tests.kit.operators.scratch import scratch
+from tests.kit.operators.sinks import Table, read_table
+from tidewheel.progress import Time
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.transport.batches import Batch, records
+
+
+def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
+    path = scratch() / "db"
+    path.parent.mkdir(exist_ok=True)
+    plain = numbers.map(lambda row: int(row["n"] if isinstance(row, dict) else row))
+    return plain.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
+
+
+CASES = [OperatorCase("sink", stored_and_read, each_epoch(list))]
+
+
+class Log(tw.Sink):
+    """Writes each call to a file, with what `note` says then; its last epoch is what it is made with."""
+
+    def __init__(self, path: Path, last: Time = None, note: Callable[[], object] = str) -> None:
+        self.path, self.last, self.note = path, last, note
+
+    def prepare(self, epoch: Time, records: Batch) -> Any:
+        self._write("prepare", epoch, records)
+        return records
+
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        self._write("commit", epoch, sorted(record for part in parts for record in records(part)))
+
+    def last_committed(self) -> Time | None:
+        return self.last
+
+    def calls(self, name: str) -> list[list[Any]]:
+        """Return the calls of one method: the epoch, the records, and the note."""
+        with self.path.open("rb") as file:
+            end = self.path.stat().st_size
+            made = [pickle.load(file) for _ in iter(lambda: file.tell() < end, False)]
+        return [call for kind, *call in made if kind == name]
+
+    def _write(self, *call: Any) -> None:
+        with self.path.open("ab") as file:
+            pickle.dump((*call, self.note()), file)
+
+
+def store(
+    sink: tw.Sink, epochs: Iterable[list[int]], workers: int = 2, snapshots: tw.Snapshots | None = None, **options: Any
+) -> list[Time]:
+    """Store epochs, each record in a batch of its own; return the times that the operator sends."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").sink(sink, **options).capture("stored")
+    with tw.run(flow, workers=workers, engine="local", snapshots=snapshots) as job:
+        numbers = job.input("numbers")
+        for epoch, part in enumerate(() if numbers.is_closed else epochs):
+            numbers.advance_to(epoch)
+            for number in part:
+                numbers.send([number])
+        numbers.close()
+        job.wait(DEADLINE_S)
+        return [time for captured in job.captured("stored") for time in captured.batch]
+
+
+EPOCHS = [[3, 1], [], [5, 4, 6], [7]]
+COMMITS = [[0, [1, 3], ""], [2, [4, 5, 6], ""], [3, [7], ""]]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_epoch_is_committed_once_and_in_order(tmp_path: Path, workers: int) -> None:
+    """One call has the parts of all workers; an epoch without records has none."""
+    log = Log(tmp_path / "log")
+    assert store(log, EPOCHS, workers) == [0, 2, 3]
+    assert log.calls("commit") == COMMITS
+
+
+def test_what_is_committed_is_left_out(tmp_path: Path) -> None:
+    """Nothing of it is prepared; those behind the sink receive the times all the same."""
+    log = Log(tmp_path / "log", last=2)
+    assert store(log, EPOCHS) == [0, 2, 3]
+    assert log.calls("commit") == COMMITS[2:]
+    assert [epoch for epoch, *_ in log.calls("prepare")] == [3]
+
+
+def test_large_epochs_are_prepared_in_parts(tmp_path: Path) -> None:
+    """A worker holds no more than so many bytes; all parts come to one commit."""
+    log = Log(tmp_path / "log")
+    store(log, [list(range(6))], part_bytes=1)
+    assert sorted(numbers for _, numbers, _ in log.calls("prepare")) == [[n] for n in range(6)]
+    assert log.calls("commit") == [[0, list(range(6)), ""]]
+
+
+def test_an_epoch_is_committed_once_a_snapshot_has_it(tmp_path: Path) -> None:
+    """Not before one is durable, and the job does not wait until one is due. Each epoch can be committed at once."""
+    folder = tmp_path / "snapshots"
+
+    def saved() -> bool:
+        return bool(SnapshotFolder(folder).stored_snapshots())
+
+    for visible in ("snapshot", "epoch"):
+        log = Log(tmp_path / visible, note=saved)
+        assert store(log, EPOCHS[:1], snapshots=tw.Snapshots(folder, every_s=1e9), visible=visible) == [0]
+        assert log.calls("prepare")[0][2] is False
+        assert log.calls("commit") == [[0, [1, 3], visible == "snapshot"]]
+        folder = tmp_path / "others"
+
+
+class Fails(Log):
+    """Its commits fail."""
+
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        raise OSError("no space left")
+
+
+@pytest.mark.parametrize("workers_after", [1, 2, 3])
+def test_what_a_snapshot_has_prepared_is_committed_later(tmp_path: Path, workers_after: int) -> None:
+    """The job fails at the commit, and goes on with as many workers or others; nothing is prepared again."""
+    snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1e9)
+    with pytest.raises(tw.JobError, match=r"'sink: commit' failed on worker 0 at time 0: OSError: no space left"):
+        store(Fails(tmp_path / "log"), EPOCHS[:1], 2, snapshots)
+    log = Log(tmp_path / "log")
+    assert store(log, EPOCHS[:1], workers_after, snapshots) == [0]
+    assert len(log.calls("prepare")) == 2
+    assert log.calls("commit") == COMMITS[:1]
+
+
+def loop_with_sink(numbers: tw.Stream[int]) -> object:
+    return numbers.iterate(lambda left: (left.sink(Table("db")), left))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda numbers: numbers.sink("bills.db"), "sink: it is an object of a subclass of tw.Sink, not 'bills.db'"),
+        (lambda numbers: numbers.sink(Table("db"), visible="soon"), "visible is 'snapshot' or 'epoch', not 'soon'"),
+        (lambda numbers: numbers.sink(Table("db"), part_bytes=0), "part_bytes is a whole number, 1 or more, not 0"),
+        (loop_with_sink, "inside a loop, or at pairs, times are in no order"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(build: Any, message: str) -> None:
+    """When the dataflow is described."""
+    with pytest.raises(tw.GraphError, match=message):
+        build(tw.Dataflow("test").input("numbers"))
