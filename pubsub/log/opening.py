@@ -13,7 +13,7 @@ from tidewheel.transport.store_url import is_url
 AnyLog: TypeAlias = Log | StoreLog
 """A log of either kind. They have the same methods, but for their making."""
 
-_ANSWER_S = 20.0
+_ANSWER_S = 40.0
 
 
 def open_log(

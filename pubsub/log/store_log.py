@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import count
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogTakenOver, StoreFailed
 from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
@@ -222,12 +223,11 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     def _put_once(self, name: str, data: bytes) -> None:
         """Put an object, again and again if the store fails; raise LogFailed."""
-        deadline_s, pause_s = time.monotonic() + self._retry_s, _PAUSE_S
-        has_failed = False
-        while True:
+        deadline_s = time.monotonic() + self._retry_s
+        for tries in count():
             try:
-                if self._store.put_new(name, data) or self._store.read(name, len(data)) == data:
-                    break
+                self._try_to_put(name, data)
+                break
             except StoreFailed as error:
                 if time.monotonic() >= deadline_s:
                     raise LogFailed(
@@ -236,21 +236,25 @@ class StoreLog(StoredSegments[ObjectSegment]):
                         "perhaps those of the last write",
                         path=self._url,
                     ) from error
-                if not has_failed:
-                    _LOG.warning(
-                        "%s. It is tried for up to %g s, and until then nothing is published", error, self._retry_s
-                    )
-                has_failed = True
-                threading.Event().wait(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            else:
-                raise LogTakenOver(
-                    f"another publisher has opened the log in {self._url} since (it has put {name}): this one "
-                    "publishes nothing more. If both should live, give each a log of its own",
-                    path=self._url,
-                )
-        if has_failed:
+                if not tries:
+                    _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, self._retry_s)
+                threading.Event().wait(min(_PAUSE_S * 2**tries, _LONGEST_PAUSE_S))
+        if tries:
             _LOG.warning("the log in %s goes on: the store answers again", self._url)
+
+    def _try_to_put(self, name: str, data: bytes) -> None:
+        """Put an object, unless an earlier try has put it."""
+        if self._store.put_new(name, data):
+            return
+        found = self._store.read(name, len(data))
+        if found is None:  # S3 refuses a put that meets another one, such as an earlier try that is still on its way
+            raise StoreFailed(f"{self._url}/{name} is not written: the store says that it is there, and it is not")
+        if found != data:
+            raise LogTakenOver(
+                f"another publisher has opened the log in {self._url} since (it has put {name}): this one "
+                "publishes nothing more. If both should live, give each a log of its own",
+                path=self._url,
+            )
 
     def _check_usable(self) -> None:
         if self._failure:

@@ -253,17 +253,15 @@ class DurablePubend:
 
     def nack(self, child: str, nack: Nack) -> None:
         """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
-        self.nacks += 1
-        self._answer(child, nack)
-
-    def _answer(self, child: str, nack: Nack) -> None:
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
-            self._reads.fetch(missing, partial(self._answer, child, nack))
+            self._reads.fetch(missing, partial(self.nack, child, nack))
+            return
         except DeliveryError as error:
             self._pubend.fanout.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
+        self.nacks += 1
 
     def subscribe(
         self,

@@ -34,6 +34,7 @@ class FaultyStore:
         calls: the names of the methods, with those of the objects.
         fails: so many calls fail, before they do anything.
         loses: so many puts are done, and their answers lost.
+        conflicts: so many puts are refused, as if another one of the same name was on its way.
         calls_left: after so many calls the process is killed; None for never.
         is_main: whether interrupts come before its calls.
     """
@@ -41,7 +42,7 @@ class FaultyStore:
     def __init__(self, objects: Objects, *, is_main: bool = True) -> None:
         self.objects = objects
         self.calls: list[tuple[str, str]] = []
-        self.fails = self.loses = 0
+        self.fails = self.loses = self.conflicts = 0
         self.calls_left: int | None = None
         self.is_main = is_main
 
@@ -60,6 +61,9 @@ class FaultyStore:
 
     def put_new(self, name: str, data: bytes) -> bool:
         by_name = self._call("put_new", name)
+        if self.conflicts:
+            self.conflicts -= 1
+            return False
         is_new = name not in by_name
         by_name.setdefault(name, bytes(data))
         if self.loses:

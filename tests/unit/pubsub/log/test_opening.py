@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.kit.log.faulty_files import ALL, IDENTITY, entries, entry, record, records, ticks_of
+from tests.kit.stores.failing_store import failing_store
+from tests.kit.stores.s3_fixtures import use_endpoint
 from tests.waiting import eventually
-from tidewheel.pubsub.log.errors import LogError, LogFailed, LogMismatch
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogMismatch, StoreFailed
 from tidewheel.pubsub.log.group_commit import GroupCommit
 from tidewheel.pubsub.log.opening import AnyLog, open_log
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity
@@ -129,3 +131,21 @@ def test_groups_of_many_callers_are_logged_in_order(place: str) -> None:
         assert len(log.segments()) > 1
         replay = log.snapshot_at(49)
         assert list(replay.records) == [record(tick) for tick in range(int(replay.snapshot) + 1, 50)]
+
+
+@pytest.mark.usefixtures("s3_environment")
+def test_a_bucket_that_is_gone_is_an_error() -> None:
+    """It is named, and not taken for an empty log."""
+    with pytest.raises(StoreFailed, match=r"s3://gone/logs.*there is no such bucket.*Create it, or") as raised:
+        open_log("s3://gone/logs", IDENTITY, b"")
+    assert raised.value.path == "s3://gone/logs"
+    assert "top-secret" not in str(raised.value)
+
+
+def test_a_store_that_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to look at, and has no secret."""
+    with failing_store(403, "AccessDenied") as refusing:
+        use_endpoint(refusing.url, monkeypatch)
+        with pytest.raises(StoreFailed, match=r"the store refuses access.*Check the credentials") as raised:
+            open_log("s3://bucket/logs", IDENTITY, b"")
+    assert "top-secret" not in str(raised.value)

@@ -56,6 +56,14 @@ def test_a_lost_answer_doubles_nothing(store: FaultyStore, lost: int) -> None:
     assert ticks_of(log) == ticks_of(again(store)) == [1, 2]
 
 
+def test_a_put_that_meets_an_earlier_try_is_tried_again(store: FaultyStore) -> None:
+    """The store refuses it, as the earlier one is on its way: no other publisher has taken over."""
+    log = open_store_log(store)
+    store.conflicts = 2
+    write(log, 1)
+    assert ticks_of(again(store)) == [1]
+
+
 def test_a_store_that_fails_for_a_while_is_tried_again(store: FaultyStore, caplog: pytest.LogCaptureFixture) -> None:
     """It is said once, and again when it answers."""
     log = open_store_log(store)
