@@ -16,6 +16,7 @@ CALLS: dict[str, Callable[[RemoteFolder], object]] = {
     "put_new": lambda folder: folder.put_new("log/1", b"x"),
     "read": lambda folder: folder.read("parts/a"),
     "read large": lambda folder: folder.read("parts/a", 20_000_000),
+    "read part": lambda folder: folder.read_part("parts/a", 0, 10),
     "sizes": lambda folder: folder.sizes("parts/"),
     "remove": lambda folder: folder.remove(["parts/a"]),
 }
@@ -104,6 +105,15 @@ def test_an_object_is_put_once(bucket: str) -> None:
     assert not folder.put_new("log/1", b"second")
     assert folder.read("log/1") == b"first"
     assert RemoteFolder(f"{bucket}/other", 5, SnapshotError).read("log/1") is None
+
+
+def test_a_part_of_an_object_is_read(bucket: str) -> None:
+    """Up to its end; of an object that is not there, nothing."""
+    folder = RemoteFolder(bucket, 5, SnapshotError)
+    folder.write("parts/a", [memoryview(b"0123456789")])
+    assert folder.read_part("parts/a", 2, 3) == b"234"
+    assert folder.read_part("parts/a", 8, 100) == b"89"
+    assert folder.read_part("parts/b", 0, 100) is None
 
 
 def test_a_large_object_that_is_cut_has_another_size(bucket: str) -> None:
