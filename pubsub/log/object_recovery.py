@@ -73,9 +73,9 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
         if header.tick_before != before or (not segments and _continues(header)):
             raise corrupted(f"{url}/{name}", 0, "it does not follow on the object before")
         if isinstance(header, MergedHeader):
-            segment = ObjectSegment(store, url, identity, header.tick_before, header.begun_s, header.pieces)
-            segment.base = sizes[name] - segment.size
-            segments.append(segment)
+            base = sizes[name] - sum(piece.size for piece in header.pieces)
+            merged = ObjectSegment(store, url, identity, header.tick_before, header.begun_s, header.pieces, base)
+            segments.append(merged)
             continue
         piece = reader.piece(name)
         if header.snapshot is not None:
@@ -83,7 +83,7 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
             segments.append(ObjectSegment(store, url, identity, header.tick_before, header.begun_s, [piece]))
         else:
             claims += [header.number] if header.is_claim else []
-            segments[-1].pieces.append(piece)
+            segments[-1].add(piece)
     for segment, following in pairwise(segments):
         segment.ended_s = following.begun_s
     kept = {*names, *map(object_name, claims)}

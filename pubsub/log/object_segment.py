@@ -20,7 +20,7 @@ from tidewheel.pubsub.log.object_format import (
     object_name,
     records_of,
 )
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, LogIdentity, Record, encode_header
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, LogIdentity, Record, decode_header, encode_header
 
 _AT_ONCE = 16
 _MOST_PIECES = 64
@@ -71,6 +71,7 @@ class ObjectSegment:
     Attributes:
         ended_s: the time of the next segment's beginning; None for the last segment.
         is_mergeable: whether merging may succeed.
+        base: the same. A merged segment keeps no pieces in memory, as a log may have millions.
     """
 
     def __init__(
@@ -89,14 +90,45 @@ class ObjectSegment:
         self.tick_before = tick_before
         self.begun_s = begun_s
         self.ended_s: float | None = None
-        self.pieces = list(pieces)
-        self.base = base
         self.is_mergeable = True
+        self.base: int | None = None
+        self.number, self.first_bytes = pieces[0].number, pieces[0].size
+        self.size = 0
+        self.first_tick: int | None = None
+        self._pieces: list[Piece] = []
+        self._merged_name = ""
+        for piece in pieces:
+            self.add(piece)
+        if base is not None:
+            self._forget_pieces(base)
+
+    def add(self, piece: Piece) -> None:
+        """Add an object, which is durable."""
+        self._pieces.append(piece)
+        self.size += piece.size
+        self.last_tick = piece.last_tick
+        self.first_tick = piece.first_tick if self.first_tick is None else self.first_tick
+
+    def _forget_pieces(self, base: int) -> None:
+        self._merged_name, self.base = merged_name(self._pieces), base
+        self._pieces = []
 
     @property
-    def number(self) -> int:
-        """The number of its first object."""
-        return self.pieces[0].number
+    def pieces(self) -> Sequence[Piece]:
+        """Its objects; those of a merged one are read from its header."""
+        pieces = tuple(self._pieces)
+        if self.base is None or pieces:
+            return pieces
+        place = f"{self._url}/{self._merged_name}"
+        header = self._store.read_part(self._merged_name, 0, self.base)
+        if header is None:
+            raise FileNotFoundError(place)
+        return decode_header(header, place, MergedHeader).pieces
+
+    @property
+    def count(self) -> int:
+        """The number of its objects that are not merged."""
+        return len(self._pieces)
 
     @property
     def path(self) -> str:
@@ -104,27 +136,9 @@ class ObjectSegment:
         return f"{self._url}/{object_name(self.number)}"
 
     @property
-    def size(self) -> int:
-        """The size of its objects, without the header of the merged one."""
-        return sum(piece.size for piece in tuple(self.pieces))
-
-    @property
-    def last_tick(self) -> int:
-        """The tick of its last record, or of the last one before it."""
-        return self.pieces[-1].last_tick
-
-    @property
-    def first_tick(self) -> int | None:
-        """The tick of its first record; None without records."""
-        return next((piece.first_tick for piece in tuple(self.pieces) if piece.first_tick is not None), None)
-
-    @property
     def names(self) -> list[str]:
         """The names of its objects."""
-        return self._plain_names() if self.base is None else [merged_name(self.pieces)]
-
-    def _plain_names(self) -> list[str]:
-        return [object_name(piece.number) for piece in self.pieces]
+        return [self._merged_name] if self._merged_name else [object_name(piece.number) for piece in self._pieces]
 
     def snapshot(self) -> bytes:
         """Return the state before its first record.
@@ -133,18 +147,19 @@ class ObjectSegment:
             LogCorrupted: the object is damaged.
             FileNotFoundError: it has been removed.
         """
-        data = self._load(0, 1)[0]
-        for _ in records_of(data, 0, self.pieces[0], self.path):
+        pieces = self.pieces
+        data = self._load(pieces, 0, 1)[0]
+        for _ in records_of(data, 0, pieces[0], self.path):
             pass
         return decode_object(data, 0, self.path).header.snapshot or b""
 
     def read(self, first_tick: int, found: list[Record], left: int) -> int:
         """Append about ``left`` bytes of records; see `segment.Segment.read`."""
-        pieces = tuple(self.pieces)
+        pieces = self.pieces
         place = next((at for at, one in enumerate(pieces) if one.last_tick >= first_tick), len(pieces))
         while place < len(pieces):
             end = self._end_of_read(pieces, place, left)
-            for piece, data in zip(pieces[place:end], self._load(place, end), strict=True):
+            for piece, data in zip(pieces[place:end], self._load(pieces, place, end), strict=True):
                 for record in records_of(data, 0, piece, f"{self._url}/{object_name(piece.number)}"):
                     if record.tick < first_tick:
                         continue
@@ -166,32 +181,28 @@ class ObjectSegment:
             end += 1
         return end
 
-    def _load(self, place: int, end: int) -> list[bytes]:
-        """Return the bytes of some objects; raise FileNotFoundError if one is missing."""
-        pieces = self.pieces[place:end]
+    def _load(self, pieces: Sequence[Piece], place: int, end: int) -> list[bytes]:
+        """Return the bytes of some of its objects; raise FileNotFoundError if one is missing."""
+        wanted = pieces[place:end]
         if self.base is None:
-            found = at_once(lambda piece: self._store.read(object_name(piece.number), piece.size), pieces)
+            found = at_once(lambda piece: self._store.read(object_name(piece.number), piece.size), wanted)
             whole = [data for data in found if data is not None]
-            if len(whole) == len(pieces):
+            if len(whole) == len(wanted):
                 return whole
             if self.ended_s is None:
                 raise FileNotFoundError(self.path)
-            self.base = len(self._merged_header())  # a former writer may have merged them
-        start = self.base + sum(piece.size for piece in self.pieces[:place])
-        size = sum(piece.size for piece in pieces)
-        name = merged_name(self.pieces)
-        if start == self.base and end == len(self.pieces):
-            data = self._store.read(name, self.base + size)
-            data = None if data is None else data[self.base :]
-        else:
-            data = self._store.read_part(name, start, size)
+        # A former writer may have merged them, too.
+        base = len(self._merged_header(pieces)) if self.base is None else self.base
+        start = base + sum(piece.size for piece in pieces[:place])
+        name = merged_name(pieces)
+        data = self._store.read_part(name, start, sum(piece.size for piece in wanted))
         if data is None:
             raise FileNotFoundError(f"{self._url}/{name}")
-        offsets = [0, *accumulate(piece.size for piece in pieces)]
-        return [data[offset : offset + piece.size] for offset, piece in zip(offsets, pieces, strict=False)]
+        offsets = [0, *accumulate(piece.size for piece in wanted)]
+        return [data[offset : offset + piece.size] for offset, piece in zip(offsets, wanted, strict=False)]
 
-    def _merged_header(self) -> bytes:
-        return encode_header(MergedHeader(self._identity, self.tick_before, self.begun_s, tuple(self.pieces)))
+    def _merged_header(self, pieces: Sequence[Piece]) -> bytes:
+        return encode_header(MergedHeader(self._identity, self.tick_before, self.begun_s, tuple(pieces)))
 
     def merge(self) -> list[str]:
         """Put the merged object of this segment, which is complete; return the names that are needed no more.
@@ -201,11 +212,12 @@ class ObjectSegment:
             FileNotFoundError: an object is missing.
             StoreFailed: the store does not do it.
         """
-        objects = self._load(0, len(self.pieces))
-        for piece, data in zip(self.pieces, objects, strict=True):
+        pieces, names = self.pieces, self.names
+        objects = self._load(pieces, 0, len(pieces))
+        for piece, data in zip(pieces, objects, strict=True):
             for _ in records_of(data, 0, piece, f"{self._url}/{object_name(piece.number)}"):
                 pass
-        header = self._merged_header()
-        self._store.put_new(merged_name(self.pieces), b"".join([header, *objects]))
-        self.base = len(header)
-        return self._plain_names()
+        header = self._merged_header(pieces)
+        self._store.put_new(merged_name(pieces), b"".join([header, *objects]))
+        self._forget_pieces(len(header))
+        return names

@@ -138,8 +138,8 @@ class StoreLog(StoredSegments[ObjectSegment]):
     def is_segment_due(self) -> bool:
         """Whether a new segment is due: after many bytes, or many objects."""
         segment = self._segments[-1]
-        size = sum(piece.size for piece in segment.pieces[1:]) + self._bytes
-        return size >= max(self._segment_bytes, segment.pieces[0].size) or len(segment.pieces) >= MOST_OBJECTS
+        size = segment.size - segment.first_bytes + self._bytes
+        return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Receive records, to be written behind all others by `sync`.
@@ -214,7 +214,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._next += 1
         self._parts, self._bytes, self._first_tick = [], 0, None
         if snapshot is None:
-            self._segments[-1].pieces.append(piece)
+            self._segments[-1].add(piece)
             return
         segment = ObjectSegment(self._store, self._url, self._identity, before, header.begun_s, [piece])
         if not is_new:
@@ -282,7 +282,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
                     self._put()  # states that the log begins behind them
                 self._left_over += [name for segment in removed for name in segment.names]
             for segment in self._segments[:-1]:
-                if segment.base is None and segment.is_mergeable and len(segment.pieces) > 1:
+                if segment.base is None and segment.is_mergeable and segment.count > 1:
                     self._merge(segment)
             claims = {object_name(number) for number in self._claims}
             self._store.remove([name for name in self._left_over if name not in claims])
