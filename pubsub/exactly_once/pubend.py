@@ -35,15 +35,17 @@ CACHE_BYTES = 4 * 1024 * 1024
 
 
 class NotReady(Exception):  # noqa: N818  it names what is so
-    """Records of the log that have to be fetched first.
+    """A part of the log that has to be fetched first.
 
     Attributes:
-        wanted: the first tick, and about how many bytes.
+        key: names the part.
+        fetch: returns it, after some time, on any thread.
     """
 
-    def __init__(self, first_tick: int, max_bytes: int) -> None:
-        super().__init__(first_tick, max_bytes)
-        self.wanted = first_tick, max_bytes
+    def __init__(self, key: object, fetch: Callable[[], object]) -> None:
+        super().__init__(key)
+        self.key = key
+        self.fetch = fetch
 
 
 class LoggedMessages(Protocol):

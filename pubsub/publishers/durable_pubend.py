@@ -21,7 +21,7 @@ from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.errors import LogError, StoreFailed
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -68,7 +68,7 @@ class DurablePubend:
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since then, their bytes, and the questions of children.
-        log: to be read, not changed, as are all that follow.
+        log, reads: to be read, not changed, as are all that follow.
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
         told: the states of epochs by what is durable, and will be told to every reader that asks.
@@ -99,7 +99,7 @@ class DurablePubend:
         with ExitStack() as opened:
             self.log = open_log(directory, identity, first, segment_bytes, wait_s=wait_s, files=files)
             opened.callback(self.log.close)
-            self._reads = LogReads(self.log, later)
+            self.reads = LogReads(self.log, later)
             recovered = recover(self.log, domain)
             self._journal = recovered.journal
             self.told = self._journal.epochs()
@@ -113,7 +113,7 @@ class DurablePubend:
             self._pubend = Pubend(
                 identity.partition,
                 identity.partitions,
-                PartitionLog(self._reads),
+                PartitionLog(self.reads),
                 size_of,
                 cache_bytes=cache_bytes,
                 next_tick=reserved,
@@ -256,8 +256,10 @@ class DurablePubend:
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
-            self._reads.fetch(missing, partial(self.nack, child, nack))
+            self.reads.fetch(missing, partial(self.nack, child, nack))
             return
+        except StoreFailed:
+            return  # the child asks again
         except DeliveryError as error:
             self._pubend.fanout.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
@@ -302,7 +304,8 @@ class DurablePubend:
         """Return both frontiers as they were before what is at ``tick``."""
         epochs = self.told
         if tick < self._pubend.told_end:
-            epochs = recover(self.log, self._domain, tick - 1).journal.epochs()
+            read = partial(recover, self.log, self._domain, tick - 1)
+            epochs = self.reads.get(("frontiers", tick), read).journal.epochs()
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
@@ -343,5 +346,5 @@ class DurablePubend:
         Raises LogError: that did not work.
         """
         self._note()
-        self._reads.close()
+        self.reads.close()
         self.writer.close(_CLOSE_WITHIN_S)

@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.kit.log.faulty_files import entries, open_log, records
 from tests.kit.log.faulty_store import FaultyStore, Objects, open_store_log
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import NotReady
-from tidewheel.pubsub.log.errors import LogCorrupted
+from tidewheel.pubsub.log.errors import LogCorrupted, StoreFailed
 from tidewheel.pubsub.log.object_format import object_name
 from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.messages.encoded_message import decode
@@ -66,13 +67,20 @@ def test_objects_are_fetched_first(store: FaultyStore) -> None:
 
 
 def test_a_store_that_does_not_answer_is_asked_again(store: FaultyStore) -> None:
-    """When the child asks again; until then it hears nothing."""
+    """When the child asks again; until then there is nothing to say to it."""
     loop, found = Loop(), list[list[Record]]()
     mine = FaultyStore(store.objects)
     reads = LogReads(open_store_log(mine), loop.calls.put)
     mine.fails = 1
+
+    def read() -> None:
+        with suppress(StoreFailed):
+            found.append(reads.read(0, 100))
+
     for _ in range(2):
-        reads.fetch(NotReady(0, 100), lambda: found.append(reads.read(0, 100)))
+        with pytest.raises(NotReady) as missing:
+            reads.read(0, 100)
+        reads.fetch(missing.value, read)
         loop.turn()
     assert found == [records([1, 2, 3])]
     reads.close()
@@ -89,7 +97,9 @@ def test_damage_is_told(store: FaultyStore) -> None:
         with pytest.raises(LogCorrupted, match="does not match its checksum"):
             reads.read(3, 100)
 
-    reads.fetch(NotReady(3, 100), read)
+    with pytest.raises(NotReady) as missing:
+        reads.read(3, 100)
+    reads.fetch(missing.value, read)
     loop.turn()
     reads.close()
 
