@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port, use_endpoint  # noqa: F401 - fixtures
 from tidewheel.spark_bridge.java import find_java, java_environment
 
 # Not on top of the profile that Hypothesis loads by itself where CI is set: it makes the same choices on every run.
@@ -151,16 +152,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[str]:
+def ray_cluster(s3_port: int) -> Iterator[str]:  # noqa: F811
     """Start Ray on this machine for all tests that need it; give its address, for ``RAY_ADDRESS`` of other processes.
 
-    It starts with a Java that Spark can use, because a Ray node looks for Java only then.
+    It starts with a Java that Spark can use, because a Ray node looks for Java only then. Its processes find the S3
+    server of the tests, if one of them has started it.
     """
     import ray
 
     if ray.is_initialized():  # a test has found a cluster of somebody else's on this machine
         ray.shutdown()
-    with java_environment(find_java()):
+    with java_environment(find_java()), pytest.MonkeyPatch.context() as environment:
+        use_endpoint(f"http://127.0.0.1:{s3_port}", environment)
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
     yield str(ray.get_runtime_context().gcs_address)
     ray.shutdown()

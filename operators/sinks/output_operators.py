@@ -125,9 +125,11 @@ class OutputOperators(StreamBase[Record]):
                 exactly-once delivery that is what the log is for.
             delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
                 subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
-            log: for exactly-once delivery, a directory on each worker's node, for logs that only this user can read. A
-                job that is started again with the same one goes on where it was: what it sends again is known by its
-                time and place, and left out. So it has to send the same batches in the same order.
+            log: for exactly-once delivery, a directory on each worker's node, for logs that only this user can read; or
+                ``s3://bucket/prefix``, ``gs://`` or ``az://``, for logs that outlive their nodes. A batch is kept once
+                the store has it. Credentials come from the environment of the publishers' processes. A job that is
+                started again with the same log goes on where it was: what it sends again is known by its time and
+                place, and left out.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once,
                 with the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs

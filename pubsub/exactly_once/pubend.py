@@ -34,6 +34,20 @@ CACHE_BYTES = 4 * 1024 * 1024
 """The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
 
 
+class NotReady(Exception):  # noqa: N818  it names what is so
+    """A part of the log that has to be fetched first.
+
+    Attributes:
+        key: names the part.
+        fetch: returns it, after some time, on any thread.
+    """
+
+    def __init__(self, key: object, fetch: Callable[[], object]) -> None:
+        super().__init__(key)
+        self.key = key
+        self.fetch = fetch
+
+
 class LoggedMessages(Protocol):
     """The durable messages."""
 
@@ -183,6 +197,9 @@ class Pubend:
         """Return the answers to a curious child, as far as it has room.
 
         If it is curious about ticks that are not told, the clock goes on from their end.
+
+        Raises:
+            NotReady: the first messages have to be fetched; ask again when they are ready.
         """
         wanted_end = max((end for _, end in nack.ranges if end < FOREVER), default=0)
         if wanted_end > self.told_end:
@@ -196,7 +213,13 @@ class Pubend:
             position, end = first, min(open_end, self.told_end)
             more = more or (room <= 0 and position < end)
             while position < end and not more:
-                found, reached = self._read(position, end, room)
+                try:
+                    found, reached = self._read(position, end, room)
+                except NotReady:
+                    if not final and not data:
+                        raise
+                    more = True
+                    break
                 final += gaps(position, reached, map(_TICK, found))
                 data += found
                 room -= sum(self._size_of(message) for _, message in found)

@@ -10,10 +10,10 @@ class LogError(DeliveryError):
 
     Args:
         message: the error, its place, and the remedy.
-        path: the directory of the log, or the file concerned.
+        path: the directory of the log, or the file concerned; in an object store its URL.
     """
 
-    def __init__(self, message: str, *, path: Path | None = None) -> None:
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
         super().__init__(message)
         self.path = path
 
@@ -37,6 +37,14 @@ class LogFailed(LogError):  # noqa: N818  it names what happened
     """
 
 
+class LogTakenOver(LogFailed):
+    """Another publisher has opened the log in an object store since; this one writes nothing more."""
+
+
+class StoreFailed(LogError):  # noqa: N818  it names what happened
+    """An object store did not do what it was asked, or did not answer in time."""
+
+
 class LogCorrupted(LogError):  # noqa: N818  it names what happened
     """Durable bytes differ from the written ones; the log delivers none of them.
 
@@ -48,19 +56,20 @@ class LogCorrupted(LogError):  # noqa: N818  it names what happened
     """
 
     def __init__(
-        self, message: str, *, path: Path | None = None, offset: int | None = None, tick: int | None = None
+        self, message: str, *, path: Path | str | None = None, offset: int | None = None, tick: int | None = None
     ) -> None:
         super().__init__(message, path=path)
         self.offset = offset
         self.tick = tick
 
 
-def corrupted(path: Path, offset: int, what: str, tick: int | None = None) -> LogCorrupted:
+def corrupted(path: Path | str, offset: int, what: str, tick: int | None = None) -> LogCorrupted:
     """Return the error for a damaged file; ``what`` describes the damage."""
     at_tick = "" if tick is None else f", tick {tick}"
+    directory = str(path).rpartition("/")[0]
     return LogCorrupted(
         f"{path} is damaged at byte {offset}{at_tick}: {what}. Nothing of it is delivered. Put back a copy of the "
-        f"directory {path.parent}, or remove it to begin an empty log, which loses all unread messages",
+        f"directory {directory}, or remove it to begin an empty log, which loses all unread messages",
         path=path,
         offset=offset,
         tick=tick,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed
+from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
-from tidewheel.pubsub.log.segmented_log import Log
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class GroupCommit:
         capacity_bytes: the largest size of all waiting entries, with those that are being written.
     """
 
-    def __init__(self, log: Log, capacity_bytes: int = CAPACITY_BYTES) -> None:
+    def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._log = log
         self._capacity_bytes = capacity_bytes
         self._changed = threading.Condition()

@@ -34,7 +34,7 @@ checksum of its own. So a reader can skip a record without its payload, and know
 
 import struct
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from crc32c import crc32c
@@ -63,6 +63,8 @@ HEAD_BYTES = _START.size + _HEAD.size
 
 MOST_PAYLOAD_BYTES = (1 << 32) - 1
 _MOST_TICK = (1 << 63) - 1
+
+H = TypeVar("H", bound=msgspec.Struct)
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -145,14 +147,14 @@ class RecordHead(msgspec.Struct, frozen=True):
         return HEAD_BYTES + self.length
 
 
-def encode_header(header: SegmentHeader) -> bytes:
-    """Return the first bytes of a segment."""
+def encode_header(header: msgspec.Struct) -> bytes:
+    """Return the first bytes of a segment, or of an object (`object_format.py`)."""
     body = msgspec.msgpack.encode(header)
     start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
 
 
-def header_bytes(prefix: bytes, path: Path) -> int:
+def header_bytes(prefix: bytes, path: Path | str) -> int:
     """Return the length of the header of a file, given its first `PREFIX_BYTES`.
 
     Raises:
@@ -164,11 +166,11 @@ def header_bytes(prefix: bytes, path: Path) -> int:
     return PREFIX_BYTES + length
 
 
-def decode_header(data: bytes, path: Path) -> SegmentHeader:
-    """Return the header of a file whose bytes are ``data``.
+def decode_header(data: bytes, path: Path | str, kind: type[H]) -> H:
+    """Return the header of a file, whose bytes are ``data``, as a struct of this kind.
 
     Raises:
-        LogCorrupted: the checksum does not match.
+        LogCorrupted: the checksum does not match, or the header is of another kind.
         LogMismatch: the header is whole, but of another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
@@ -178,7 +180,10 @@ def decode_header(data: bytes, path: Path) -> SegmentHeader:
     if version != FORMAT_VERSION:
         text = f"{path} cannot be read: it is of format {version}, and this is a reader of format {FORMAT_VERSION}"
         raise LogMismatch(text, path=path)
-    return msgspec.msgpack.decode(body, type=SegmentHeader)
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise corrupted(path, 0, f"its header is of another kind ({error})") from error
 
 
 def salt_of(header: bytes) -> int:

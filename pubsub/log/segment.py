@@ -99,6 +99,16 @@ class Segment:
         first = self.index.first()
         return None if first is None or first[1] >= self.size else first[0]
 
+    def snapshot(self) -> bytes:
+        """Return the snapshot in the header: the state before the first record.
+
+        Raises:
+            LogCorrupted: the header is damaged.
+            FileNotFoundError: the file has been removed.
+        """
+        with self.reading() as reader:
+            return _read_header(self.path, reader.descriptor)[0].snapshot
+
     def read(self, first_tick: int, found: list[Record], left: int) -> int:
         """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the bytes still left.
 
@@ -144,22 +154,11 @@ def open_segment(path: Path, identity: LogIdentity) -> Segment:
     return Segment(path, header, len(data), salt_of(data))
 
 
-def read_snapshot(segment: Segment) -> bytes:
-    """Return the snapshot in the header of a segment: the state before its first record.
-
-    Raises:
-        LogCorrupted: the header is damaged.
-        FileNotFoundError: the file has been removed.
-    """
-    with segment.reading() as reader:
-        return _read_header(segment.path, reader.descriptor)[0].snapshot
-
-
 def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
     with open(descriptor, "rb", closefd=False) as file:
         prefix = file.read(PREFIX_BYTES)
         data = prefix + file.read(header_bytes(prefix, path) - PREFIX_BYTES)
-    return decode_header(data, path), data
+    return decode_header(data, path, SegmentHeader), data
 
 
 class SegmentReader:

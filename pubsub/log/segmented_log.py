@@ -39,7 +39,7 @@ CLOSE_S = 30.0
 """The default time that `Log.close` waits for another thread."""
 
 
-class Log(StoredSegments):
+class Log(StoredSegments[Segment]):
     """The log of one partition. Threads may share it; during a sync, other writers wait. The owner closes it.
 
     Making one opens the log in a directory; it makes the log and the directory if there is none.
@@ -79,6 +79,7 @@ class Log(StoredSegments):
         files: Files = FILES,
     ) -> None:
         self._files = files
+        self._folder = directory
         self._identity = identity
         self._segment_bytes = segment_bytes
         self._clock = clock
@@ -91,7 +92,7 @@ class Log(StoredSegments):
                 check_private(directory)
                 resources.callback(os.close, lock_log(directory, wait_s))
                 self._spares = SpareSegments(directory, files, 2 * segment_bytes)
-                super().__init__(directory, self._spares)
+                super().__init__(directory)
                 self._mark = MarkFile(directory / "mark", files)
                 resources.callback(self._mark.close)
                 self._writer = self._last_segment(identity, snapshot)
@@ -103,7 +104,7 @@ class Log(StoredSegments):
 
     def _last_segment(self, identity: LogIdentity, snapshot: bytes) -> SegmentWriter:
         mark = self._mark.read()
-        self._segments += find_segments(self._directory, identity, mark)
+        self._segments += find_segments(self._folder, identity, mark)
         if self._segments:
             return self._recover(self._segments[-1], mark)
         writer = self._new_segment(1, -1, 0, snapshot)
@@ -195,7 +196,7 @@ class Log(StoredSegments):
 
     def _new_segment(self, number: int, tick_before: int, bytes_before: int, snapshot: bytes) -> SegmentWriter:
         header = SegmentHeader(self._identity, number, tick_before, bytes_before, self._clock(), snapshot)
-        path = segment_path(self._directory, number)
+        path = segment_path(self._folder, number)
         try:
             writer = self._prepare(path, header)
         except OSError as error:
@@ -222,6 +223,27 @@ class Log(StoredSegments):
             if not self._has_made_room(error):
                 raise
             return prepare_segment(path, header, self._files)
+
+    def trim(self, tick: int) -> int:
+        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
+
+        It waits for the disk, while writers continue. Some files are kept to be overwritten, until a later call.
+
+        Raises:
+            LogError: a file could not be removed; its segment stays.
+        """
+        removed = 0
+        with self._trimming:
+            while self.has_before(tick):
+                oldest = self._segments.pop(0)  # before the file goes, so that a reader that misses it knows why
+                try:
+                    self._spares.retire(oldest)
+                except OSError as error:
+                    self._segments.insert(0, oldest)
+                    raise LogError(f"{oldest.path} cannot be removed: {error}", path=oldest.path) from error
+                removed += oldest.size
+            self._spares.expire()
+        return removed
 
     def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:
         """Return the error to raise; unless only the disk is full, the log accepts no more records."""

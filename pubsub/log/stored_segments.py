@@ -7,11 +7,52 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, corrupted
 from tidewheel.pubsub.log.record_format import Record
-from tidewheel.pubsub.log.segment import READ_BYTES, Segment, read_snapshot
-from tidewheel.pubsub.log.spare_segments import SpareSegments
+from tidewheel.pubsub.log.segment import READ_BYTES
+
+
+class StoredSegment(Protocol):
+    """A segment as a reader sees it; the attributes and methods are those of `segment.Segment`."""
+
+    @property
+    def path(self) -> Path | str:
+        """The place of the segment, for errors."""
+
+    @property
+    def tick_before(self) -> int:
+        """The tick of the last record before it; -1 if there never was one."""
+
+    @property
+    def last_tick(self) -> int:
+        """The tick of its last durable record, or of the last one before it."""
+
+    @property
+    def size(self) -> int:
+        """The size of its durable part, in bytes."""
+
+    @property
+    def begun_s(self) -> float:
+        """The time of its beginning, in seconds since 1970."""
+
+    @property
+    def ended_s(self) -> float | None:
+        """The time of the next segment's beginning; None for the last one."""
+
+    @property
+    def first_tick(self) -> int | None:
+        """The tick of its first record; None without records."""
+
+    def snapshot(self) -> bytes:
+        """Return the state before its first record."""
+
+    def read(self, first_tick: int, found: list[Record], left: int) -> int:
+        """Append about ``left`` bytes of records to ``found``; return the bytes still left."""
+
+
+S = TypeVar("S", bound=StoredSegment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +70,16 @@ class Replay:
     records: Iterator[Record]
 
 
-class StoredSegments:
-    """The segments in a directory, at least one, in order; the last one may grow.
+class StoredSegments(Generic[S]):
+    """The segments in a directory or an object store, at least one, in order; the last one may grow.
 
     Args:
-        directory: the directory.
-        spares: receives the files of segments that are no longer needed.
+        directory: the directory, or a URL.
     """
 
-    def __init__(self, directory: Path, spares: SpareSegments) -> None:
+    def __init__(self, directory: Path | str) -> None:
         self._directory = directory
-        self._segments: list[Segment] = []
-        self._spares = spares
+        self._segments: list[S] = []
         self._trimming = threading.Lock()
 
     @property
@@ -64,7 +103,7 @@ class StoredSegments:
         """The size of the durable parts of all segments."""
         return sum(segment.size for segment in self.segments())
 
-    def segments(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[S, ...]:
         """Return the segments of now, oldest first; only the log changes them."""
         return tuple(self._segments)
 
@@ -119,13 +158,13 @@ class StoredSegments:
             raise self._begins_later(tick)
         segment = segments[-1]
         try:
-            snapshot = read_snapshot(segment)
+            snapshot = segment.snapshot()
         except FileNotFoundError:
             self._check_removed(segment)
             raise self._begins_later(tick) from None
         return Replay(snapshot, segment.tick_before, self._records(segment, tick))
 
-    def _records(self, segment: Segment, last_tick: int) -> Iterator[Record]:
+    def _records(self, segment: S, last_tick: int) -> Iterator[Record]:
         found: list[Record] = []
         first_tick = 0
         while True:
@@ -146,7 +185,7 @@ class StoredSegments:
             path=self._directory,
         )
 
-    def _check_removed(self, segment: Segment) -> None:
+    def _check_removed(self, segment: S) -> None:
         """Raise LogCorrupted if a file is missing that `trim` has not removed."""
         if segment in self._segments:
             raise corrupted(segment.path, 0, "the file is missing")
@@ -154,24 +193,3 @@ class StoredSegments:
     def has_before(self, tick: int) -> bool:
         """Tell whether `trim` would remove a segment."""
         return len(self._segments) > 1 and self._segments[0].last_tick < tick
-
-    def trim(self, tick: int) -> int:
-        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
-
-        It waits for the disk, while writers continue. Some files are kept to be overwritten, until a later call.
-
-        Raises:
-            LogError: a file could not be removed; its segment stays.
-        """
-        removed = 0
-        with self._trimming:
-            while self.has_before(tick):
-                oldest = self._segments.pop(0)  # before the file goes, so that a reader that misses it knows why
-                try:
-                    self._spares.retire(oldest)
-                except OSError as error:
-                    self._segments.insert(0, oldest)
-                    raise LogError(f"{oldest.path} cannot be removed: {error}", path=oldest.path) from error
-                removed += oldest.size
-            self._spares.expire()
-        return removed

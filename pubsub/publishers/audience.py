@@ -4,13 +4,16 @@ Time counts while the pubend runs: after a process was stopped for a while nobod
 heard of.
 """
 
+import asyncio
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
+from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal
@@ -72,13 +75,32 @@ class Audience:
             DeliveryError: it cannot have the subscription back.
             LogError: the log is damaged, or takes nothing.
         """
-        begun = self.pubend.subscribe(name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
+        begun = await self._begun(
+            partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
+        )
         is_durable = self.pubend.subscriptions.is_durable(name)
         self.living.seat(name, self._now_s)
         self.changed.notify()
         if is_durable:
             await self._be_logged(name)
         return begun
+
+    async def _begun(self, subscribe: Callable[[], Begun]) -> Begun:
+        """Return what ``subscribe()`` returns, once the part of the log that it needs is there."""
+        outcome: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
+
+        def attempt() -> None:
+            if outcome.done():  # the reader has gone
+                return
+            try:
+                outcome.set_result(subscribe())
+            except NotReady as missing:
+                self.pubend.reads.fetch(missing, attempt)
+            except Exception as error:  # noqa: BLE001 - for the caller
+                outcome.set_exception(error)
+
+        attempt()
+        return await outcome
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
         """Let a reader go, and take its last word; return once that is durable, if it has to be.

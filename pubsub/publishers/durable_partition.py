@@ -34,7 +34,7 @@ class DurablePartition(Partition):
     """A pubend with its log, its worker and its children.
 
     Args:
-        directory: of its log alone, on this node.
+        directory: of its log alone, on this node; or a URL.
         identity: whose log it is.
         domain: the times of the topic.
         node: the node of the cluster that this process is on.
@@ -56,7 +56,7 @@ class DurablePartition(Partition):
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one
         self,
-        directory: Path,
+        directory: Path | str,
         identity: LogIdentity,
         domain: TimeDomain,
         node: str,

@@ -1,8 +1,8 @@
 """A pubend with its log: what a worker sends goes in, and is told once it is durable.
 
-All of it is called on one thread. The log is written by a thread of its own, of which ``later`` brings back what it has
-to say. Whatever has to be known after a restart is in that log: messages, reservations of silence, and how far each
-durable subscription is. So one fdatasync is for everything that has come together.
+All of it is called on one thread. The log has a thread of its own, of which ``later`` brings back the outcomes; other
+threads read one in an object store. Whatever has to be known after a restart is in the log: messages, reservations of
+silence, and how far each durable subscription is. So one sync is for everything that has come together.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -19,15 +19,17 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
 from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
-from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, Pubend
+from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.errors import LogError, StoreFailed
 from tidewheel.pubsub.log.files import FILES, Files
+from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.log.record_format import LogIdentity
-from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
+from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
     Step,
@@ -48,7 +50,7 @@ class DurablePubend:
     """One partition of a topic.
 
     Args:
-        directory: of its log alone; made, if there is none.
+        directory: of its log alone, or its URL; made, if there is none.
         identity: whose log it is.
         domain: the times of the topic.
         tell: sends messages to children.
@@ -66,7 +68,7 @@ class DurablePubend:
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since then, their bytes, and the questions of children.
-        log: to be read, not changed, as are all that follow.
+        log, reads: to be read, not changed, as are all that follow.
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
         told: the states of epochs by what is durable, and will be told to every reader that asks.
@@ -75,7 +77,7 @@ class DurablePubend:
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
         self,
-        directory: Path,
+        directory: Path | str,
         identity: LogIdentity,
         domain: TimeDomain,
         *,
@@ -95,8 +97,9 @@ class DurablePubend:
         self._clock = clock
         first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
-            self.log = Log(directory, identity, snapshot=first, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
+            self.log = open_log(directory, identity, first, segment_bytes, wait_s=wait_s, files=files)
             opened.callback(self.log.close)
+            self.reads = LogReads(self.log, later)
             recovered = recover(self.log, domain)
             self._journal = recovered.journal
             self.told = self._journal.epochs()
@@ -110,7 +113,7 @@ class DurablePubend:
             self._pubend = Pubend(
                 identity.partition,
                 identity.partitions,
-                PartitionLog(self.log),
+                PartitionLog(self.reads),
                 size_of,
                 cache_bytes=cache_bytes,
                 next_tick=reserved,
@@ -133,11 +136,10 @@ class DurablePubend:
             self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
-        """Take what the worker sends, in order; what is logged already is left out.
+        """Take what the worker sends, in order; what is logged already is left out. Raises LogError.
 
         Raises:
             ProtocolError: it makes no sense, or is not what was sent before; nothing of it is taken after that.
-            LogError: the log takes nothing more.
         """
         self._check()
         steps: list[Step] = []
@@ -182,8 +184,7 @@ class DurablePubend:
     def look(self, *, forgets: bool = True) -> None:
         """Do what is due: tell silence, note how far subscriptions are, and, if it ``forgets``, forget what all have.
 
-        Raises:
-            LogError: the log takes nothing more.
+        Raises LogError: the log takes nothing more.
         """
         self._check()
         self._silence.look()
@@ -247,17 +248,22 @@ class DurablePubend:
         self._pubend.fanout.join(child, where)
 
     def leave(self, child: str) -> None:
-        """Forget a child; does nothing if it is none."""
+        """Forget a child, if it is one."""
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
         """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
-        self.nacks += 1
         try:
             self._silence.answer(child, nack)
+        except NotReady as missing:
+            self.reads.fetch(missing, partial(self.nack, child, nack))
+            return
+        except StoreFailed:
+            return  # the child asks again
         except DeliveryError as error:
             self._pubend.fanout.leave(child)
             self._tell([Outgoing(child, Rejected(nack.pubend, str(error)))])
+        self.nacks += 1
 
     def subscribe(
         self,
@@ -298,7 +304,8 @@ class DurablePubend:
         """Return both frontiers as they were before what is at ``tick``."""
         epochs = self.told
         if tick < self._pubend.told_end:
-            epochs = recover(self.log, self._domain, tick - 1).journal.epochs()
+            read = partial(recover, self.log, self._domain, tick - 1)
+            epochs = self.reads.get(("frontiers", tick), read).journal.epochs()
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
@@ -339,4 +346,5 @@ class DurablePubend:
         Raises LogError: that did not work.
         """
         self._note()
+        self.reads.close()
         self.writer.close(_CLOSE_WITHIN_S)

@@ -9,11 +9,13 @@ import msgspec
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.pubend import NotReady
+from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry, Record
-from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
+from tidewheel.pubsub.publishers.log_reads import LogReads
 
 _MESSAGE: Final = 1
 _RESERVATION: Final = 2
@@ -99,7 +101,7 @@ def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[
     return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
-def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
+def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recovered:
     """Return what was so after the records up to ``tick``, by default after all.
 
     Raises:
@@ -134,7 +136,7 @@ def recover(log: Log, domain: TimeDomain, tick: int | None = None) -> Recovered:
     return Recovered(journal, reserved, message_end, standings)
 
 
-def removed_messages_end(log: Log) -> int:
+def removed_messages_end(log: AnyLog) -> int:
     """Return one after the tick of the last message that was removed from a log; 0 if none was."""
     if not log.removed_end:
         return 0
@@ -199,22 +201,28 @@ class PartitionLog:
     """Reads messages from a log, as a `Pubend` wants them.
 
     Args:
-        log: where they are; others write it.
+        reads: reads the log, which others write.
     """
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, reads: LogReads) -> None:
+        self._reads = reads
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
         """Return the durable messages from ``first`` up to ``end``, in order, and how far that is all.
 
         Raises:
             LogCorrupted: the first of them is damaged.
+            NotReady: they have to be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
         position = first
         while position < end and max_bytes > 0:
-            records = self._log.read(position, max_bytes)
+            try:
+                records = self._reads.read(position, max_bytes)
+            except NotReady:
+                if position == first:
+                    raise
+                break
             if not records or records[0].tick >= end:
                 return found, end
             within = [record for record in records if record.tick < end]

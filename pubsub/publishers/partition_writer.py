@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from tidewheel.pubsub.log.errors import LogError, LogFull
 from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry
-from tidewheel.pubsub.log.segmented_log import Log
 
 
 class _Write(NamedTuple):
@@ -48,7 +48,7 @@ class PartitionWriter:
         error: why nothing more will be durable, if that is so.
     """
 
-    log: Log
+    log: AnyLog
     snapshot: Callable[[], bytes]
     durable: Callable[[int], None]
     later: Callable[[Callable[[], None]], None]

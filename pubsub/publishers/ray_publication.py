@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -383,9 +382,9 @@ def _maker(topic: Publication, number: int, partitions: int, node: str, is_remem
         live = partial(LivePartition, name, topic.domain, topic.capacity_bytes, topic.awaited, node=node)
         return partial(live, is_remembered=is_remembered)
     identity = identity_of(topic.topic, number, partitions, topic.domain)
-    directory = Path(log.of_partition(topic.topic, number))
+    place = log.of_partition(topic.topic, number)
     kept_s = log.retention_s
-    return partial(DurablePartition, directory, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
+    return partial(DurablePartition, place, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
 
 
 def _only_on(node: str) -> Any:

@@ -3,7 +3,6 @@
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
@@ -12,14 +11,15 @@ from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.transport.store_url import absolute
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLog:
-    """The logs of all partitions of a topic, each on the node of its worker.
+    """The logs of all partitions of a topic, each on the node of its worker or all in an object store.
 
     Args:
-        directory: below it each topic has a directory, and in that each partition.
+        directory: below it each topic has a directory, and in that each partition; or a URL.
         retention_s: for how long a durable subscription without a reader holds the log, in seconds.
     """
 
@@ -28,11 +28,11 @@ class TopicLog:
 
     def of_partition(self, topic: str, partition: int) -> str:
         """Return the directory of one partition."""
-        return str(Path(self.of_topic(topic)) / f"partition-{partition}")
+        return f"{self.of_topic(topic)}/partition-{partition}"
 
     def of_topic(self, topic: str) -> str:
         """Return the directory of all partitions of a topic, on whichever nodes they are."""
-        return str(Path(self.directory) / quote(topic, safe="").replace(".", "%2E"))
+        return f"{self.directory.rstrip('/')}/{quote(topic, safe='').replace('.', '%2E')}"
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
@@ -50,18 +50,20 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
         return None
     if directory is None:
         raise DeliveryError(
-            f"topic {topic!r}: delivery='exactly_once' needs a log on disk: say log=, a directory on each worker's "
-            "node. A job that is started again with the same one goes on where it was",
+            f"topic {topic!r}: delivery='exactly_once' needs a log: say log=, a directory on each worker's "
+            "node, or a URL such as s3://bucket/prefix, which outlives the nodes. A job that is started again with the "
+            "same one goes on where it was",
             topic=topic,
         )
     if not isinstance(directory, str | os.PathLike) or not os.fspath(directory) or "\0" in str(directory):
-        raise DeliveryError(f"topic {topic!r}: log is a directory, a text or a path, not {directory!r}", topic=topic)
+        raise DeliveryError(f"topic {topic!r}: log is a directory or a URL, not {directory!r}", topic=topic)
     if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
         raise DeliveryError(
             f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
         )
-    path = Path(os.fsdecode(os.fspath(directory))).expanduser().absolute()
-    return TopicLog(str(path), float(retention_s))
+    place = os.fsdecode(os.fspath(directory))
+    where = absolute(place, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic))
+    return TopicLog(where, float(retention_s))
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> LogIdentity:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from crc32c import crc32c
 
@@ -21,11 +20,11 @@ from tidewheel.runtime.snapshots.names import PARTS, entry_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder, run
 from tidewheel.runtime.snapshots.ownership import Ownership, damage
 from tidewheel.runtime.snapshots.this_process import is_gone, this_process
+from tidewheel.transport.store_url import absolute, is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_SCHEMES = ("s3", "gs", "az")
 _MOST_CLAIMS = 5
 
 _logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class SnapshotFolder:
     """
 
     def __init__(self, url: str | Path, *, timeout_s: float = 30.0) -> None:
-        self.url = _absolute(url)
+        self.url = absolute(url, "folder for snapshots", SnapshotError)
         self._timeout_s = timeout_s
         self._objects = _open(self.url, timeout_s)
 
@@ -166,31 +165,9 @@ def _remade(url: str, timeout_s: float) -> SnapshotFolder:
     return SnapshotFolder(url, timeout_s=timeout_s)
 
 
-def _absolute(url: str | Path) -> str:
-    """Return a URL without a slash at its end, or an absolute path."""
-    text = str(url)
-    if "://" not in text:
-        return str(Path(text).expanduser().absolute())
-    parts = urlsplit(text)
-    if parts.scheme == "file":
-        return unquote(parts.path) or "/"
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    if parts.scheme not in _SCHEMES or not parts.netloc:
-        raise SnapshotError(
-            f"{shown} is no folder for snapshots: use a path, file:///path, s3://bucket/path, gs://bucket/path or "
-            "az://container/path"
-        )
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise SnapshotError(
-            f"{shown} is given with a user, a query or a fragment: leave them out, and put credentials into the "
-            "environment"
-        )
-    return text.rstrip("/")
-
-
 def _open(url: str, timeout_s: float) -> ObjectFolder:
-    if "://" not in url:
+    if not is_url(url):
         return LocalFolder(Path(url))
-    from tidewheel.runtime.snapshots.remote_folder import RemoteFolder  # which takes its time to import
+    from tidewheel.transport.object_store import RemoteFolder  # which takes its time to import
 
-    return RemoteFolder(url, timeout_s)
+    return RemoteFolder(url, timeout_s, SnapshotError)

@@ -41,7 +41,7 @@ _IDS = count()
 Result = TypeVar("Result")
 
 
-def durable_actor(directory: Path, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
+def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
     """Return an actor with a log."""
     make = partial(DurablePartition, directory, identity, DOMAIN, NODE, **options)
     return PublisherActor(identity.topic, identity.partition, make)
@@ -62,7 +62,7 @@ class Host:
         options: of the actor.
     """
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path | str, **options: Any) -> None:
         self._directory = directory
         self._options = {"segment_bytes": 4000} | options
         self._loop = asyncio.new_event_loop()
@@ -120,7 +120,7 @@ class Host:
 
 
 @contextmanager
-def hosted(directory: Path, **options: Any) -> Iterator[Host]:
+def hosted(directory: Path | str, **options: Any) -> Iterator[Host]:
     host = Host(directory, **options)
     try:
         yield host

@@ -28,7 +28,7 @@ DEADLINE_S = 30.0
 class Partition:
     """A pubend whose thread is the test, and what it has told."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path | str, **options: Any) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.told: list[Outgoing] = []
         self.core = DurablePubend(directory, IDENTITY, DOMAIN, tell=self.told.extend, later=self._calls.put, **options)
@@ -72,7 +72,7 @@ class Partition:
 
 
 @contextmanager
-def opened(directory: Path, **options: Any) -> Iterator[Partition]:
+def opened(directory: Path | str, **options: Any) -> Iterator[Partition]:
     partition = Partition(directory, **options)
     try:
         yield partition

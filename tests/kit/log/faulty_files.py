@@ -8,6 +8,7 @@ from typing import Self
 
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.files import Files
+from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, Record
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segmented_log import Log
@@ -147,7 +148,7 @@ def open_log(directory: Path, files: Files | None = None, segment_bytes: int = A
     return ScopedLog(directory, IDENTITY, files=files or FaultyFiles(), segment_bytes=segment_bytes, snapshot=snapshot)
 
 
-def ticks_of(log: Log, max_bytes: int = ALL) -> list[int]:
+def ticks_of(log: AnyLog, max_bytes: int = ALL) -> list[int]:
     """Return the ticks of all records, read ``max_bytes`` at a time, each of which has to be as it was written."""
     found: list[int] = []
     while news := log.read(found[-1] + 1 if found else 0, max_bytes):

@@ -119,14 +119,18 @@ def send(numbers: Any, random_numbers: random.Random) -> None:
     numbers.close()
 
 
+@pytest.mark.parametrize("place", ["folder", pytest.param("s3", marks=pytest.mark.long)])
 @pytest.mark.parametrize("run", range(RUNS))
-def test_everybody_has_everything_once(run: int, tmp_path: Path, ray_cluster: str) -> None:
+def test_everybody_has_everything_once(
+    run: int, place: str, tmp_path: Path, ray_cluster: str, request: pytest.FixtureRequest
+) -> None:
     """Epochs in order for one subscriber, and the same sequence of batches for two others, whoever dies."""
     say = f"repeat with TIDEWHEEL_KILLS={RUNS} TIDEWHEEL_KILLS_SEED={SEED}, run {run}"
     choices = random.Random(f"{SEED} {run}")
-    topic = f"killed-{run}"
+    topic = f"killed-{run}-{place}"
+    log = tmp_path if place == "folder" else request.getfixturevalue("bucket")
     flow = tw.Dataflow(topic)
-    flow.input("numbers").rebalance().publish(topic, delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").rebalance().publish(topic, delivery="exactly_once", log=log)
     with ExitStack() as stack:
         job = stack.enter_context(tw.run(flow, workers=2))
         relay = stack.enter_context(tw.relay(topic))

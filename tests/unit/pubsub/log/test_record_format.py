@@ -96,7 +96,7 @@ def test_a_header_says_what_was_put_into_it() -> None:
     """And how long it is, from its first bytes."""
     data = encode_header(HEADER)
     assert header_bytes(data[:PREFIX_BYTES], PATH) == len(data)
-    assert decode_header(data, PATH) == HEADER
+    assert decode_header(data, PATH, SegmentHeader) == HEADER
 
 
 def test_every_flipped_bit_of_a_header_is_noticed() -> None:
@@ -106,7 +106,7 @@ def test_every_flipped_bit_of_a_header_is_noticed() -> None:
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         with pytest.raises(LogCorrupted):
-            decode_header(bytes(flipped)[: header_bytes(bytes(flipped[:PREFIX_BYTES]), PATH)], PATH)
+            decode_header(bytes(flipped)[: header_bytes(bytes(flipped[:PREFIX_BYTES]), PATH)], PATH, SegmentHeader)
 
 
 def test_a_header_of_another_version_is_not_read() -> None:
@@ -115,4 +115,4 @@ def test_a_header_of_another_version_is_not_read() -> None:
     data = start + struct.pack("<I", crc32c(start + b"new")) + b"new"
     assert header_bytes(data, PATH) == len(data)
     with pytest.raises(LogMismatch, match=f"format {FORMAT_VERSION + 1}, and this is a reader of format"):
-        decode_header(data, PATH)
+        decode_header(data, PATH, SegmentHeader)

@@ -31,9 +31,12 @@ from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.transport.stream_link import ParentLink
 
 
-def test_everybody_gets_everything_once_also_over_restarts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["folder", "s3"])
+def test_everybody_gets_everything_once_also_over_restarts(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Three subscriptions, one with a filter and one that comes late and wants all; the actor is started anew twice."""
-    with hosted(tmp_path) as host:
+    with hosted(tmp_path if place == "folder" else f"{request.getfixturevalue('bucket')}/log") as host:
         feed = Feed(SentEvents(DOMAIN), host.connection)
         readers = [Reader(host, "all"), Reader(host, "even", Times(2))]
         try:

@@ -21,6 +21,7 @@ from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, PartitionEnded
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
+from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition import WorkerLink
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
 
@@ -147,7 +148,7 @@ def events_of(epochs: int, random: Random) -> list[FeedEvent]:
 def logged(directory: Path) -> list[Any]:
     """Return all that is in the log."""
     with ScopedLog(directory, IDENTITY, wait_s=DEADLINE_S) as log:
-        found, _ = PartitionLog(log).read(0, 1 << 62, 1 << 40)
+        found, _ = PartitionLog(LogReads(log, lambda call: call())).read(0, 1 << 62, 1 << 40)
     return [decode(message) for _, message in found]
 
 

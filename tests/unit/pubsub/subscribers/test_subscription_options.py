@@ -61,14 +61,26 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
     [
         ("at_least_once", None, 1.0, "delivery is 'best_effort' or 'exactly_once', not 'at_least_once'"),
         ("best_effort", "/logs", 1.0, "log= goes with delivery='exactly_once'"),
-        ("exactly_once", None, 1.0, "needs a log on disk: say log="),
-        ("exactly_once", "", 1.0, "log is a directory, a text or a path, not ''"),
+        ("exactly_once", None, 1.0, "needs a log: say log="),
+        ("exactly_once", "", 1.0, "log is a directory or a URL, not ''"),
         ("exactly_once", 7, 1.0, "not 7"),
-        ("exactly_once", "/lo\0gs", 1.0, "log is a directory, a text or a path, not '/lo\\x00gs'"),
+        ("exactly_once", "/lo\0gs", 1.0, "log is a directory or a URL, not '/lo\\x00gs'"),
+        (
+            "exactly_once",
+            "ftp://host/logs",
+            1.0,
+            "ftp://host/logs is no place for a log: use a path, file:///path, s3:",
+        ),
+        (
+            "exactly_once",
+            "s3://me:secret@bucket/logs?key=secret",
+            1.0,
+            "s3://bucket/logs is given with a user, a query",
+        ),
         ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
         ("exactly_once", "/logs", "a week", "not 'a week'"),
     ],
-    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "zero", "text"],
+    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "scheme", "secret", "zero", "text"],
 )
 def test_a_publication_says_what_is_wrong_with_its_log(
     delivery: str, directory: object, retention: object, message: str
@@ -85,3 +97,6 @@ def test_each_partition_has_a_directory_of_its_own() -> None:
     assert log == TopicLog("/logs", 10.0)
     assert log.of_partition("../bills of/today", 3) == "/logs/%2E%2E%2Fbills%20of%2Ftoday/partition-3"
     assert topic_log("bills", "best_effort", None, 10) is None
+    log = topic_log("bills", "exactly_once", "s3://bucket/logs/", 10)
+    assert log is not None
+    assert log.of_partition("bills", 0) == "s3://bucket/logs/bills/partition-0"

@@ -1,20 +1,20 @@
 """A folder in S3, Google Cloud Storage or Azure, through obstore.
 
+Importing this module takes some tenths of a second; `store_url.py` has what is needed before.
+
 Credentials and endpoints come from the environment, as obstore reads them. No message has a secret: URLs in the texts
 of errors lose their query and their user.
 """
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 import obstore
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
-
-from tidewheel.runtime.snapshots.errors import SnapshotError
 
 _PIECE_BYTES = 8 << 20
 _PIECES_AT_ONCE = 4
@@ -29,19 +29,20 @@ _REFUSED = re.compile(r"40[13]\b")
 
 
 class RemoteFolder:
-    """A bucket, or what lies under a prefix of one. See `ObjectFolder`.
+    """A bucket, or what lies under a prefix of one. Threads may share it.
+
+    Every call, also making one, raises what ``error`` makes of a message, which has the URL, the reason and the remedy.
 
     Args:
         url: such as ``s3://bucket/job``, ``gs://bucket/job`` or ``az://container/job``; without secrets.
         timeout_s: how long the store may not answer before a call fails.
-
-    Raises:
-        SnapshotError: the URL or a setting in the environment is wrong.
+        error: makes the exception of a message.
     """
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, error: Callable[[str], Exception]) -> None:
         self._shown = url
         self._timeout_s = timeout_s
+        self._error = error
         with self._clear_errors("", "opened"):
             self._store: ObjectStore = from_url(
                 url,
@@ -74,6 +75,16 @@ class RemoteFolder:
                 if size <= _PIECE_BYTES:
                     return bytes(obstore.get(self._store, name).bytes())
                 return self._read_pieces(name, size)
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+
+    def read_part(self, name: str, start: int, size: int) -> bytes | None:
+        """Return at most ``size`` bytes of an object, which has more than ``start``; None if there is no object."""
+        with self._clear_errors(name, "read"):
+            try:
+                return bytes(obstore.get_range(self._store, name, start=start, length=size))
             except FileNotFoundError as error:
                 if _NO_BUCKET.search(str(error)):
                     raise
@@ -115,7 +126,7 @@ class RemoteFolder:
             yield
         except (exceptions.BaseError, OSError, ValueError) as error:
             what = f"{self._shown}/{name}" if name else self._shown
-            raise SnapshotError(f"{what} is not {done}: {self._explained(error)}") from None
+            raise self._error(f"{what} is not {done}: {self._explained(error)}") from None
 
     def _explained(self, error: Exception) -> str:
         text = str(error)
@@ -123,7 +134,7 @@ class RemoteFolder:
         if _NO_BUCKET.search(text):
             return f"there is no such bucket or container ({reason}). Create it, or correct the URL"
         if _FULL.search(reason):
-            return f"the bucket is full ({reason}). Raise its quota, keep fewer snapshots, or use another folder"
+            return f"the bucket is full ({reason}). Raise its quota, remove what is not needed, or use another folder"
         if _REFUSED.match(reason):
             return f"the store refuses access ({reason}). Check the credentials in the environment, and their rights"
         if "builder error" in text:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.snapshots.failing_store import failing_store
-from tests.unit.runtime.snapshots.conftest import use_endpoint
+from tests.kit.stores.failing_store import failing_store
+from tests.kit.stores.s3_fixtures import use_endpoint
 from tidewheel.runtime.snapshots.errors import SnapshotError
-from tidewheel.runtime.snapshots.remote_folder import RemoteFolder
+from tidewheel.transport.object_store import RemoteFolder
 
 CALLS: dict[str, Callable[[RemoteFolder], object]] = {
     "write": lambda folder: folder.write("parts/a", [memoryview(b"x")]),
@@ -16,6 +16,7 @@ CALLS: dict[str, Callable[[RemoteFolder], object]] = {
     "put_new": lambda folder: folder.put_new("log/1", b"x"),
     "read": lambda folder: folder.read("parts/a"),
     "read large": lambda folder: folder.read("parts/a", 20_000_000),
+    "read part": lambda folder: folder.read_part("parts/a", 0, 10),
     "sizes": lambda folder: folder.sizes("parts/"),
     "remove": lambda folder: folder.remove(["parts/a"]),
 }
@@ -32,7 +33,7 @@ def call(request: pytest.FixtureRequest) -> Callable[[RemoteFolder], object]:
 def test_a_bucket_that_is_gone_is_named(call: Callable[[RemoteFolder], object]) -> None:
     """It is not taken for an empty folder or a missing object."""
     with pytest.raises(SnapshotError, match=r"s3://gone/.* is not .*: there is no such bucket .* Create it, or"):
-        call(RemoteFolder("s3://gone/job", 5))
+        call(RemoteFolder("s3://gone/job", 5, SnapshotError))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_bucket_that_is_gone_is_named(call: Callable[[RemoteFolder], object]) 
     [
         (403, "AccessDenied", r"the store refuses access \(403 Forbidden.*Check the credentials in the environment"),
         (401, "Unauthorized", r"the store refuses access \(401 Unauthorized.*Check the credentials"),
-        (403, "QuotaExceeded", r"the bucket is full \(403 .*QuotaExceeded\)\. Raise its quota, keep fewer"),
+        (403, "QuotaExceeded", r"the bucket is full \(403 .*QuotaExceeded\)\. Raise its quota, remove what"),
         (507, "XMinioStorageFull", r"the bucket is full \(507 .*\)\. Raise its quota"),
         (
             503,
@@ -56,7 +57,7 @@ def test_a_failing_store_is_a_clear_error(
     with failing_store(status, code) as store:
         use_endpoint(store.url, monkeypatch)
         with pytest.raises(SnapshotError, match=f"s3://bucket/job/.* is not .*: {message}") as raised:
-            call(RemoteFolder("s3://bucket/job", 0.4))
+            call(RemoteFolder("s3://bucket/job", 0.4, SnapshotError))
         assert "top-secret" not in str(raised.value)
 
 
@@ -68,7 +69,7 @@ def test_a_store_that_does_not_answer_is_given_up(
         use_endpoint(store.url, monkeypatch)
         started = time.monotonic()
         with pytest.raises(SnapshotError, match=r"did not answer as it should within about 0.4 s .* try again"):
-            call(RemoteFolder("s3://bucket/job", 0.4))
+            call(RemoteFolder("s3://bucket/job", 0.4, SnapshotError))
         assert time.monotonic() - started < 5
         assert store.requests
 
@@ -78,7 +79,7 @@ def test_a_store_that_fails_for_a_while_is_asked_again(name: str, monkeypatch: p
     """A busy store answers so, and the snapshot need not fail."""
     with failing_store(503, "SlowDown", times=2) as store:
         use_endpoint(store.url, monkeypatch)
-        CALLS[name](RemoteFolder("s3://bucket/job", 30))
+        CALLS[name](RemoteFolder("s3://bucket/job", 30, SnapshotError))
         assert store.requests == 3
 
 
@@ -86,7 +87,7 @@ def test_a_store_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     """Nothing listens at this address."""
     use_endpoint("http://127.0.0.1:1", monkeypatch)
     with pytest.raises(SnapshotError, match="did not answer as it should"):
-        RemoteFolder("s3://bucket/job", 0.4).sizes("log/")
+        RemoteFolder("s3://bucket/job", 0.4, SnapshotError).sizes("log/")
 
 
 def test_http_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,21 +95,30 @@ def test_http_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     use_endpoint("http://127.0.0.1:1", monkeypatch)
     monkeypatch.delenv("AWS_ALLOW_HTTP")
     with pytest.raises(SnapshotError, match="AWS_ALLOW_HTTP=true"):
-        RemoteFolder("s3://bucket/job", 0.4).read("log/1")
+        RemoteFolder("s3://bucket/job", 0.4, SnapshotError).read("log/1")
 
 
 def test_an_object_is_put_once(bucket: str) -> None:
     """The second one is refused, and the first one stays."""
-    folder = RemoteFolder(f"{bucket}/job", 5)
+    folder = RemoteFolder(f"{bucket}/job", 5, SnapshotError)
     assert folder.put_new("log/1", b"first")
     assert not folder.put_new("log/1", b"second")
     assert folder.read("log/1") == b"first"
-    assert RemoteFolder(f"{bucket}/other", 5).read("log/1") is None
+    assert RemoteFolder(f"{bucket}/other", 5, SnapshotError).read("log/1") is None
+
+
+def test_a_part_of_an_object_is_read(bucket: str) -> None:
+    """Up to its end; of an object that is not there, nothing."""
+    folder = RemoteFolder(bucket, 5, SnapshotError)
+    folder.write("parts/a", [memoryview(b"0123456789")])
+    assert folder.read_part("parts/a", 2, 3) == b"234"
+    assert folder.read_part("parts/a", 8, 100) == b"89"
+    assert folder.read_part("parts/b", 0, 100) is None
 
 
 def test_a_large_object_that_is_cut_has_another_size(bucket: str) -> None:
     """Also one that is empty, of which no piece can be read."""
-    folder = RemoteFolder(bucket, 5)
+    folder = RemoteFolder(bucket, 5, SnapshotError)
     for size in (0, 19_000_000):
         folder.write("parts/a", [memoryview(bytes(size))])
         assert len(folder.read("parts/a", 20_000_000) or b"") < 20_000_000
@@ -116,7 +126,7 @@ def test_a_large_object_that_is_cut_has_another_size(bucket: str) -> None:
 
 def test_many_objects_are_listed_and_removed(bucket: str) -> None:
     """More than one request lists or removes."""
-    folder = RemoteFolder(bucket, 5)
+    folder = RemoteFolder(bucket, 5, SnapshotError)
     names = [f"parts/{number}" for number in range(1100)]
     for name in names:
         folder.write(name, [memoryview(b"xy")])
@@ -130,4 +140,4 @@ def test_a_duration_is_no_status(s3_environment: str) -> None:
     silent = OSError(
         "Error performing GET http://host/a in 507.800688ms, after 1 retries - HTTP error: sending request"
     )
-    assert "the store did not answer" in RemoteFolder("s3://bucket/job", 0.4)._explained(silent)
+    assert "the store did not answer" in RemoteFolder("s3://bucket/job", 0.4, SnapshotError)._explained(silent)

@@ -1,6 +1,6 @@
 """An S3 for tests: moto's server in a process of its own, reached over 127.0.0.1, which ends with this one.
 
-`python -m tests.kit.snapshots.fake_s3` prints the port and serves until its standard input ends.
+`python -m tests.kit.stores.fake_s3 PORT` prints the port and serves until its standard input ends.
 """
 
 import subprocess
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """Start the server; yield its URL."""
-    command = [sys.executable, "-m", "tests.kit.snapshots.fake_s3"]
+def s3_server(port: int = 0) -> Iterator[str]:
+    """Start the server, at any free port by default; yield its URL."""
+    command = [sys.executable, "-m", "tests.kit.stores.fake_s3", str(port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -21,6 +21,13 @@ def s3_server() -> Iterator[str]:
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         finally:
             process.stdin.close()
+
+
+def settings(endpoint: str) -> dict[str, str]:
+    """Return the variables by which obstore finds the server, as it does that of AWS."""
+    found = {"ENDPOINT": endpoint, "ALLOW_HTTP": "true", "REGION": "us-east-1"}
+    found |= {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "top-secret"}
+    return {f"AWS_{name}": value for name, value in found.items()}
 
 
 def make_bucket(endpoint: str, bucket: str) -> None:
@@ -36,7 +43,7 @@ def _serve() -> None:
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False)
     server.start()
     sys.stdout.write(f"{server.get_host_and_port()[1]}\n")
     sys.stdout.flush()

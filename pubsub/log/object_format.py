@@ -1,0 +1,169 @@
+"""The objects of a log in an object store: their names and bytes. No I/O.
+
+An object has the records of one group commit. Its name is its number; numbers are consecutive. A *merged* object has
+all objects of one segment, from the one with its snapshot to the last before the next snapshot. Both begin with a
+header as a file does (`record_format.py`). The header states sizes, so an object that is cut anywhere is found out.
+
+The salt of a record is the number of its object, and its offset counts from the first record. So records stay valid
+when objects are merged, and only at their own place.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tidewheel.pubsub.log.errors import corrupted
+from tidewheel.pubsub.log.record_format import (
+    HEAD_BYTES,
+    PREFIX_BYTES,
+    LogIdentity,
+    Record,
+    decode_head,
+    decode_header,
+    header_bytes,
+    payload_matches,
+)
+
+
+class ObjectHeader(msgspec.Struct, frozen=True):
+    """The header of an object.
+
+    Args:
+        identity: the owner of the log.
+        number: one more than the number of the object before.
+        writer: some digits of the opening that wrote it, which no other has.
+        first: the number of the first object that the log needs; earlier ones are removed.
+        tick_before: the tick of the last record before this object; -1 if there never was one.
+        first_tick: the tick of its first record; None without records.
+        last_tick: the tick of its last record; ``tick_before`` without records.
+        records_bytes: the size of its records.
+        begun_s: the time of its making, in seconds since 1970.
+        is_claim: whether it is the first object of its writer.
+        snapshot: the state after all records before, if a segment begins with this object.
+        claims: with a snapshot: the numbers of all claims until now.
+    """
+
+    identity: LogIdentity
+    number: int
+    writer: str
+    first: int
+    tick_before: int
+    first_tick: int | None
+    last_tick: int
+    records_bytes: int
+    begun_s: float
+    is_claim: bool = False
+    snapshot: bytes | None = None
+    claims: tuple[int, ...] = ()
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """An object of a segment, merged or not.
+
+    Args:
+        number: its number.
+        size: its size, with its header.
+        first_tick: the tick of its first record; None without records.
+        last_tick: the tick of its last record, or of the last one before it.
+    """
+
+    number: int
+    size: int
+    first_tick: int | None
+    last_tick: int
+
+
+class MergedHeader(msgspec.Struct, frozen=True):
+    """The header of a merged object.
+
+    Args:
+        identity: the owner of the log.
+        tick_before: the tick of the last record before the segment.
+        begun_s: the time of the beginning of the segment, in seconds since 1970.
+        pieces: its objects, whose bytes follow one after the other.
+    """
+
+    identity: LogIdentity
+    tick_before: int
+    begun_s: float
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object at some place of some bytes.
+
+    Args:
+        header: its header.
+        records: the place of its first record.
+        end: the place behind it.
+    """
+
+    header: ObjectHeader
+    records: int
+    end: int
+
+    def piece(self, start: int) -> Piece:
+        """Return its description, given the place of its beginning."""
+        return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
+
+
+def object_name(number: int) -> str:
+    """Return the name of an object; names sort as their numbers."""
+    return f"{number:020d}"
+
+
+def merged_name(pieces: Sequence[Piece]) -> str:
+    """Return the name of the merged object of a segment."""
+    return f"{object_name(pieces[0].number)}-{object_name(pieces[-1].number)}"
+
+
+def numbers_of(name: str) -> tuple[int, int] | None:
+    """Return the numbers of the first and the last object in what has this name; None if it is no part of a log.
+
+    >>> numbers_of(object_name(7)), numbers_of(object_name(7) + "-" + object_name(9)), numbers_of("notes.txt")
+    ((7, 7), (7, 9), None)
+    """
+    first, _, last = name.partition("-")
+    if not first.isdigit() or not (last or first).isdigit():
+        return None
+    return int(first), int(last or first)
+
+
+def decode_object(data: bytes, start: int, place: str) -> StoredObject:
+    """Return the object that begins at ``start``; its records need not be there.
+
+    Raises:
+        LogCorrupted: the header is damaged, or cut.
+    """
+    records = start + header_bytes(data[start : start + PREFIX_BYTES], place)
+    header = decode_header(data[start:records], place, ObjectHeader)
+    return StoredObject(header, records, records + header.records_bytes)
+
+
+def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Record]:
+    """Yield the records of the object that begins at ``start``.
+
+    Args:
+        data: some bytes.
+        start: the place of the object in them.
+        piece: the object that should be there.
+        place: for errors.
+
+    Raises:
+        LogCorrupted: it is another object, or damaged.
+    """
+    found = decode_object(data, start, place)
+    if found.piece(start) != piece or found.end > len(data):
+        raise corrupted(place, start, f"object {piece.number} is not as it was written")
+    offset = found.records
+    while offset < found.end:
+        head = decode_head(data, offset, offset - found.records, piece.number)
+        if head is None or offset + head.size > found.end:
+            raise corrupted(place, offset, "the head of a record does not match its checksum")
+        payload = data[offset + HEAD_BYTES : offset + head.size]
+        if not payload_matches(head, payload):
+            raise corrupted(place, offset, "the payload of a record does not match its checksum", head.tick)
+        yield Record(head.tick, head.kind, payload)
+        offset += head.size

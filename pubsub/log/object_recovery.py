@@ -1,0 +1,160 @@
+"""The recovery of a log from an object store: which objects it consists of.
+
+The newest object says which one is the first that the log needs. From there to the newest, each must be there, by
+itself or in a merged object; otherwise the log is damaged. An object is whole or not there, so nothing is torn. Objects
+before the first, and those that are in a merged object too, are left over from a writer that has died.
+
+A missing newest object is not noticed: the store is trusted to keep what it has taken.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch, corrupted
+from tidewheel.pubsub.log.object_format import (
+    MergedHeader,
+    ObjectHeader,
+    Piece,
+    decode_object,
+    merged_name,
+    numbers_of,
+    object_name,
+)
+from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment, at_once
+from tidewheel.pubsub.log.record_format import PREFIX_BYTES, LogIdentity, decode_header, header_bytes
+
+_HEADER_BYTES = 64 << 10
+
+
+class ObjectsChanged(LogCorrupted):
+    """Another writer has merged or removed objects since they were listed; list them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObjects:
+    """The objects of a log at its opening.
+
+    Args:
+        segments: the segments, at least one.
+        newest: the header of the newest object.
+        claims: the numbers of all objects that were the first of a writer; they are never removed.
+        left_over: the names of objects that are not needed.
+    """
+
+    segments: list[ObjectSegment]
+    newest: ObjectHeader
+    claims: tuple[int, ...]
+    left_over: list[str]
+
+
+def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjects | None:
+    """Return the objects of a log; None if there are none.
+
+    Raises:
+        ObjectsChanged: another writer is at work; try again.
+        LogCorrupted: an object is missing, or its header is damaged.
+        LogMismatch: the log belongs to another partition, or has another format.
+        StoreFailed: the store does not answer.
+    """
+    sizes = {name: size for name, size in store.sizes("").items() if numbers_of(name) is not None}
+    if not sizes:
+        return None
+    reader = _Headers(store, url, identity, sizes)
+    last = max((numbers_of(name) or (0, 0))[1] for name in sizes)
+    newest = reader.header(object_name(last))
+    if not isinstance(newest, ObjectHeader):
+        raise corrupted(f"{url}/{object_name(last)}", 0, "it is no single object")
+    names = _chain(sizes, url, newest.first, last)
+    segments: list[ObjectSegment] = []
+    claims: list[int] = []
+    for name, header in zip(names, at_once(reader.header, names), strict=True):
+        before = segments[-1].last_tick if segments else header.tick_before
+        if header.tick_before != before or (not segments and _continues(header)):
+            raise corrupted(f"{url}/{name}", 0, "it does not follow on the object before")
+        if isinstance(header, MergedHeader):
+            base = sizes[name] - sum(piece.size for piece in header.pieces)
+            merged = ObjectSegment(store, url, identity, header.tick_before, header.begun_s, header.pieces, base)
+            segments.append(merged)
+            continue
+        piece = reader.piece(name)
+        if header.snapshot is not None:
+            claims = list(header.claims)
+            segments.append(ObjectSegment(store, url, identity, header.tick_before, header.begun_s, [piece]))
+        else:
+            claims += [header.number] if header.is_claim else []
+            segments[-1].add(piece)
+    for segment, following in pairwise(segments):
+        segment.ended_s = following.begun_s
+    kept = {*names, *map(object_name, claims)}
+    return FoundObjects(segments, newest, tuple(claims), [name for name in sizes if name not in kept])
+
+
+def _continues(header: ObjectHeader | MergedHeader) -> bool:
+    return isinstance(header, ObjectHeader) and header.snapshot is None
+
+
+def _chain(sizes: Mapping[str, int], url: str, first: int, last: int) -> list[str]:
+    """Return the names of the objects from the first needed one to the last, in order."""
+    merged = {}
+    for name in sizes:
+        begin, end = numbers_of(name) or (0, 0)
+        if "-" in name and end <= last:
+            merged[begin] = name
+    names = []
+    number = first
+    while number <= last:
+        name = merged.get(number, object_name(number))
+        if name not in sizes:
+            raise corrupted(f"{url}/{name}", 0, "the object is missing")
+        names.append(name)
+        number = (numbers_of(name) or (0, 0))[1] + 1
+    return names
+
+
+class _Headers:
+    """Reads the headers of objects, each once."""
+
+    def __init__(self, store: LogStore, url: str, identity: LogIdentity, sizes: Mapping[str, int]) -> None:
+        self._store = store
+        self._url = url
+        self._identity = identity
+        self._sizes = sizes
+        self._data: dict[str, bytes] = {}
+
+    def header(self, name: str) -> ObjectHeader | MergedHeader:
+        place = f"{self._url}/{name}"
+        data = self._data[name] = self._beginning(name, place)
+        header: ObjectHeader | MergedHeader
+        if "-" in name:
+            end = header_bytes(data[:PREFIX_BYTES], place)
+            header = decode_header(data[:end], place, MergedHeader)
+            size = end + sum(piece.size for piece in header.pieces)
+            is_it = merged_name(header.pieces) == name
+        else:
+            found = decode_object(data, 0, place)
+            header, size, is_it = found.header, found.end, object_name(found.header.number) == name
+        if header.identity != self._identity:
+            raise LogMismatch(
+                f"{self._url} holds the log of {header.identity}; asked for was that of {self._identity}: give each a "
+                "prefix of its own",
+                path=self._url,
+            )
+        if not is_it or size != self._sizes[name]:
+            raise corrupted(place, 0, f"it has {self._sizes[name]} bytes, and {size} were written, or another name")
+        return header
+
+    def _beginning(self, name: str, place: str) -> bytes:
+        size = self._sizes[name]
+        if size < PREFIX_BYTES:
+            raise corrupted(place, 0, f"it has {size} bytes")
+        data = self._store.read_part(name, 0, _HEADER_BYTES)
+        if data is not None and len(data) < min(size, header_bytes(data[:PREFIX_BYTES], place)):
+            data = self._store.read(name, size)
+        if data is None:
+            raise ObjectsChanged(f"{place} is missing, and was there a moment ago: open the log again", path=place)
+        return data
+
+    def piece(self, name: str) -> Piece:
+        """Return the description of an object whose header was read."""
+        return decode_object(self._data[name], 0, name).piece(0)

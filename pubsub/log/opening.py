@@ -1,0 +1,47 @@
+"""The choice of a log by its place: a directory of this node, or a prefix of an object store."""
+
+from pathlib import Path
+from typing import TypeAlias
+
+from tidewheel.pubsub.log.errors import StoreFailed
+from tidewheel.pubsub.log.files import FILES, Files
+from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
+from tidewheel.pubsub.log.store_log import StoreLog
+from tidewheel.transport.store_url import is_url
+
+AnyLog: TypeAlias = Log | StoreLog
+"""A log of either kind. They have the same methods, but for their making."""
+
+_ANSWER_S = 40.0
+
+
+def open_log(
+    place: Path | str,
+    identity: LogIdentity,
+    snapshot: bytes,
+    segment_bytes: int = SEGMENT_BYTES,
+    *,
+    wait_s: float = 0.0,
+    files: Files = FILES,
+) -> AnyLog:
+    """Open the log of one partition; make it if there is none.
+
+    Args:
+        place: a directory, or a URL such as ``s3://bucket/prefix``, of this log only.
+        identity: the owner of the log.
+        snapshot: the state for the first segment of a new log.
+        segment_bytes: a new segment is due after so many bytes of records.
+        wait_s: the time to wait for another holder of a directory, in seconds. In a store, another holder loses the
+            log at once.
+        files: the calls that change the files of a directory.
+
+    Raises:
+        LogError: the log cannot be opened.
+    """
+    if not is_url(str(place)):
+        return Log(Path(place), identity, snapshot=snapshot, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
+    from tidewheel.transport.object_store import RemoteFolder  # which takes its time to import
+
+    store = RemoteFolder(str(place), _ANSWER_S, lambda text: StoreFailed(text, path=str(place)))
+    return StoreLog(store, str(place), identity, snapshot=snapshot, segment_bytes=segment_bytes)

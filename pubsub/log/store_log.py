@@ -1,0 +1,316 @@
+"""A log in an object store: records in order of their ticks, an object for each group of them.
+
+Invariants:
+
+- An object is put only if there is none of its number, and numbers are consecutive. So of two writers of one log each
+  number has one winner, and the loser writes nothing more. No lock and no clock decides.
+- A log is opened by an object, the claim, with the next number. The writer before finds it in the place of its next
+  object, however late. So a claim is never removed: it is one small object for each opening.
+- An object that the store has is durable, also if its answer was lost. Then the same bytes are put again, and what is
+  found there is compared: each object names its writer, so no other writes the same bytes.
+- A record counts as durable once the store has answered for its object. Objects are put one after the other.
+- An object is removed only once a later one states that the log begins behind it. So no missing object is taken for a
+  removed one.
+
+There is no state beside the objects: the log can be opened on any node.
+
+Source: seed "Gryphon exactly-once", 2.2 "Pubends"; Amazon S3, "Conditional writes".
+"""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import count
+
+from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogTakenOver, StoreFailed
+from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
+from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
+from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, encode_header, encode_record
+from tidewheel.pubsub.log.segmented_log import CLOSE_S, SEGMENT_BYTES
+from tidewheel.pubsub.log.stored_segments import StoredSegments
+
+_LOG = logging.getLogger(__name__)
+
+RETRY_S = 60.0
+"""The default time for which a failing store is tried again."""
+
+MOST_OBJECTS = 256
+"""A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
+
+_MOST_CLAIMS = 20
+_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+
+
+class StoreLog(StoredSegments[ObjectSegment]):
+    """The log of one partition. Threads may share it; while an object is put, other writers wait. The owner closes it.
+
+    Making one opens the log, or makes it if there is none. A former writer, also one that lives, can write no more.
+
+    Args:
+        store: the objects, of this log only.
+        url: where they are, for errors.
+        identity: the owner of the log.
+        snapshot: the state for the first segment of a new log.
+        segment_bytes: a new segment is due after so many bytes of records.
+        clock: returns seconds since 1970.
+        retry_s: how long a failing store is tried again, in seconds.
+
+    Raises:
+        LogTakenOver: others open the log at the same time, again and again.
+        LogMismatch: the log has another identity.
+        LogCorrupted: the log is damaged.
+        LogFailed: the store fails, or does not refuse a second object of the same name.
+        StoreFailed: the store cannot be read.
+
+    Complexity: opening reads the headers of all objects that are not merged, and of all merged ones.
+    """
+
+    def __init__(
+        self,
+        store: LogStore,
+        url: str,
+        identity: LogIdentity,
+        *,
+        snapshot: bytes = b"",
+        segment_bytes: int = SEGMENT_BYTES,
+        clock: Callable[[], float] = time.time,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        super().__init__(url)
+        self._store = store
+        self._url = url
+        self._identity = identity
+        self._segment_bytes = segment_bytes
+        self._clock = clock
+        self._retry_s = retry_s
+        self._writing = threading.RLock()
+        self._failure: LogFailed | None = None
+        self._writer = secrets.token_hex(8)
+        self._parts: list[Part] = []
+        self._bytes = 0
+        self._first_tick: int | None = None
+        self._next, self._tick = 1, -1
+        self._claims: tuple[int, ...] = (1,)
+        self._left_over: list[str] = []
+        self._open(snapshot)
+
+    def _open(self, snapshot: bytes) -> None:
+        for _ in range(_MOST_CLAIMS):
+            with suppress(ObjectsChanged):
+                if not self._claim(find_objects(self._store, self._url, self._identity), snapshot):
+                    continue
+                name = object_name(self._next - 1)
+                if self._store.put_new(name, self._store.read(name) or b""):
+                    raise LogFailed(
+                        f"{self._url} is not used: its store puts an object although there is one (it ignores "
+                        "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
+                        "conditional writes",
+                        path=self._url,
+                    )
+                return
+        raise LogTakenOver(
+            f"the log in {self._url} is not opened: others opened it first, {_MOST_CLAIMS} times. End the other "
+            "publishers of this partition",
+            path=self._url,
+        )
+
+    def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
+        """Put the first object of this writer; return whether no other had its number."""
+        if found is not None:
+            self._segments = found.segments
+            self._next, self._tick = found.newest.number + 1, found.newest.last_tick
+            self._claims, self._left_over = (*found.claims, self._next), found.left_over
+        try:
+            self._put(None if found else snapshot, is_claim=True)
+        except LogTakenOver:
+            self._failure = None
+            return False
+        return True
+
+    # ------------------------------------------------------------------ writing
+
+    @property
+    def is_segment_due(self) -> bool:
+        """Whether a new segment is due: after many bytes, or many objects."""
+        segment = self._segments[-1]
+        size = segment.size - segment.first_bytes + self._bytes
+        return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Receive records, to be written behind all others by `sync`.
+
+        Raises:
+            ValueError: a tick decreases, or an entry is too large; none is received.
+            LogFailed: a write has failed before.
+        """
+        with self._writing:
+            self._check_usable()
+            parts: list[Part] = []
+            size, tick, first = self._bytes, self._tick, self._first_tick
+            for entry in entries:
+                if entry.tick < tick:
+                    raise ValueError(f"{self._url} has tick {tick}, so tick {entry.tick} comes too late")
+                tick = entry.tick
+                first = tick if first is None else first
+                size += encode_record(entry, size, self._next, 0, parts)
+            self._parts += parts
+            self._bytes, self._tick, self._first_tick = size, tick, first
+
+    def sync(self) -> int:
+        """Make the appended records durable with one object; return `last_tick`.
+
+        Raises:
+            LogTakenOver: another writer has opened the log since; these records are not in it.
+            LogFailed: the store failed, now or before; these records may or may not be durable.
+        """
+        with self._writing:
+            self._check_usable()
+            if self._parts:
+                self._put()
+            return self.last_tick
+
+    def begin_segment(self, snapshot: bytes) -> None:
+        """Make the appended records durable, and begin another segment.
+
+        Args:
+            snapshot: the state after all appended records, for `snapshot_at`; the log does not read it.
+
+        Raises what `sync` raises.
+        """
+        with self._writing:
+            self.sync()
+            self._put(snapshot)
+
+    def _put(self, snapshot: bytes | None = None, *, is_claim: bool = False) -> None:
+        """Put the next object, with all records that wait."""
+        number, before = self._next, self.last_tick if self._segments else -1
+        is_new = not self._segments
+        header = ObjectHeader(
+            self._identity,
+            number,
+            self._writer,
+            number if is_new else self._segments[0].number,
+            before,
+            self._first_tick,
+            self._tick,
+            self._bytes,
+            self._clock(),
+            is_claim,
+            snapshot,
+            () if snapshot is None else self._claims,
+        )
+        head = encode_header(header)
+        try:
+            self._put_once(object_name(number), b"".join([head, *self._parts]))
+        except LogFailed as error:
+            self._failure = error
+            raise
+        piece = Piece(number, len(head) + self._bytes, self._first_tick, self._tick)
+        self._next += 1
+        self._parts, self._bytes, self._first_tick = [], 0, None
+        if snapshot is None:
+            self._segments[-1].add(piece)
+            return
+        segment = ObjectSegment(self._store, self._url, self._identity, before, header.begun_s, [piece])
+        if not is_new:
+            self._segments[-1].ended_s = header.begun_s
+        self._segments.append(segment)
+
+    def _put_once(self, name: str, data: bytes) -> None:
+        """Put an object, again and again if the store fails; raise LogFailed."""
+        deadline_s = time.monotonic() + self._retry_s
+        for tries in count():
+            try:
+                self._try_to_put(name, data)
+                break
+            except StoreFailed as error:
+                if time.monotonic() >= deadline_s:
+                    raise LogFailed(
+                        f"the log in {self._url} has failed: {error}. It was tried for {self._retry_s:g} s, and takes "
+                        "nothing more. Start the job again once the store answers: the log has the other records, and "
+                        "perhaps those of the last write",
+                        path=self._url,
+                    ) from error
+                if not tries:
+                    _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, self._retry_s)
+                threading.Event().wait(min(_PAUSE_S * 2**tries, _LONGEST_PAUSE_S))
+        if tries:
+            _LOG.warning("the log in %s goes on: the store answers again", self._url)
+
+    def _try_to_put(self, name: str, data: bytes) -> None:
+        """Put an object, unless an earlier try has put it."""
+        if self._store.put_new(name, data):
+            return
+        found = self._store.read(name, len(data))
+        if found is None:  # S3 refuses a put that meets another one, such as an earlier try that is still on its way
+            raise StoreFailed(f"{self._url}/{name} is not written: the store says that it is there, and it is not")
+        if found != data:
+            raise LogTakenOver(
+                f"another publisher has opened the log in {self._url} since (it has put {name}): this one "
+                "publishes nothing more. If both should live, give each a log of its own",
+                path=self._url,
+            )
+
+    def _check_usable(self) -> None:
+        if self._failure:
+            raise type(self._failure)(str(self._failure), path=self._url)
+
+    # ------------------------------------------------------------------ removing
+
+    def trim(self, tick: int) -> int:
+        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
+
+        It also merges the objects of complete segments, and waits for the store, while writers continue.
+
+        Raises:
+            LogError: the store failed, so some objects stay until a later call.
+        """
+        removed: list[ObjectSegment] = []
+        with self._trimming:
+            if self._failure:
+                return 0
+            while self.has_before(tick):
+                removed.append(self._segments.pop(0))
+            if removed:
+                with self._writing:
+                    self._check_usable()
+                    self._put()  # states that the log begins behind them
+                self._left_over += [name for segment in removed for name in segment.names]
+            for segment in self._segments[:-1]:
+                if segment.base is None and segment.is_mergeable and segment.count > 1:
+                    self._merge(segment)
+            claims = {object_name(number) for number in self._claims}
+            self._store.remove([name for name in self._left_over if name not in claims])
+            self._left_over = []
+        return sum(segment.size for segment in removed)
+
+    def _merge(self, segment: ObjectSegment) -> None:
+        try:
+            self._left_over += segment.merge()
+        except (LogCorrupted, FileNotFoundError) as error:
+            segment.is_mergeable = False
+            _LOG.warning("the objects of the log in %s from %s on are not merged: %s", self._url, segment.path, error)
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Make the appended records durable, unless the log has failed; it accepts none after that.
+
+        Args:
+            timeout_s: the time to wait for another thread that writes, in seconds.
+
+        Raises:
+            LogFailed: records since the last `sync` may or may not be durable.
+            LogError: another thread still writes.
+        """
+        if not self._writing.acquire(timeout=timeout_s):
+            raise LogError(f"the log in {self._url} is still being written after {timeout_s:g} s", path=self._url)
+        try:
+            if self._failure is None:
+                self.sync()
+                self._failure = LogFailed(f"the log in {self._url} is closed: open it again", path=self._url)
+        finally:
+            self._writing.release()

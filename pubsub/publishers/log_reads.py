@@ -1,0 +1,89 @@
+"""The reads of a log that is slow to read, because it is in an object store: on another thread than the loop.
+
+A read that is not ready raises `NotReady`. The caller has it fetched, and tries again when it is ready.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from tidewheel.pubsub.exactly_once.pubend import NotReady
+from tidewheel.pubsub.log.errors import LogError, StoreFailed
+from tidewheel.pubsub.log.opening import AnyLog
+from tidewheel.pubsub.log.record_format import Record
+from tidewheel.pubsub.log.segmented_log import Log
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 4
+
+R = TypeVar("R")
+
+
+class LogReads:
+    """Reads one log. All calls are on the thread of the loop.
+
+    Args:
+        log: the log to read.
+        later: has something called soon on the thread of the loop; may be called by any thread.
+    """
+
+    def __init__(self, log: AnyLog, later: Callable[[Callable[[], None]], None]) -> None:
+        self._log = log
+        self._later = later
+        self._waiting: dict[object, list[Callable[[], None]]] = {}
+        self._ready: dict[object, Any] = {}
+        self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
+
+    def read(self, first_tick: int, max_bytes: int) -> list[Record]:
+        """Return what `Log.read` returns; see `get`."""
+        return self.get((first_tick, max_bytes), partial(self._log.read, first_tick, max_bytes))
+
+    def get(self, key: object, read: Callable[[], R]) -> R:
+        """Return what ``read()`` returns, which has this key.
+
+        Raises:
+            NotReady: it has to be fetched first.
+            StoreFailed: the store did not answer; the caller may try again.
+            LogCorrupted: the log is damaged.
+        """
+        if self._threads is None:
+            return read()
+        if key not in self._ready:
+            raise NotReady(key, read)
+        found: R | LogError = self._ready[key]
+        if isinstance(found, LogError):
+            raise found
+        return found
+
+    def fetch(self, missing: NotReady, then: Callable[[], None]) -> None:
+        """Fetch a part of the log, and call ``then`` while it, or the error, is ready."""
+        assert self._threads is not None
+        waiting = self._waiting.setdefault(missing.key, [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._threads.submit(self._fetch, missing)
+
+    def _fetch(self, missing: NotReady) -> None:
+        try:
+            found = missing.fetch()
+        except LogError as error:
+            _LOG.warning("%s", error)
+            found = error
+        except Exception as error:  # noqa: BLE001 - otherwise the reader would wait for ever
+            found = StoreFailed(f"the log cannot be read: {error!r}")
+        self._later(partial(self._tell, missing.key, found))
+
+    def _tell(self, key: object, found: object) -> None:
+        self._ready[key] = found
+        try:
+            for then in self._waiting.pop(key):
+                then()
+        finally:
+            del self._ready[key]
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)

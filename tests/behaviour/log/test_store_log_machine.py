@@ -1,0 +1,237 @@
+"""A log in an object store beside a list of what it should have, with writers that die, or live on unknowingly."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.kit.log.faulty_store import FaultyStore, Killed, Objects, open_store_log
+from tidewheel.pubsub.log import object_recovery, object_segment, store_log
+from tidewheel.pubsub.log.errors import LogError, LogTakenOver
+from tidewheel.pubsub.log.object_format import numbers_of
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Record
+from tidewheel.pubsub.log.store_log import StoreLog
+
+payloads = st.binary(max_size=30) | st.integers(100, 900).map(bytes)
+groups = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255), st.lists(payloads, max_size=3)), max_size=4)
+some_group = groups.filter(bool)
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+def one_by_one(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
+    """Make calls without threads, so that a seed repeats a run."""
+    return [call(argument) for argument in arguments]
+
+
+@pytest.fixture(autouse=True)
+def in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try a failing store again at once, and call it from no other thread."""
+    monkeypatch.setattr(store_log, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(object_segment, "at_once", one_by_one)
+    monkeypatch.setattr(object_recovery, "at_once", one_by_one)
+
+
+class StoreLogMachine(RuleBasedStateMachine):
+    """The model: records that are durable, records that are not yet, and how many were before each snapshot."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.objects = Objects()
+        self.durable: list[Record] = []
+        self.pending: list[Record] = []
+        self.removed = 0
+        self.snapshots = [0]
+        self.former: list[StoreLog] = []
+        self.open()
+
+    def open(self) -> None:
+        self.store = FaultyStore(self.objects)
+        self.log = open_store_log(self.store, segment_bytes=500, snapshot=b"0")
+
+    @property
+    def last_tick(self) -> int:
+        return max([record.tick for record in self.durable[-1:] + self.pending[-1:]], default=-1)
+
+    def settle(self) -> None:
+        self.durable += self.pending
+        self.pending = []
+
+    def entries(self, group: list[tuple[int, int, list[bytes]]]) -> list[Entry]:
+        tick = max(0, self.last_tick)
+        made = []
+        for step, kind, parts in group:
+            tick += step
+            made.append(Entry(tick, kind, tuple(parts)))
+        return made
+
+    @rule(group=groups)
+    def append(self, group: list[tuple[int, int, list[bytes]]]) -> None:
+        made = self.entries(group)
+        self.log.append(made)
+        self.pending += [Record(entry.tick, entry.kind, b"".join(entry.parts)) for entry in made]
+
+    @rule(fails=st.integers(0, 2), loses=st.integers(0, 2))
+    def sync(self, fails: int, loses: int) -> None:
+        """Calls fail and answers are lost, and nothing is lost or doubled."""
+        if self.pending:
+            self.store.fails, self.store.loses = fails, loses
+        self.log.sync()
+        self.settle()
+        self.store.fails = self.store.loses = 0
+
+    @rule()
+    def begin_segment(self) -> None:
+        count = len(self.durable) + len(self.pending)
+        self.log.begin_segment(b"%d" % count)
+        self.settle()
+        self.snapshots.append(count)
+
+    @rule(back=st.integers(-1, 40))
+    def trim(self, back: int) -> None:
+        tick = self.last_tick - back
+        self.log.trim(tick)
+        if self.forget(tick):
+            self.settle()  # an object states where the log begins, and has what waits
+
+    def forget(self, tick: int) -> bool:
+        """Remove the segments that have only records before a tick; return whether there were any."""
+        had = len(self.snapshots)
+        while len(self.snapshots) > 1 and self.last_before(self.snapshots[1]) < tick:
+            self.snapshots.pop(0)
+        self.removed = self.snapshots[0]
+        return len(self.snapshots) < had
+
+    def last_before(self, count: int) -> int:
+        """Return the tick of the last of so many records."""
+        return self.durable[count - 1].tick if count else -1
+
+    @rule()
+    def close_and_open(self) -> None:
+        self.log.close()
+        self.settle()
+        self.open()
+
+    @rule()
+    def replace(self) -> None:
+        """A writer that lives is replaced; what it had not written is lost, and it does not know."""
+        self.former.append(self.log)
+        self.pending = []
+        self.open()
+
+    @precondition(lambda self: self.former)
+    @rule(group=some_group, which=st.integers(0, 10))
+    def former_writes(self, group: list[tuple[int, int, list[bytes]]], which: int) -> None:
+        """It learns that it was replaced by the first record that it writes, however late."""
+        log = self.former[which % len(self.former)]
+        before = dict(self.objects.by_name)
+        with pytest.raises(LogTakenOver, match="another publisher has opened the log"):
+            self.write(log)
+        assert self.objects.by_name == before
+
+    @staticmethod
+    def write(log: StoreLog) -> None:
+        log.append([Entry(1 << 40, 1, (b"never",))])
+        log.sync()
+
+    @precondition(lambda self: self.former)
+    @rule(which=st.integers(0, 10), after=st.integers(0, 12))
+    def former_tidies_in_between(self, which: int, after: int) -> None:
+        """It merges and removes objects before the next calls of the others."""
+        log = self.former[which % len(self.former)]
+        assert isinstance(log._store, FaultyStore)
+        log._store.is_main = False
+        tidy = suppressing(lambda: log.trim(0))
+        self.objects.interrupts.extend([*[int] * after, tidy])
+
+    @rule(group=groups, calls=st.integers(0, 8), action=st.sampled_from(["sync", "begin_segment", "trim"]))
+    def kill(self, group: list[tuple[int, int, list[bytes]]], calls: int, action: str) -> None:
+        """The writer ends in the middle of a call; what it wrote last is in the log as a whole, or not."""
+        self.append(group)
+        tick = self.durable[self.removed].tick if len(self.durable) > self.removed else 0
+        count = len(self.durable) + len(self.pending)
+        self.store.calls_left = calls
+        with suppress(Killed):
+            if action == "sync":
+                self.log.sync()
+            elif action == "begin_segment":
+                self.log.begin_segment(b"%d" % count)
+            else:
+                self.log.trim(tick)
+        self.open()
+        found = [int(segment.snapshot()) for segment in self.log.segments()]
+        possible = [*self.snapshots, count] if action == "begin_segment" else self.snapshots
+        assert found in ([*possible[-len(found) :]], [*self.snapshots[-len(found) :]])
+        self.snapshots, self.removed = found, found[0]
+        records = self.log.read(0, 1 << 40)
+        if records != self.durable[self.removed :]:
+            self.settle()
+            assert records == self.durable[self.removed :]
+        self.pending = []
+
+    @rule(back=st.integers(-3, 30), max_bytes=st.sampled_from([0, 1, 100, 5000, 1 << 20]))
+    def read(self, back: int, max_bytes: int) -> None:
+        first_tick = max(0, self.last_tick - back)
+        expected = [record for record in self.durable[self.removed :] if record.tick >= first_tick]
+        found = self.log.read(first_tick, max_bytes)
+        assert found == expected[: len(found)]
+        sizes = [(record.tick, HEAD_BYTES + len(record.payload)) for record in found]
+        if found:
+            assert sum(size for tick, size in sizes if tick != found[-1].tick) < max(max_bytes, 1)
+        if len(found) < len(expected):
+            assert found
+            assert sum(size for _, size in sizes) >= max_bytes
+            assert expected[len(found)].tick > found[-1].tick
+
+    @rule(back=st.integers(-3, 30))
+    def replay(self, back: int) -> None:
+        tick = max(-1, self.last_tick - back)
+        if self.log.segments()[0].tick_before > tick:
+            return
+        replay = self.log.snapshot_at(tick)
+        count = int(replay.snapshot)
+        assert count in self.snapshots
+        assert list(replay.records) == [record for record in self.durable[count:] if record.tick <= tick]
+        assert all(record.tick <= tick for record in self.durable[:count])
+
+    @invariant()
+    def tells_what_there_is(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        kept = self.durable[self.removed :]
+        assert self.log.last_tick == (self.durable[-1].tick if self.durable else -1)
+        assert self.log.first_tick == (kept[0].tick if kept else self.log.last_tick + 1)
+        assert self.log.total_bytes <= sum(map(len, self.objects.by_name.values()))
+        segments = self.log.segments()
+        assert len(segments) == len(self.snapshots)
+        assert [one.ended_s for one in segments[:-1]] == [one.begun_s for one in segments[1:]]
+
+    @rule()
+    def leaves_nothing(self) -> None:
+        """After a trim there are the objects of the log, and the claims."""
+        self.objects.interrupts.clear()
+        self.former.clear()
+        self.log.trim(0)
+        if self.forget(0):
+            self.settle()
+        names = {name for segment in self.log.segments() for name in segment.names}
+        claims = {name for name in self.objects.by_name if (numbers_of(name) or (0,))[0] in self.log._claims}
+        assert self.objects.by_name.keys() == names | claims
+
+
+def suppressing(call: Callable[[], object]) -> Callable[[], object]:
+    """Return the call without its errors."""
+
+    def called() -> None:
+        with suppress(LogError):
+            call()
+
+    return called
+
+
+TestStoreLogMachine = StoreLogMachine.TestCase
+TestStoreLogMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -1,0 +1,45 @@
+"""The place of a folder, of this machine or in an object store, as users give it.
+
+It is checked before `object_store.py`, which takes time to import, is needed.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_SCHEMES = ("s3", "gs", "az")
+
+
+def is_url(place: str) -> bool:
+    """Tell whether the place of a folder, from `absolute`, is in an object store."""
+    return "://" in place
+
+
+def absolute(place: str | Path, what: str, error: Callable[[str], Exception]) -> str:
+    """Return an absolute path, or a URL without a slash at its end.
+
+    Args:
+        place: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``.
+        what: what the folder is, for the message.
+        error: makes the exception of a message, which has no secret.
+
+    Raises:
+        Exception: the URL has another scheme, no bucket, or a secret; ``error`` makes it.
+    """
+    text = str(place)
+    if not is_url(text):
+        return str(Path(text).expanduser().absolute())
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return unquote(parts.path) or "/"
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if parts.scheme not in _SCHEMES or not parts.netloc:
+        raise error(
+            f"{shown} is no {what}: use a path, file:///path, s3://bucket/path, gs://bucket/path or az://container/path"
+        )
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise error(
+            f"{shown} is given with a user, a query or a fragment: leave them out, and put credentials into the "
+            "environment"
+        )
+    return text.rstrip("/")
