@@ -180,7 +180,7 @@ class DurablePubend:
     @property
     def has_room(self) -> bool:
         """Whether what was fed is on its way to the disk, and no subscription is awaited; if not, feed nothing more."""
-        return self.writer.has_room and not self.awaited
+        return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:

@@ -11,25 +11,31 @@ Invariants:
 - An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
 - Batches that are void do not count.
 - The log is read only once all of them have come. A job that does not begin again computes nothing.
+- Digests are computed on a thread, as readers leave a publisher that says nothing for some seconds. What waits for that
+  is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
-from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.record_digests import MODULUS, digest_of, digests
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WentBack, WorkerPosition
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """So much of what comes is kept, so that an error can name a record."""
 
+_ROOM_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 1 << 20
 _MOST_TEXT = 200
 
@@ -88,9 +94,6 @@ class EpochsAgain:
         domain: the times of the topic.
         position: where the worker begins.
         end: one after the last tick of the log before that.
-
-    Attributes:
-        came: the sums of what has come.
     """
 
     def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
@@ -104,7 +107,10 @@ class EpochsAgain:
         self._kept: list[tuple[Time, EncodedMessage]] = []
         self._kept_bytes = 0
         self._lost: set[Time] = set()
-        self.came: dict[Time, int | None] = {}
+        self._sums: dict[Time, int | None] = {}
+        self._thread = ThreadPoolExecutor(1, "tidewheel-digests")
+        self._last: Future[None] | None = None
+        self._received_bytes = self._done_bytes = 0
 
     @property
     def have_come(self) -> bool:
@@ -117,12 +123,28 @@ class EpochsAgain:
         if isinstance(event, LowerFrontierUpdate):
             self._worker.update(event.updates)
         elif isinstance(event, Place) and not self._complete.less_equal(event.time):
-            self.came[event.time] = _sum((self.came.get(event.time, 0), _digest(message)))
+            self._received_bytes += message.size_bytes
+            self._last = self._thread.submit(self._add, event.time, message)
             if self._kept_bytes < KEPT_BYTES:
                 self._kept.append((event.time, message))
             else:
                 self._lost.add(event.time)
             self._kept_bytes += message.size_bytes
+
+    def _add(self, time: Time, message: EncodedMessage) -> None:
+        self._sums[time] = _sum((self._sums.get(time, 0), _digest(message)))
+        self._done_bytes += message.size_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether not too much waits for its digest."""
+        return self._received_bytes - self._done_bytes < _ROOM_BYTES
+
+    def came(self) -> Sums:
+        """Return the sums of all that has come so far, once they are computed. It waits, on any thread."""
+        if self._last is not None:
+            self._last.result()
+        return self._sums
 
     def logged(self, log: PartitionLog, times: Collection[Time]) -> Sums:
         """Return what the log has of some epochs. It reads the log, on any thread. Raises LogError."""
@@ -181,10 +203,11 @@ class EpochsAgain:
 
 
 def _digest(message: EncodedMessage) -> int | None:
-    """Return the sum of the digests in a batch; None if this process lacks a class of them."""
+    """Return the sum of the digests in a batch; None if there is none, as where this process lacks a class."""
     try:
         return digest_of(message)
-    except DeliveryError:
+    except Exception as error:  # noqa: BLE001 - the code of records runs here
+        _LOG.debug("records that came again cannot be compared: %s", error)
         return None
 
 

@@ -247,7 +247,9 @@ class PublisherActor:
             return core.told.generation >= generation if again is None else again.have_come
 
         is_known = await self._wait_until(self.partition, have_come, timeout_s)
-        return None if not is_known else {} if core.again is None else core.again.came
+        if not is_known:
+            return None
+        return {} if core.again is None else await asyncio.to_thread(core.again.came)
 
     async def logged(self, times: Collection[Time]) -> Sums:
         """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""

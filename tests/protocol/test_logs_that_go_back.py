@@ -88,7 +88,7 @@ class Job:
         ):
             return
         self._is_compared = True
-        came = [{} if log.again is None else log.again.came for log in logs]
+        came = [{} if log.again is None else log.again.came() for log in logs]
         times = {time for sums in came for time in sums}
         logged: list[Any] = [
             dict.fromkeys(times) if log.again is None else log.again.logged(cast(PartitionLog, log), times)

@@ -127,7 +127,7 @@ def compared(logs: list[Log]) -> int:
     again = [log.again for log in logs]
     if not all(one is None or one.have_come for one in again):
         return 0
-    came = [{} if one is None else one.came for one in again]
+    came = [{} if one is None else one.came() for one in again]
     times = {time for sums in came for time in sums}
     logged: list[Any] = [
         dict.fromkeys(times) if one is None else one.logged(cast(PartitionLog, log), times)

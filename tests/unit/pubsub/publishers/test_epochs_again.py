@@ -1,11 +1,13 @@
 """Complete epochs that come again are compared with a real log: what is the same, what differs, and what is unknown."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit.exactly_once.partitions import DOMAIN, Partition, opened
+from tests.kit.exactly_once.partitions import DEADLINE_S, DOMAIN, Partition, opened
+from tests.waiting import eventually
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.publishers import epochs_again
@@ -61,7 +63,7 @@ def test_what_is_the_same_has_the_same_sums(tmp_path: Path, segment_bytes: int) 
             partition.settle()
             sums = logged(partition, again)
             assert None not in sums.values()
-            assert (sums, again.came) == (again.came, sums), number
+            assert (sums, again.came()) == (again.came(), sums), number
 
 
 def test_other_records_are_found_and_named(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_other_records_are_found_and_named(tmp_path: Path) -> None:
     with opened(tmp_path) as partition:
         first_life(partition)
         again = second_life(partition, begin_again(partition), changes)
-        assert differing_epochs(DOMAIN, [again.came], [logged(partition, again)]) == [5, 7, 9]
+        assert differing_epochs(DOMAIN, [again.came()], [logged(partition, again)]) == [5, 7, 9]
         log = PartitionLog(partition.core.log)
         found = {epoch: list(again.differences(log, epoch).values()) for epoch in changes}
         assert found[7] == [Difference(1, "'7 0 0'")]
@@ -117,8 +119,10 @@ def test_records_that_do_not_decode_are_unknown(tmp_path: Path) -> None:
         again = begin_again(partition)
         assert again is not None
         partition.send(0, b"another")
-        assert (again.came, logged(partition, again, 0)) == ({0: None}, {0: None})
-        assert differing_epochs(DOMAIN, [again.came], [{0: 5}]) == differing_epochs(DOMAIN, [{0: 5}], [{0: None}]) == []
+        assert (again.came(), logged(partition, again, 0)) == ({0: None}, {0: None})
+        assert (
+            differing_epochs(DOMAIN, [again.came()], [{0: 5}]) == differing_epochs(DOMAIN, [{0: 5}], [{0: None}]) == []
+        )
 
 
 def test_only_some_of_what_comes_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +142,17 @@ def test_a_record_that_went_elsewhere_does_not_differ() -> None:
     assert first_difference([one, other]) == (1, Difference(2, "missing"))
     assert first_difference([one, {1: Difference(-1, "moved")}]) == (0, Difference(-1, "new"))
     assert first_difference([{}, {}]) is None
+
+
+def test_what_waits_for_its_digest_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is held back meanwhile, and the loop of the publisher is not."""
+    may_go_on = threading.Event()
+    monkeypatch.setattr(epochs_again, "_ROOM_BYTES", 1000)
+    monkeypatch.setattr(epochs_again, "digest_of", lambda _: may_go_on.wait(DEADLINE_S))
+    with opened(tmp_path) as partition:
+        first_life(partition)
+        again = second_life(partition, begin_again(partition), {})
+        assert not partition.core.has_room
+        may_go_on.set()
+        assert again.came() == dict.fromkeys(range(EPOCHS), 1)
+        assert eventually(lambda: partition.core.has_room, DEADLINE_S)
