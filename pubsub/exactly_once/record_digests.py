@@ -32,7 +32,7 @@ _PLAIN = frozenset({int, str, bytes, type(None)})
 _UNORDERED = frozenset({dict, set, frozenset})
 _CELLS = 1 << 14
 _OFF = 0.6180339887498949
-_SMALL = 1e-9
+_SMALL = _OFF * 1e-9
 _LOW = (1 << 64) - 1
 
 

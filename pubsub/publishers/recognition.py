@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Generator, Sequence
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from tidewheel.progress import Time, TimeDomain
@@ -15,6 +15,8 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 600.0
 _SETTLE_S = 5.0
+_AGAIN_S = 0.1
+_STEPS = 4
 
 
 class Recognition:
@@ -46,7 +48,9 @@ class Recognition:
         import ray
 
         with self._lock:
-            while self._calls and not ray.wait(self._calls, num_returns=len(self._calls), timeout=0)[1]:
+            for _ in range(_STEPS):  # a publisher that is dead answers at once, and is asked again
+                if not self._calls or ray.wait(self._calls, num_returns=len(self._calls), timeout=0)[1]:
+                    break
                 self._go_on()
         if self._error is not None:
             raise self._error
@@ -62,6 +66,8 @@ class Recognition:
                 self.check()
             except DeliveryError as error:
                 _LOG.error("%s", error)
+                break
+            sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))
         return None if self._error is None else str(self._error)
 
     def _go_on(self) -> None:

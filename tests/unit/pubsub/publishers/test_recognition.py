@@ -114,6 +114,17 @@ def test_what_is_not_known_is_no_error(answer: Any) -> None:
     assert compared.reason(1.0) is None
 
 
+def test_a_publisher_that_has_died_does_not_stop_the_watch_of_the_job() -> None:
+    """It is asked again later, and the end of the topic waits only so long."""
+    publisher = Publisher(came_again=[ray.exceptions.RayError("it has died")] * 1000)
+    compared = recognition(publisher)
+    compared.begin(NEXT)
+    compared.check()
+    assert len(publisher.called) < 10
+    assert compared.reason(0.3) is None
+    assert len(publisher.called) < 50
+
+
 def test_nothing_is_asked_where_nothing_comes_again() -> None:
     """In a first life, and no log is read where inputs go on where they were."""
     publisher = Publisher(came_again=[{}])
