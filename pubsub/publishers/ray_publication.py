@@ -289,10 +289,10 @@ class RayPublication(RunningPublication):
             if self._is_finished:
                 return
             self._is_finished = True
-        error = self._recognition.reason(timeout) if error is None else error
-        self._end_reason = error
+            self._end_reason = error
         if left(self._joined):
             return  # the publishers have died with it, or with this process's part in it
+        error = self._end_reason = self._recognition.reason(timeout) if error is None else error
         deadline_s = monotonic() + timeout
         try:
             self._entry.retract(error)
