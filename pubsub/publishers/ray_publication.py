@@ -292,9 +292,9 @@ class RayPublication(RunningPublication):
             self._end_reason = error
         if left(self._joined):
             return  # the publishers have died with it, or with this process's part in it
-        error = self._end_reason = self._recognition.reason(timeout) if error is None else error
         deadline_s = monotonic() + timeout
         try:
+            error = self._end_reason = self._recognition.reason(timeout) if error is None else error
             self._entry.retract(error)
             self._end(error, deadline_s, on_purpose=on_purpose)
             are_read = self._ask("drained", 0.0, within_s=0.0)
