@@ -5,8 +5,9 @@ time, and its number among the batches of that time. A batch at a logged place i
 So is every move of the frontier until the worker has caught up with the log.
 
 A job that begins again, or goes back to a snapshot, is of a new generation. What it sends may be in other batches, in
-another order, and at other partitions. So an epoch that was complete at all partitions is left out, whatever it is made
-of. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say so.
+another order, and at other partitions. So an epoch that was complete at all partitions is left out, and its content is
+compared elsewhere. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say
+so.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome

@@ -29,6 +29,7 @@ from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
+from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
@@ -72,6 +73,7 @@ class DurablePubend:
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
         told: the states of epochs by what is durable, and will be told to every reader that asks.
+        again: complete epochs that come again, until they are compared; the log keeps them.
         subscriptions: what each subscription has acknowledged, its reader, and what the log says of it.
     """
 
@@ -109,6 +111,7 @@ class DurablePubend:
             self._message_end = recovered.message_end
             self.awaited = 0 if self._message_end else awaited
             self._trim_to = 0
+            self.again: EpochsAgain | None = None
             reserved = max(recovered.reserved, self.log.last_tick + 1)
             self._pubend = Pubend(
                 identity.partition,
@@ -132,7 +135,10 @@ class DurablePubend:
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
+        self.again = None
         if returned is not None:
+            again = EpochsAgain(self._domain, position or WorkerPosition([], {}), self._message_end)
+            self.again = None if again.have_come else again
             self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
@@ -146,6 +152,8 @@ class DurablePubend:
         try:
             for message in sent:
                 steps += new_messages(self._journal, message)
+                if self.again is not None:
+                    self.again.receive(message)
         finally:
             size_bytes = self._write(steps)
         confirmed = Confirmed(len(sent), size_bytes, self._journal.reached)
@@ -174,7 +182,7 @@ class DurablePubend:
     @property
     def has_room(self) -> bool:
         """Whether what was fed is on its way to the disk, and no subscription is awaited; if not, feed nothing more."""
-        return self.writer.has_room and not self.awaited
+        return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:
@@ -190,7 +198,7 @@ class DurablePubend:
         self._silence.look()
         if self.writer.has_room:
             self._note()
-        if forgets:
+        if forgets and (self.again is None or self.writer.full is not None):
             self._trim_to = min(
                 self._pubend.forget(self.subscriptions.needed_from), self.subscriptions.needed_after_restart
             )

@@ -1,7 +1,7 @@
 """The records in the log of one partition: messages with their ticks, and what has to be known after a restart."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -230,6 +230,16 @@ class PartitionLog:
             max_bytes -= sum(len(record.payload) for record in within)
             position = end if len(within) < len(records) else within[-1].tick + 1
         return found, min(position, end)
+
+    def beginnings(self, domain: TimeDomain) -> Iterator[tuple[int, EpochStates]]:
+        """Return for each segment, from the newest on, its first tick and the states of epochs before it.
+
+        Raises:
+            LogError: the log is damaged, or was removed meanwhile.
+        """
+        for segment in reversed(self._log.segments()):
+            content = msgspec.msgpack.decode(self._log.snapshot_at(segment.tick_before).snapshot, type=_Snapshot)
+            yield segment.tick_before + 1, Journal.restore(domain, content.journal).epochs()
 
 
 def _message(record: Record) -> tuple[int, EncodedMessage]:

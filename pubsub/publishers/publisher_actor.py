@@ -8,7 +8,7 @@ log and its job keeps snapshots, Ray starts it again, too. Then the job goes bac
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time
@@ -19,7 +19,9 @@ from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.partition_log import PartitionLog
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.tickets import SocketOffer
 
@@ -231,6 +233,41 @@ class PublisherActor:
         """Wait until everything before a time is durable; tell whether that is so."""
         partition = self._durable
         return await self._wait_until(partition, lambda: not partition.core.told.lower.less_than(time), timeout_s)
+
+    async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
+        """Wait until the complete epochs that come again in a generation have come, and return them.
+
+        Returns:
+            The sums of their digests; None if they have not come in time. Nothing if they cannot be compared.
+        """
+        core = self._durable.core
+
+        def have_come() -> bool:
+            again = core.again
+            return core.told.generation >= generation if again is None else again.have_come
+
+        is_known = await self._wait_until(self.partition, have_come, timeout_s)
+        if not is_known:
+            return None
+        return {} if core.again is None else await asyncio.to_thread(core.again.came)
+
+    async def logged(self, times: Collection[Time]) -> Sums:
+        """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""
+        core = self._durable.core
+        if core.again is None:
+            return dict.fromkeys(times)
+        return await asyncio.to_thread(core.again.logged, PartitionLog(core.log), times)
+
+    async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
+        """Forget the epochs that came again; return how the first of those differs from the log, by digests.
+
+        Raises LogError or DeliveryError.
+        """
+        core = self._durable.core
+        again, core.again = core.again, None
+        if again is None or not differing:
+            return {}
+        return await asyncio.to_thread(again.differences, PartitionLog(core.log), differing[0])
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""

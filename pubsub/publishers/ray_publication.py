@@ -17,6 +17,7 @@ from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.pubsub.publishers.recognition import Recognition, answer_of
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.pubsub.publishers.topic_log import identity_of
 from tidewheel.transport.attachment import AttachmentHost
@@ -60,6 +61,7 @@ class RayPublication(RunningPublication):
         self._domain = publication.domain
         self._ends = publication.ends
         self._generation = FIRST
+        self._recognition = Recognition(self._topic, self._domain, self._publishers)
         self._lonely = set(range(len(self._publishers)))
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
@@ -137,6 +139,7 @@ class RayPublication(RunningPublication):
     def _go_on_from(self, places: Sequence[LogPlace]) -> None:
         """Begin a new generation, if the logs have anything; not where ends are published."""
         self._generation = next_generation(self._domain, places) if not self._ends else self._generation
+        self._recognition.begin(self._generation)
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
@@ -147,6 +150,7 @@ class RayPublication(RunningPublication):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
                     found[0](found[1], call)
+        self._recognition.check()
         self._entry.keep()
 
     @property
@@ -173,7 +177,7 @@ class RayPublication(RunningPublication):
             self._waiting[call] = self._have_come, partition
 
     def _have_come(self, partition: int, call: Any) -> None:
-        if _answer(call):
+        if answer_of(call):
             self._lonely.discard(partition)
             return
         if partition == min(self._lonely):  # one line for all of them
@@ -212,6 +216,7 @@ class RayPublication(RunningPublication):
 
     def go_back(self, nodes: Sequence[str]) -> None:
         """Prepare for workers, on these nodes, that go back to a snapshot; those of before do not send any more."""
+        self._recognition.check()
         for partition in range(len(self._publishers)):
             if nodes[partition] != self._nodes[partition]:
                 moved = "its worker is on another node now, and a publisher stays where it is"
@@ -288,6 +293,7 @@ class RayPublication(RunningPublication):
             return  # the publishers have died with it, or with this process's part in it
         deadline_s = monotonic() + timeout
         try:
+            error = self._end_reason = self._recognition.reason(timeout) if error is None else error
             self._entry.retract(error)
             self._end(error, deadline_s, on_purpose=on_purpose)
             are_read = self._ask("drained", 0.0, within_s=0.0)
@@ -338,23 +344,13 @@ class RayPublication(RunningPublication):
         done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
         if give_up:
             self._silent.update(partition for partition, call in calls.items() if call not in done)
-        return [_answer(call) if call in done else None for call in calls.values()]
+        return [answer_of(call) if call in done else None for call in calls.values()]
 
     def _kill(self) -> None:
         import ray
 
         for publisher in self._publishers:
             ray.kill(publisher, no_restart=True)
-
-
-def _answer(call: Any) -> Any:
-    import ray
-
-    try:
-        return ray.get(call)
-    except ray.exceptions.RayError as error:
-        _LOG.debug("a publisher did not answer: %s", error)
-        return None
 
 
 def _start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:

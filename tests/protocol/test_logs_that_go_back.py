@@ -7,113 +7,30 @@ moment, too. A failure says the seed that repeats it.
 from collections import deque
 from copy import deepcopy
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
+from tests.kit.exactly_once.logs import Log
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, next_generation
-from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Ranges
+from tidewheel.pubsub.exactly_once.journal import next_generation
+from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, encode_batch
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Epoch, RolledBack
-from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, LowerFrontierUpdate, WentBack
-from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochStates
+from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, LowerFrontierUpdate
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
-from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
-from tidewheel.pubsub.publishers.partition_log import Step, new_messages
+from tidewheel.pubsub.publishers.epochs_again import Difference, differing_epochs, first_difference
+from tidewheel.pubsub.publishers.partition_log import PartitionLog
 
 RUNS = 400
 STEPS = 250
 RECORDS = 5
 AWAY, BACK = 0.3, 0.1
 DOMAINS: tuple[TimeDomain, ...] = (IntegerDomain(), ProductDomain(IntegerDomain(), IntegerDomain()))
-
-
-class Log:
-    """One partition: what is logged, the first part of it durable."""
-
-    def __init__(self, domain: TimeDomain, number: int, partitions: int) -> None:
-        self._domain, self._number, self._partitions = domain, number, partitions
-        self.steps: list[Step] = []
-        self.durable = 0
-        self.journal = Journal(domain)
-        self._unconfirmed = Unconfirmed()
-
-    def tick_of(self, index: int) -> int:
-        return (index + 1) * self._partitions + self._number
-
-    def begin(self, worker: SentEvents) -> None:
-        """Do what a pubend does as a worker connects."""
-        assert worker.position.number <= self.tick_of(len(self.steps) - 1)
-        self._unconfirmed = Unconfirmed()
-        returned = self.journal.begin(worker.position)
-        if returned is not None:
-            self._log(Step(encode(returned), None, returned))
-
-    def feed(self, message: EncodedMessage) -> None:
-        for step in new_messages(self.journal, message):
-            self._log(step)
-        confirmed = Confirmed(1, 0, self.journal.reached)
-        self._unconfirmed.add(len(self.steps), confirmed, is_sure=self.journal.is_sure)
-
-    def _log(self, step: Step) -> None:
-        self.steps.append(step)
-        step.note(self.journal, self.tick_of(len(self.steps) - 1))
-
-    def confirm(self, worker: SentEvents) -> None:
-        """Tell the worker what is durable."""
-        confirmed = self._unconfirmed.take(self.durable)
-        if confirmed.messages:
-            worker.durable(confirmed.messages, confirmed.number)
-
-    def crash(self, random: Random) -> None:
-        """Die, with as much in the log as is durable or more, and start again."""
-        del self.steps[random.randint(self.durable, len(self.steps)) :]
-        self.durable = len(self.steps)
-        before = self.journal
-        self.journal = Journal(self._domain)
-        for at, step in enumerate(self.steps):
-            if step.changes is None:
-                assert step.checksum is not None
-                self.journal.record(step.time, step.checksum)
-            elif isinstance(step.changes, WentBack):
-                self.journal.go_back(step.changes)
-            else:
-                self.journal.advance(list(step.changes))
-            step.note(self.journal, self.tick_of(at))
-        if random.random() < 0.5:
-            self.journal = Journal.restore(self._domain, self.journal.snapshot())
-        assert before is not self.journal
-        self._unconfirmed = Unconfirmed()
-
-    def place(self) -> LogPlace:
-        epochs = self._epochs(self.durable)
-        return LogPlace(epochs.has_begun, list(epochs.lower), epochs.generation, epochs.complete)
-
-    def _epochs(self, count: int) -> EpochStates:
-        epochs = EpochStates(self._domain)
-        for step in self.steps[:count]:
-            step.take(epochs)
-        return epochs
-
-    @property
-    def end(self) -> int:
-        return self.tick_of(self.durable - 1) + 1 if self.durable else 0
-
-    def frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
-        return self._epochs(sum(self.tick_of(at) < tick for at in range(self.durable))).snapshot()
-
-    def knowledge(self, end: int) -> KnowledgeMessage:
-        """All that is known up to a tick."""
-        data = tuple((self.tick_of(at), step.message) for at, step in enumerate(self.steps[: self.durable]))
-        data = tuple((tick, message) for tick, message in data if tick < end)
-        final = TickSet([(0, end)])
-        for tick, _ in data:
-            final.remove(tick, tick + 1)
-        return KnowledgeMessage(self._number, final.ranges(), data)
 
 
 class Cut(NamedTuple):
@@ -127,14 +44,16 @@ class Cut(NamedTuple):
 class Job:
     """Workers that send the records of each epoch in any batches, each record to any partition."""
 
-    def __init__(self, domain: TimeDomain, workers: int, random: Random) -> None:
-        self._domain, self._random = domain, random
+    def __init__(self, domain: TimeDomain, workers: int, random: Random, *, changes: bool = False) -> None:
+        self._domain, self._random, self._changes = domain, random, changes
         times: list[Time] = [0, *range(1, 7)] if domain is DOMAINS[0] else [(a, b) for a in range(3) for b in range(3)]
         most = random.randint(1, RECORDS)
         self.expected = {time: [100 * at + n for n in range(most)] for at, time in enumerate(times)}
         self.logs = [Log(domain, number, workers) for number in range(workers)]
         self.cuts: list[Cut] = []
-        self.returns = 0
+        self.returns = self.compared = 0
+        self.changed: tuple[Time, int] | None = None
+        self.differing: list[tuple[Time, tuple[int, Difference] | None]] = []
         self._generation = FIRST
         self._begin(None)
 
@@ -148,9 +67,40 @@ class Job:
         ]
         self._pipes = [deque(sent.messages()) for sent in self._sent]
         self._connected = [False for _ in workers]
+        self._is_compared = not self._generation.number
         self._away = {number for number in workers if self._random.random() < AWAY}
 
+    def change(self) -> None:
+        """Have one record of a complete epoch come again as another one."""
+        complete = Antichain(self._domain, self._generation.complete)
+        changeable = [time for time, left in self._unsent.items() if left and not complete.less_equal(time)]
+        if self._generation.number and changeable and not self.changed:
+            time = self._random.choice(changeable)
+            self.changed = (time, self._unsent[time][0])
+            self._unsent[time][0] = -1
+
+    def compare(self) -> None:
+        """Compare what came again once it has."""
+        logs = self.logs
+        if self._is_compared or not all(
+            log.journal.epochs().generation == self._generation.number if log.again is None else log.again.have_come
+            for log in logs
+        ):
+            return
+        self._is_compared = True
+        came = [{} if log.again is None else log.again.came() for log in logs]
+        times = {time for sums in came for time in sums}
+        logged: list[Any] = [
+            dict.fromkeys(times) if log.again is None else log.again.logged(cast(PartitionLog, log), times)
+            for log in logs
+        ]
+        self.compared += sum(not any(time in sums and sums[time] is None for sums in logged) for time in times)
+        for time in differing_epochs(self._domain, came, logged):
+            found = [log.again.differences(cast(PartitionLog, log), time) for log in logs if log.again is not None]
+            self.differing.append((time, first_difference(found)))
+
     def step(self) -> None:
+        self.compare()
         random, number = self._random, self._random.randrange(len(self.logs))
         log, sent, pipe = self.logs[number], self._sent[number], self._pipes[number]
         choice = random.random()
@@ -228,6 +178,8 @@ class Job:
         del self.cuts[max(0, stays) :]
         self._begin(self.cuts[-1] if self.cuts else None)
         self.returns += 1
+        if self._changes and random.random() < 0.4:
+            self.change()
 
     def finish(self) -> None:
         while any(self._unsent.values()):
@@ -326,6 +278,7 @@ def run(seed: int) -> int:
         reader.read(whole=True)
         reader.read(whole=True)
         check(job, reader)
+    assert not job.differing, "what came again is the same, whatever its batches"
     return job.returns
 
 
@@ -358,3 +311,25 @@ def test_epochs_are_seen_once_and_whole(block: int) -> None:
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
     assert returns > RUNS // 4
+
+
+def test_another_record_of_a_complete_epoch_is_found() -> None:
+    """Unless part of the epoch is older than the snapshot, or removed: then nothing is said. The record is named."""
+    changed = found = 0
+    for seed in range(RUNS // 2):
+        random = Random(seed)
+        job = Job(DOMAINS[seed % 2], random.randint(1, 3), random, changes=True)
+        for _ in range(STEPS):
+            job.step()
+            if job.changed:
+                job.finish()
+                job.compare()
+                break
+        changed += job.changed is not None
+        found += bool(job.differing)
+        for time, difference in job.differing:
+            assert job.changed is not None, f"seed {seed}: {time} is said to differ, and does not"
+            assert time == job.changed[0], f"seed {seed}"
+            assert difference is not None, f"seed {seed}"
+            assert difference[1] == Difference(1, str(job.changed[1])), f"seed {seed}"
+    assert found > changed // 2 > RUNS // 40, f"{found} of {changed} were found"

@@ -1,0 +1,220 @@
+"""Complete epochs that come again, at one partition: what comes of them, and what the log has.
+
+A job that begins again, or goes back, leaves out epochs that are complete in the logs of all partitions. That is right
+only if their content is the same. So each partition adds up the digests of what comes. The publication of the job adds
+these up over all partitions, and compares them with the logs.
+
+Invariants:
+
+- An epoch is compared only if all of it comes again, and all of it is in the logs. It is not compared if a partition
+  had a part of it before the snapshot, or has removed a part since.
+- An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
+- Batches that are void do not count.
+- The log is read only once all of them have come. A job that does not begin again computes nothing.
+- Digests are computed on a thread, as readers leave a publisher that says nothing for some seconds. What waits for that
+  is bounded.
+
+Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
+from tidewheel.pubsub.exactly_once.record_digests import MODULUS, digest_of, digests
+from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, place_or_event
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WentBack, WorkerPosition
+from tidewheel.pubsub.publishers.partition_log import PartitionLog
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""So much of what comes is kept, so that an error can name a record."""
+
+_ROOM_BYTES = 16 * 1024 * 1024
+_READ_BYTES = 1 << 20
+_MOST_TEXT = 200
+
+Sums: TypeAlias = Mapping[Time, int | None]
+"""For each epoch the sum of the digests of its records; None if that is not known."""
+
+
+class Difference(NamedTuple):
+    """Some records with one digest in one partition.
+
+    Attributes:
+        surplus: how many more of them the log has than have come.
+        text: the `repr` of one of them.
+    """
+
+    surplus: int
+    text: str
+
+
+def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[Sums]) -> list[Time]:
+    """Return the epochs whose content differs; none is before an earlier one.
+
+    Args:
+        domain: the times of the topic.
+        came: what has come again, by partition.
+        logged: what the logs have.
+    """
+    differing: list[Time] = []
+    for time in dict.fromkeys(time for sums in came for time in sums):
+        first, second = (_sum(sums.get(time, 0) for sums in all_of) for all_of in (logged, came))
+        if first != second and first is not None and second is not None:
+            differing.append(time)
+    return sorted(differing, key=lambda time: sum(domain.less_equal(other, time) for other in differing))
+
+
+def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
+    """Return a partition and a record that differs, from the differences of all partitions; None if there is none.
+
+    A record that has not come goes before one that the log lacks.
+    """
+    total: dict[int, int] = {}
+    for differences in found:
+        for digest, difference in differences.items():
+            total[digest] = total.get(digest, 0) + difference.surplus
+    for digest, count in sorted(total.items(), key=lambda item: -item[1]):
+        for partition, differences in enumerate(found):
+            if digest in differences and differences[digest].surplus * count > 0:
+                return partition, differences[digest]._replace(surplus=count)
+    return None
+
+
+class EpochsAgain:
+    """The complete epochs of one partition, as its worker sends them again.
+
+    Args:
+        domain: the times of the topic.
+        position: where the worker begins.
+        end: one after the last tick of the log before that.
+    """
+
+    def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
+        self._domain = domain
+        self._lower = Antichain(domain, position.lower)
+        self._complete = Antichain(domain, position.generation.complete)
+        self._worker = MutableAntichain(domain)
+        self._worker.update((time, 1) for time in position.lower)
+        self._begun = {time for time, sent in position.sent.items() if sent}
+        self._end = end
+        self._kept: list[tuple[Time, EncodedMessage]] = []
+        self._kept_bytes = 0
+        self._lost: set[Time] = set()
+        self._sums: dict[Time, int | None] = {}
+        self._thread = ThreadPoolExecutor(1, "tidewheel-digests")
+        self._last: Future[None] | None = None
+        self._received_bytes = self._done_bytes = 0
+
+    @property
+    def have_come(self) -> bool:
+        """Whether nothing of them will come any more."""
+        return all(map(self._complete.less_equal, self._worker.frontier))
+
+    def receive(self, message: EncodedMessage) -> None:
+        """Receive a message of the worker."""
+        event = place_or_event(message)
+        if isinstance(event, LowerFrontierUpdate):
+            self._worker.update(event.updates)
+        elif isinstance(event, Place) and not self._complete.less_equal(event.time):
+            self._received_bytes += message.size_bytes
+            self._last = self._thread.submit(self._add, event.time, message)
+            if self._kept_bytes < KEPT_BYTES:
+                self._kept.append((event.time, message))
+            else:
+                self._lost.add(event.time)
+            self._kept_bytes += message.size_bytes
+
+    def _add(self, time: Time, message: EncodedMessage) -> None:
+        self._sums[time] = _sum((self._sums.get(time, 0), _digest(message)))
+        self._done_bytes += message.size_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether not too much waits for its digest."""
+        return self._received_bytes - self._done_bytes < _ROOM_BYTES
+
+    def came(self) -> Sums:
+        """Return the sums of all that has come so far, once they are computed. It waits, on any thread."""
+        if self._last is not None:
+            self._last.result()
+        return self._sums
+
+    def logged(self, log: PartitionLog, times: Collection[Time]) -> Sums:
+        """Return what the log has of some epochs. It reads the log, on any thread. Raises LogError."""
+        first, unknown = self._begin(log, times)
+        standing = self._standing(log, first, {*times} - unknown, _digest)
+        sums = {time: _sum(digest for _, digest in batches) for time, batches in standing.items()}
+        return {**sums, **dict.fromkeys(unknown)}
+
+    def differences(self, log: PartitionLog, time: Time) -> dict[int, Difference]:
+        """Return how the log differs from what came of an epoch, by digests; nothing if not all that came is kept.
+
+        Raises:
+            LogError: the log cannot be read.
+            DeliveryError: this process cannot decode a batch.
+        """
+        if time in self._lost:
+            return {}
+        standing = self._standing(log, self._begin(log, [time])[0], {time}, lambda message: message)
+        found: dict[int, Difference] = {}
+        both = [(message, 1) for _, message in standing.get(time, ())]
+        for message, sign in both + [(message, -1) for kept, message in self._kept if kept == time]:
+            all_of, record = digests(message)
+            for number, digest in enumerate(all_of):
+                before = found.get(digest)
+                text = repr(record(number))[:_MOST_TEXT] if before is None else before.text
+                found[digest] = Difference(sign + (0 if before is None else before.surplus), text)
+        return {digest: difference for digest, difference in found.items() if difference.surplus}
+
+    def _begin(self, log: PartitionLog, times: Collection[Time]) -> tuple[int, set[Time]]:
+        """Return the tick from which the log has all of some epochs, and those of which it has not."""
+        unknown = {*times}
+        first = 0
+        for first, epochs in log.beginnings(self._domain):  # noqa: B007 - used behind the loop
+            unknown = {time for time in times if epochs.is_completed(time) or time in epochs.active}
+            if not unknown:
+                break
+        passed = {time for time in times if not self._lower.less_equal(time)}
+        return first, unknown | passed | self._begun.intersection(times)
+
+    def _standing(
+        self, log: PartitionLog, first: int, times: Collection[Time], value: Callable[[EncodedMessage], T]
+    ) -> dict[Time, list[tuple[int, T]]]:
+        """Return a value for each batch of some epochs that stands, with its tick."""
+        found: dict[Time, list[tuple[int, T]]] = {}
+        while first < self._end:
+            messages, first = log.read(first, self._end, _READ_BYTES)
+            for tick, message in messages:
+                event = place_or_event(message)
+                if isinstance(event, Place) and event.time in times:
+                    found.setdefault(event.time, []).append((tick, value(message)))
+                elif isinstance(event, WentBack):
+                    lower = Antichain(self._domain, event.lower)
+                    for time in filter(lower.less_equal, found):
+                        found[time] = [one for one in found[time] if one[0] <= event.number]
+        return found
+
+
+def _digest(message: EncodedMessage) -> int | None:
+    """Return the sum of the digests in a batch; None if there is none, as where this process lacks a class."""
+    try:
+        return digest_of(message)
+    except Exception as error:  # noqa: BLE001 - the code of records runs here
+        _LOG.debug("records that came again cannot be compared: %s", error)
+        return None
+
+
+def _sum(digests: Iterable[int | None]) -> int | None:
+    total = 0
+    for digest in digests:
+        if digest is None:
+            return None
+        total += digest
+    return total % MODULUS

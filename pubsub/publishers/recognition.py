@@ -1,0 +1,124 @@
+"""The comparison of complete epochs that come again with those in the logs, over all partitions of a topic."""
+
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from time import monotonic, sleep
+from typing import Any
+
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.pubsub.errors import DeliveryError, where
+from tidewheel.pubsub.messages.wire import Generation
+from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
+
+_LOG = logging.getLogger(__name__)
+
+_WATCH_S = 600.0
+_SETTLE_S = 5.0
+_AGAIN_S = 0.1
+_STEPS = 4
+
+
+class Recognition:
+    """Asks the publishers of a topic for what came again, and compares it. It waits only in `reason`.
+
+    Args:
+        topic: the name.
+        domain: the times.
+        publishers: the handles of their actors, by partition.
+    """
+
+    def __init__(self, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> None:
+        self._topic = topic
+        self._domain = domain
+        self._publishers = publishers
+        self._error: DeliveryError | None = None
+        self._lock = threading.Lock()
+        self._calls: list[Any] = []
+        self._steps: Generator[list[Any], list[Any], None] | None = None
+
+    def begin(self, generation: Generation) -> None:
+        """Compare what comes again in a generation."""
+        with self._lock:
+            self._steps = self._compare(generation.number) if generation.number else None
+            self._calls = [] if self._steps is None else next(self._steps)
+
+    def check(self) -> None:
+        """Go on as far as there are answers; raise DeliveryError once the content of an epoch differs."""
+        import ray
+
+        with self._lock:
+            for _ in range(_STEPS):  # a publisher that is dead answers at once, and is asked again
+                if not self._calls or ray.wait(self._calls, num_returns=len(self._calls), timeout=0)[1]:
+                    break
+                self._go_on()
+        if self._error is not None:
+            raise self._error
+
+    def reason(self, timeout_s: float) -> str | None:
+        """Wait for what is not compared yet, a few seconds; return the error if the content of an epoch differs."""
+        import ray
+
+        deadline_s = monotonic() + min(timeout_s, _SETTLE_S)
+        while self._calls and monotonic() < deadline_s:
+            ray.wait(self._calls, num_returns=len(self._calls), timeout=max(0.0, deadline_s - monotonic()))
+            try:
+                self.check()
+            except DeliveryError as error:
+                _LOG.error("%s", error)
+                break
+            sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))
+        return None if self._error is None else str(self._error)
+
+    def _go_on(self) -> None:
+        answers = [answer_of(call) for call in self._calls]
+        self._calls = []
+        try:
+            assert self._steps is not None, "it has made the calls"
+            self._calls = self._steps.send(answers)
+        except StopIteration:
+            pass
+
+    def _call(self, method: str, *arguments: Any) -> list[Any]:
+        return [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
+
+    def _compare(self, generation: int) -> Generator[list[Any], list[Any], None]:
+        """Yield calls; receive their answers, in order, None of a publisher that has died or cannot answer."""
+        came: list[Any] = [None]
+        while None in came:
+            came = yield self._call("came_again", generation, _WATCH_S)
+        times = [*dict.fromkeys(time for sums in came for time in sums)]
+        logged = (yield self._call("logged", times)) if times else []
+        differing = differing_epochs(self._domain, came, logged) if logged and None not in logged else []
+        found = yield self._call("compared", differing)
+        if differing:
+            self._error = self._differs(differing[0], [one or {} for one in found])
+
+    def _differs(self, time: Time, found: list[Any]) -> DeliveryError:
+        first = first_difference(found)
+        text, partition = "other records than the log has", None
+        if first is not None:
+            partition, (count, record) = first
+            text = (
+                f"in the log there is {record}, which has not come"
+                if count > 0
+                else f"there is {record}, which is not in the log"
+            )
+        return DeliveryError(
+            f"{where(self._topic, partition)}: epoch {time!r} is complete and came again with other content: {text}. "
+            "A job that starts again, or goes back to a snapshot, must publish the same records in an epoch. If the "
+            "job is another one, give the topic another log",
+            topic=self._topic,
+            partition=partition,
+        )
+
+
+def answer_of(call: Any) -> Any:
+    """Return the answer of a call; None if it failed."""
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayError as error:
+        _LOG.debug("a publisher did not answer: %s", error)
+        return None
