@@ -6,22 +6,13 @@ next message, or when the owner decides that it has waited long enough.
 Source: seed "Gryphon exactly-once", section 2.4.
 """
 
-from collections.abc import Hashable, Iterable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.exactly_once.filters import Filter, Filters, digest_of, has_all
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
-
-
-class Filter(Hashable, Protocol):
-    """A child's condition on messages. Children with equal filters are told the same."""
-
-    def of(self, message: Any) -> Any:
-        """Return the message, a part of it, or None if the child wants nothing of it.
-
-        If the filter raises, its children are told why, and receive nothing more.
-        """
 
 
 class Outgoing(NamedTuple):
@@ -34,7 +25,8 @@ class Outgoing(NamedTuple):
 class _Group:
     """Children with one filter."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Filter | None) -> None:
+        self.union = digest_of(where)
         self.children: dict[str, None] = {}
         self.silence = TickSet()
 
@@ -62,7 +54,7 @@ class Fanout:
             return
         self.leave(child)
         self.children[child] = where
-        self._groups.setdefault(where, _Group()).children[child] = None
+        self._groups.setdefault(where, _Group(where)).children[child] = None
 
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
@@ -80,14 +72,16 @@ class Fanout:
             return [reader]
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
 
-    def forward(self, final: Ranges, data: Iterable[tuple[int, Any]]) -> list[Outgoing]:
-        """Return the messages that tell all children of new knowledge.
+    def forward(self, final: Ranges, data: Iterable[tuple[int, Any]], among: Filters = None) -> list[Outgoing]:
+        """Return the messages that tell all children of new knowledge; with ``among`` those who have such a filter.
 
         Complexity: O(children + filters * messages).
         """
         messages = tuple(data)
         outgoing: list[Outgoing] = []
         for where, group in list(self._groups.items()):
+            if not has_all(among, where):
+                continue
             try:
                 passing, silence = select(where, messages)
             except DeliveryError as error:
@@ -113,7 +107,7 @@ class Fanout:
         return self._tell(group, final, data)
 
     def _tell(self, group: _Group, final: Ranges, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
-        message = KnowledgeMessage(self._pubend, final, data, lost_end=self.lost_end)
+        message = KnowledgeMessage(self._pubend, final, data, lost_end=self.lost_end, union=group.union)
         return [Outgoing(child, message) for child in group.children]
 
     def _reject(self, child: str, error: DeliveryError) -> list[Outgoing]:
@@ -124,8 +118,9 @@ class Fanout:
         """Return the answer to one curious child; nothing if it is no child, or there is no knowledge."""
         if child not in self.children:
             return []
+        where = self.children[child]
         try:
-            passing, silence = select(self.children[child], tuple(data))
+            passing, silence = select(where, tuple(data))
         except DeliveryError as error:
             return self._reject(child, error)
         if silence:
@@ -134,7 +129,8 @@ class Fanout:
             final = together.ranges()
         if not (final or passing or more):
             return []
-        return [Outgoing(child, KnowledgeMessage(self._pubend, final, passing, more, True, self.lost_end))]
+        union = digest_of(where)
+        return [Outgoing(child, KnowledgeMessage(self._pubend, final, passing, more, True, self.lost_end, union))]
 
 
 def select(

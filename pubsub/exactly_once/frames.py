@@ -23,7 +23,7 @@ import msgspec
 from msgspec import structs
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.fanout import Filter
+from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.messages import (
     Ack,
     CheckedRanges,
@@ -85,6 +85,7 @@ class _KnowledgeHead(msgspec.Struct, tag="K", frozen=True, array_like=True, gc=F
     more: bool
     is_answer: bool = False
     lost_end: Tick = 0
+    union: Number = 0
 
 
 class _NumberedHead(msgspec.Struct, tag="M", frozen=True, array_like=True, gc=False):
@@ -125,7 +126,9 @@ def encode(message: Told | ChildMessage) -> list[Any]:
 
 def _knowledge(message: KnowledgeMessage) -> list[Any]:
     data = tuple([(tick, one.head, len(one.payload)) for tick, one in message.data])
-    head = _KnowledgeHead(message.pubend, message.final, data, message.more, message.is_answer, message.lost_end)
+    head = _KnowledgeHead(
+        message.pubend, message.final, data, message.more, message.is_answer, message.lost_end, message.union
+    )
     return frame_of(_ENCODER.encode(head), [one.payload for _, one in message.data])
 
 
@@ -159,7 +162,9 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
     if isinstance(decoded, _KnowledgeHead):
         _check(decoded.final)
         data = _messages(decoded.data, payload)
-        return KnowledgeMessage(decoded.pubend, decoded.final, data, decoded.more, decoded.is_answer, decoded.lost_end)
+        return KnowledgeMessage(
+            decoded.pubend, decoded.final, data, decoded.more, decoded.is_answer, decoded.lost_end, decoded.union
+        )
     _messages((), payload)
     return decoded
 

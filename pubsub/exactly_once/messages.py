@@ -49,6 +49,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         more: whether this answer to a nack leaves out messages without room; the child may ask again.
         is_answer: whether this answers the nack of one child, and is not for all children.
         lost_end: messages before this tick are forgotten; a reader that lacks some of them has lost them.
+        union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.
     """
 
     pubend: int
@@ -57,6 +58,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     more: bool = False
     is_answer: bool = False
     lost_end: int = 0
+    union: int = 0
 
     @property
     def begin(self) -> int:
@@ -211,7 +213,8 @@ def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
 
 
 def _follows(message: KnowledgeMessage, last: KnowledgeMessage) -> bool:
-    return message.pubend == last.pubend and message.lost_end == last.lost_end and message.begin >= last.end
+    alike = (message.pubend, message.lost_end, message.union) == (last.pubend, last.lost_end, last.union)
+    return alike and message.begin >= last.end
 
 
 def _together(run: list[KnowledgeMessage]) -> list[KnowledgeMessage]:

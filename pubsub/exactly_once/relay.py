@@ -7,6 +7,7 @@ It does no I/O and has only soft state. Invariants:
   the pubend knows all subscriptions. So the relay can only forget such a tick.
 - New knowledge goes to all children if it is later than the first knowledge that the relay received without asking.
   Otherwise it is an answer, and goes to the curious children.
+- It asks for what its children want together, and what it knows holds for that union only: `filters.py` has the rules.
 - A question without an end ends at the next message: all children are told the later ticks anyway.
 - While a nack is upstream, no other nack goes upstream for the same ticks, until it is answered or too old.
 - A flush costs the same however many children there are: it has one consolidated acknowledgement, and no more than
@@ -22,7 +23,8 @@ from typing import Any, Final
 
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation, of_one
-from tidewheel.pubsub.exactly_once.fanout import Fanout, Filter, Outgoing
+from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
+from tidewheel.pubsub.exactly_once.filters import Filter, Wanted
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
     RELAY_PREFIX,
@@ -58,18 +60,25 @@ class Relay:
         pubends: the number of pubends of the topic.
         size_of: returns the size of a message in bytes.
         cache_bytes: the largest size of the latest messages that the relay keeps of each pubend.
+
+    Attributes:
+        wanted: the union of the children's filters, to be told to the parents while it is due.
     """
 
     def __init__(self, pubends: int, size_of: Callable[[Any], int], *, cache_bytes: int = CACHE_BYTES) -> None:
-        self._lines = [_Line(pubend, size_of, cache_bytes) for pubend in range(pubends)]
+        self.wanted = Wanted()
+        self._lines = [_Line(pubend, size_of, cache_bytes, self.wanted) for pubend in range(pubends)]
 
     def join(self, child: str, where: Filter | None = None) -> None:
         """Add a child: a subend, or another relay."""
         for line in self._lines:
             line.fanout.join(child, where)
+        if self.wanted.join(child, where):
+            self._want_others()
 
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
+        self.wanted.leave(child)
         for line in self._lines:
             line.leave(child)
 
@@ -94,9 +103,20 @@ class Relay:
         return self._lines[ack.pubend].ack(child, ack)
 
     def show_life(self) -> None:
-        """Have the next flushes say of all readers that they live; what they have said last may have been lost."""
+        """Have the next flushes say of all readers that they live; what they have said last may have been lost.
+
+        The union of filters loses those of children that have gone.
+        """
         for line in self._lines:
             line.show_life()
+        if self.wanted.shrink():
+            self._want_others()
+
+    def _want_others(self) -> None:
+        """Forget the knowledge of the last union of filters, and the questions that have brought it."""
+        for line in self._lines:
+            line.stream.forget(0)
+            line.asked.questions.clear()
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
         """Return the messages for the silence and acknowledgements that wait."""
@@ -122,10 +142,11 @@ class Relay:
 class _Line:
     """The state of a relay for one pubend."""
 
-    def __init__(self, pubend: int, size_of: Callable[[Any], int], cache_bytes: int) -> None:
+    def __init__(self, pubend: int, size_of: Callable[[Any], int], cache_bytes: int, wanted: Wanted) -> None:
         self._pubend = pubend
         self._size_of = size_of
         self._cache_bytes = cache_bytes
+        self._filters = wanted
         self.stream = KnowledgeStream[Any]()
         self.fanout = Fanout(pubend)
         self._told = TickSet()
@@ -133,7 +154,7 @@ class _Line:
         self._wanted: dict[str, TickSet] = {}  # the ticks that each child is curious about
         self._cut_short: set[str] = set()
         self._room_bytes = 1
-        self._asked = Asked()
+        self.asked = Asked()
         self.readers = Consolidation(pubend)
         self._latest: dict[str, Ack] = {}  # of each child that is not consolidated
         self._acks: dict[str, TickSet] = {}
@@ -151,9 +172,11 @@ class _Line:
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
         self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
+        if message.union != self._filters.digest:
+            return self._learn_of_earlier(message)
         covered = self._accumulate(message)
-        if self._asked.questions:
-            self._asked.answered(covered, now_s, more=message.more)
+        if self.asked.questions:
+            self.asked.answered(covered, now_s, more=message.more)
         outgoing = self._forward(message, covered)
         stream.forget_oldest_data(self._cache_bytes)
         if len(stream.known) > MOST_RANGES:
@@ -162,6 +185,17 @@ class _Line:
             # A child that still needs the gaps asks for them.
             self._told.add(0, self._told.ranges()[MOST_RANGES // 2][0])
         return outgoing
+
+    def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
+        """Return the messages for the children that knowledge of an earlier union holds for; keep nothing of it."""
+        self._filters.is_due = True  # the parent may not know of the present union
+        if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
+            return []
+        covered = TickSet(message.final)
+        covered.update((tick, tick + 1) for tick, _ in message.data)
+        new = covered.difference(self._told)
+        self._told.update(new)
+        return self.fanout.forward(*_within(new, message), among=self._filters.earlier[message.union])
 
     def _accumulate(self, message: KnowledgeMessage) -> TickSet:
         """Learn the contents of a message; return the ticks that it covers."""
@@ -252,12 +286,12 @@ class _Line:
         return outgoing, self._ask(unknown, now_s)
 
     def _ask(self, unknown: TickSet, now_s: float) -> list[Upstream]:
-        new = self._asked.ask(unknown, now_s)
+        new = self.asked.ask(unknown, now_s)
         return [Nack(self._pubend, new.ranges(), self._room_bytes)] if new else []
 
     def reconnected(self, now_s: float) -> list[Upstream]:
         self.readers.name_all()
-        self._asked.questions.clear()
+        self.asked.questions.clear()
         unknown = TickSet(part for wanted in self._wanted.values() for part in wanted)
         return self._ask(unknown, now_s) if unknown else []
 

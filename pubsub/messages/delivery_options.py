@@ -6,7 +6,8 @@ The publisher evaluates the condition, and sends no other records.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from reprlib import repr as shortened
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -41,6 +42,8 @@ class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
 class Where:
     """A condition on records; two with the same pickled function or expression are equal.
 
+    ``one | other`` is met by the records that meet either.
+
     Args:
         condition: a function of a record, which is a dict for a row of Arrow. For topics of tables it may also be an
             expression of `pyarrow.compute`, such as ``pc.field("n") > 1``.
@@ -55,13 +58,13 @@ class Where:
                 f"where is a function of a record, or an expression such as pc.field('n') > 1, not {condition!r}"
             )
         try:
-            self._pickled: bytes = cloudpickle.dumps(condition)
+            self._pickled: tuple[bytes, ...] = (cloudpickle.dumps(condition),)
         except Exception as error:
             raise DeliveryError(f"where={condition!r} cannot be sent to a publisher: {error}") from error
 
     @cached_property
-    def _condition(self) -> Any:
-        return cloudpickle.loads(self._pickled)
+    def _conditions(self) -> list[Any]:
+        return [cloudpickle.loads(pickled) for pickled in self._pickled]
 
     def of(self, message: DataMessage) -> DataMessage | None:
         """Return the records of a batch that meet the condition; the message itself if all do, None if none do.
@@ -87,17 +90,22 @@ class Where:
         return encode_batch(message.time, wanted)
 
     def _wanted(self, batch: Any) -> Any:
-        if _is_expression(self._condition):
+        if all(map(_is_expression, self._conditions)):
             if not is_arrow(batch):
                 raise TypeError(f"an expression goes with Arrow tables, and here is a {type(batch).__qualname__}")
-            return batch.filter(self._condition)
+            return batch.filter(reduce(or_, self._conditions))
         return keep(batch, [self._meets(record) for record in records(batch)])
 
     def _meets(self, record: Any) -> bool:
         try:
-            return bool(self._condition(record))
+            return any(bool(condition(record)) for condition in self._conditions)
         except Exception as error:
             raise _UnfitRecord(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
+
+    def __or__(self, other: "Where") -> "Where":
+        either = Where.__new__(Where)
+        either._pickled = tuple(dict.fromkeys(self._pickled + other._pickled))
+        return either
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Where) and self._pickled == other._pickled
@@ -105,10 +113,10 @@ class Where:
     def __hash__(self) -> int:
         return hash(self._pickled)
 
-    def __getstate__(self) -> bytes:
+    def __getstate__(self) -> tuple[bytes, ...]:
         return self._pickled
 
-    def __setstate__(self, state: bytes) -> None:
+    def __setstate__(self, state: tuple[bytes, ...]) -> None:
         self._pickled = state
 
 
@@ -142,6 +150,9 @@ class MessageFilter:
             return message
         place = place_of(message)
         return None if wanted is None or place is None else encode(wanted, place.number)
+
+    def __or__(self, other: "MessageFilter") -> "MessageFilter":
+        return MessageFilter(self.where | other.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.fanout import Filter, Outgoing
+from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend

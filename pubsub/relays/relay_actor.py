@@ -279,6 +279,7 @@ class RelayActor:
         for message in said:
             if isinstance(message, Join):
                 relay.join(child, message.where)
+                self._ask_for_wanted(relay)  # before the child's questions
             elif not 0 <= message.pubend < self._pubends:
                 self._reject(child, f"it spoke of pubend {message.pubend}, and there are {self._pubends}")
                 return
@@ -289,6 +290,13 @@ class RelayActor:
                 self._say(asked)
             else:
                 self._children.tell(relay.ack(child, message))
+
+    def _ask_for_wanted(self, relay: Relay) -> None:
+        """Tell the parents what the children want, if they do not know."""
+        if relay.wanted.is_due:
+            relay.wanted.is_due = False
+            for parent in self._parents:
+                parent.greet_again(Join(self._name, relay.wanted.union))
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%s: %s: %s", self._name, child, reason)
@@ -307,6 +315,7 @@ class RelayActor:
         if now_s - self._alive_s >= SIGN_OF_LIFE_S:
             self._alive_s = now_s
             self._relay.show_life()
+        self._ask_for_wanted(self._relay)
         told, acks = self._relay.flush()
         self._children.tell(told)
         self._children.show_life()

@@ -73,6 +73,11 @@ class RelayParent(KeptParent):
         if not self._is_closed:
             self.look(self._loop.time())
 
+    def greet_again(self, greeting: Join) -> None:
+        """Say another greeting to this parent, and to each later one."""
+        self.greeting = greeting
+        self.say([greeting])
+
     def say(self, messages: Iterable[ChildMessage]) -> None:
         """Say something; without a parent keep acknowledgements only, as questions are asked again."""
         super().say(messages)

@@ -69,9 +69,9 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
         timeout: how long to wait for that, in seconds; None waits for ever.
         atomic: whether to hold back epochs of which a part was published before; without, they come in part.
         where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
-            such as ``pc.field("n") > 1``. It is evaluated by the publishers, so that nothing else is sent. An epoch
-            without such a record is not delivered. One that raises ends the subscription with an error; nobody else
-            notices.
+            such as ``pc.field("n") > 1``. It is evaluated by the publishers and by each relay on the way, so that
+            nothing else is sent. An epoch without such a record is not delivered. One that raises ends the subscription
+            with an error; nobody else notices.
         slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error,
             ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
             their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources. With

@@ -13,6 +13,7 @@ from tests.simulation_delivery.scenario import Scenario
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
+from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
@@ -176,7 +177,7 @@ class LosesNacks(Relay):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         for line in self._lines:
-            line._asked = _AsksOnce()
+            line.asked = _AsksOnce()
 
 
 class ForgetsWhoAsked(Relay):
@@ -236,6 +237,34 @@ class ForgetsToCountWhoLeft(Relay):
         """Forget the child, but not its readers."""
         for line in self._lines:
             line.fanout.leave(child)
+
+
+class TakesFilteredForSilent(Relay):
+    """Takes what was filtered out for others for silence, and answers a new child with it."""
+
+    def _want_others(self) -> None:
+        pass
+
+
+class ForgetsAFilter(Relay):
+    """Does not ask for what a child wants that comes later."""
+
+    def join(self, child: str, where: Filter | None = None) -> None:
+        """Tell the parent nothing of it."""
+        union = self.wanted.union
+        super().join(child, where)
+        if self.wanted.union != union:
+            self.wanted.union, self.wanted.is_due = union, False
+
+
+class TakesAnyUnion(Relay):
+    """Believes that all knowledge is of the present union."""
+
+    def receive(self, message: Any, now_s: float) -> list[Outgoing]:
+        """Read nothing of the union."""
+        if isinstance(message, KnowledgeMessage):
+            message = replace(message, union=self.wanted.digest)
+        return super().receive(message, now_s)
 
 
 # ---------------------------------------------------------------------- subends
@@ -342,6 +371,9 @@ _RELAYS: list[type] = [
     AcknowledgesForAll,
     NamesReadersOnce,
     ForgetsToCountWhoLeft,
+    TakesFilteredForSilent,
+    ForgetsAFilter,
+    TakesAnyUnion,
 ]
 _SUBENDS: list[type] = [
     MergesEarly,

@@ -7,7 +7,7 @@ from random import Random
 
 from tests.kit.simulation.first_failure import report_on_first
 from tests.kit.simulation.violation import ViolationError, broken_promise
-from tests.simulation_delivery.filters import Multiple
+from tests.simulation_delivery.filters import FILTERS
 from tests.simulation_delivery.network import Network, Weather
 from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
 from tests.simulation_delivery.world import CACHE_BYTES, HOUR_S, LOOK_S, RelayNode, World
@@ -41,12 +41,14 @@ def run(seed: int) -> World:
     world = World(random, network, random.randint(1, 3))
     build(world, random)
     for subend in world.subends.values():
-        network.at(random.random() * TROUBLE_S / 2, subend.start)
+        subend.begins_s = random.choice([0.0, random.random() * TROUBLE_S / 2])
     world.look()
     world.largest = random.choice([LARGEST, LARGEST, HUGE])
     for number in range(random.randint(1, 60)):
         node = random.choice(world.pubends)
-        message = str(number).encode().zfill(random.randint(2, world.largest))
+        records = [number, *(random.randrange(60) for _ in range(random.choice([0, 0, 2])))]
+        message = b",".join(b"%02d" % record for record in records)
+        message = message.zfill(random.randint(len(message), world.largest))
         network.at(random.random() * TROUBLE_S, partial(node.publish, message))
     trouble(world, random)
     network.run(TROUBLE_S)
@@ -82,7 +84,7 @@ def build(world: World, random: Random) -> None:
     for _ in range(random.randint(0, 2)):
         parents += [world.add_relay(random.choice(parents)) for _ in range(random.randint(1, 2))]
     for _ in range(random.randint(1, 4)):
-        where = random.choice([None, Multiple(2), Multiple(3)])
+        where = random.choice(FILTERS)
         is_durable = random.random() < 0.7
         keeps_cursor = is_durable and random.random() < 0.5
         habits = Habits(keeps_cursor, random.random() < 0.3, random.random() < 0.3, is_durable)

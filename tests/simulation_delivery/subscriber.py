@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.kit.exactly_once.subends import repeat_acks, waiting_bytes_of
-from tests.simulation_delivery.filters import Multiple
+from tests.simulation_delivery.filters import FILTERS, Multiple
 from tests.simulation_delivery.kinds import Kinds
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
@@ -42,6 +42,7 @@ class SubendNode:
         done: what the reader has acknowledged, in all its lives.
         lives: what was delivered in each life.
         most_waiting: how many bytes waited at most.
+        begins_s: when he comes.
     """
 
     def __init__(
@@ -59,13 +60,22 @@ class SubendNode:
         self.done: set[Delivered] = set()
         self.lives: list[list[Delivered]] = [[]]
         self.most_waiting = 0
+        self.begins_s = 0.0
+
+    @property
+    def child(self) -> str:
+        """The name of its connection, another one in each life."""
+        return self.reader
 
     def start(self) -> None:
         """Subscribe, or go on, once all pubends are there; one that is not durable begins anew."""
         if not all(node.is_there for node in self._world.pubends):
             return
+        if self.core is not None:
+            self._world.notice(self, self.parent)
         starts = {}
         if not self.habits.is_durable:  # nobody keeps what an earlier life has not had
+            self.where = self._world.random.choice([self.where, *FILTERS])
             self._cursors = {number: TickSet() for number in self._cursors}
             self._unacknowledged.clear()
             self.starts, self.had, self.done, self.lives = {}, [], set(), [[]]
@@ -105,19 +115,19 @@ class SubendNode:
 
     def look(self) -> None:
         """Do what is due."""
-        if self.core is None:
+        if self.core is None and self._world.network.now_s >= self.begins_s:
             self.start()
         if self.core is None:
             return
         random = self._world.random
-        self._world.join(self.name, self.parent, self.where)
+        self._world.join(self.child, self.parent, self.where)
         if random.random() < 0.3:
             self.read()
             self.acknowledge()
         if random.random() < 0.2:
             repeat_acks(self.core)
-        self._world.ask(self.name, self.parent, self.core.acks())
-        self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
+        self._world.ask(self.child, self.parent, self.core.acks())
+        self._world.ask(self.child, self.parent, self.core.ask(self._world.network.now_s))
 
     def receive(self, sender: str, message: Downstream) -> None:
         """Take what comes from upstream."""
@@ -132,7 +142,7 @@ class SubendNode:
         self.most_waiting = max(self.most_waiting, waiting_bytes_of(self.core))
         if not self.habits.reads_slowly:
             self.read()
-        self._world.ask(self.name, self.parent, self.core.ask(self._world.network.now_s))
+        self._world.ask(self.child, self.parent, self.core.ask(self._world.network.now_s))
 
     def _subscribe_again(self, pubend: int) -> None:
         """Go on where this reader is, at a pubend that was started again."""
@@ -176,10 +186,11 @@ class SubendNode:
     def expected(self) -> list[Delivered]:
         """Return what it has to have in the end, in the order of ticks."""
         found = [
-            Delivered(number, tick, message)
+            Delivered(number, tick, wanted)
             for number, node in enumerate(self._world.pubends)
             for tick, message in node.disk.published.items()
-            if tick >= self.starts[number] and (self.where is None or self.where.of(message) is not None)
+            if tick >= self.starts[number]
+            and (wanted := message if self.where is None else self.where.of(message)) is not None
         ]
         return sorted(found, key=lambda delivered: delivered.tick)
 

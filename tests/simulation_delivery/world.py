@@ -12,6 +12,7 @@ from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Downstream, Nack, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
@@ -190,6 +191,11 @@ class RelayNode:
         self.nacks = 0
         self.start()
 
+    @property
+    def child(self) -> str:
+        """Its name as a child."""
+        return self.name
+
     def start(self) -> None:
         """Begin, knowing nothing."""
         self.core = Kinds.relay(self._world.pubends_count, len, cache_bytes=CACHE_BYTES)
@@ -202,9 +208,9 @@ class RelayNode:
         """Do what is due."""
         if self.core is None:
             return
-        self._world.join(self.name, self.parent, None)
         if self._world.random.random() < 0.1:
             self.core.show_life()
+        self._world.join(self.name, self.parent, self.core.wanted.union)
         told, asked = self.core.flush()
         self._world.tell(self.name, told)
         self._world.ask(self.name, self.parent, asked)
@@ -226,9 +232,12 @@ class RelayNode:
             self.most_cached = max(self.most_cached, self.core.cached_bytes)
 
     def join(self, child: str, where: Any) -> None:
-        """Take on a child."""
+        """Take on a child, and have the parents know at once what it wants."""
         if self.core is not None:
             self.core.join(child, where)
+            if self.core.wanted.is_due:
+                self.core.wanted.is_due = False
+                self._world.join(self.name, self.parent, self.core.wanted.union)
 
     def leave(self, child: str) -> None:
         """Forget a child."""
@@ -299,7 +308,7 @@ class World:
             node.crash()
             self.network.at(for_s, node.start)
             if not isinstance(node, PubendNode):
-                self._notice(node, node.parent)
+                self.notice(node, node.parent)
 
     def pause(self, node: PubendNode, for_s: float) -> None:
         """Have a pubend do nothing for a while, and hear nothing."""
@@ -311,14 +320,14 @@ class World:
         if node.parent == parent:
             return
         for left in self._parents(node.parent):
-            self.network.send(node.name, left.name, partial(left.leave, node.name))
-        self._notice(node, node.parent)
+            self.network.send(node.name, left.name, partial(left.leave, node.child))
+        self.notice(node, node.parent)
         node.move(parent)
 
-    def _notice(self, node: "RelayNode | SubendNode", parent: str | None) -> None:
+    def notice(self, node: "RelayNode | SubendNode", parent: str | None) -> None:
         """Have parents notice after a while that the connection to a node is gone; it may have connected anew."""
         for left in self._parents(parent):
-            self.network.at(NOTICED_S, partial(left.leave, node.name))
+            self.network.at(NOTICED_S, partial(left.leave, node.child))
 
     def _parents(self, parent: str | None) -> "list[PubendNode] | list[RelayNode]":
         return self.pubends if parent is None else [self.relays[parent]]
@@ -328,8 +337,9 @@ class World:
     def tell(self, sender: str, outgoing: list[Outgoing]) -> None:
         """Send messages downstream."""
         for child, message in outgoing:
-            receiver = self.relays.get(child) or self.subends[child]
-            self._send(sender, receiver, message)
+            receiver = self.relays.get(child) or self.subends[node_of(child)]
+            if receiver.child == child:  # else its connection is gone
+                self._send(sender, receiver, message)
 
     def ask(self, sender: str, parent: str | None, messages: list[Upstream]) -> None:
         """Send messages upstream."""
@@ -337,10 +347,15 @@ class World:
             receiver = self.pubends[message.pubend] if parent is None else self.relays[parent]
             self._send(sender, receiver, message)
 
-    def join(self, child: str, parent: str | None, where: Multiple | None) -> None:
+    def join(self, child: str, parent: str | None, where: Filter | None) -> None:
         """Tell those upstream that a child is there."""
         for receiver in self._parents(parent):
-            self.network.send(child, receiver.name, partial(receiver.join, child, where))
+            self.network.send(node_of(child), receiver.name, partial(receiver.join, child, where))
 
     def _send(self, sender: str, receiver: Any, message: Any) -> None:
-        self.network.send(sender, receiver.name, lambda: receiver.receive(sender, message))
+        self.network.send(node_of(sender), receiver.name, lambda: receiver.receive(sender, message))
+
+
+def node_of(child: str) -> str:
+    """Return the name of the node that has a connection of this name."""
+    return child.partition(",")[0]

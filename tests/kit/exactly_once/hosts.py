@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from math import gcd
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,6 +139,9 @@ class Times:
         """Return the message, unless it is a batch of another time."""
         event = decode(message)
         return None if isinstance(event, DataMessage) and event.time % self.divisor else message
+
+    def __or__(self, other: "Times") -> "Times":
+        return Times(gcd(self.divisor, other.divisor))
 
 
 class Reader:

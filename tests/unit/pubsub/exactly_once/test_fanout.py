@@ -10,7 +10,7 @@ from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 
 
-class Failing:
+class Failing(Multiple):
     """A filter that fails at one message.
 
     Args:
@@ -18,6 +18,7 @@ class Failing:
     """
 
     def __init__(self, error: Exception) -> None:
+        super().__init__()
         self._error = error
 
     def of(self, message: bytes) -> Any:

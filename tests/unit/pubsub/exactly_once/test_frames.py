@@ -16,6 +16,7 @@ from tests.kit.pubsub.cut_socket import Cut
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once import frames
+from tidewheel.pubsub.exactly_once.filters import union_of
 from tidewheel.pubsub.exactly_once.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
 from tidewheel.pubsub.exactly_once.messages import (
     Ack,
@@ -41,7 +42,7 @@ MESSAGES = st.just(encode(PartitionEnded())) | st.builds(
 )
 DATA = st.lists(st.tuples(TICKS, MESSAGES), max_size=5).map(tuple)
 DOWNSTREAM = st.one_of(
-    st.builds(KnowledgeMessage, PUBENDS, RANGE_TUPLES, DATA, st.booleans(), st.booleans(), TICKS),
+    st.builds(KnowledgeMessage, PUBENDS, RANGE_TUPLES, DATA, st.booleans(), st.booleans(), TICKS, TICKS),
     st.builds(Rejected, PUBENDS, st.text(max_size=20)),
     st.builds(Stranger, PUBENDS, st.text(max_size=20)),
 )
@@ -52,7 +53,9 @@ UPSTREAM = st.one_of(
     st.builds(Nack, PUBENDS, RANGE_TUPLES, st.integers(-(2**63), 2**63 - 1)),
     st.builds(Ack, PUBENDS, ACKS, st.just({}), st.booleans()),
     st.builds(ConsolidatedAck, PUBENDS, TICKS, NUMBERS, NUMBERS, READERS, st.booleans()),
-    st.builds(Join, st.text(max_size=9), st.none() | st.just(Where(len))),
+    st.builds(
+        Join, st.text(max_size=9), st.none() | st.just(Where(len)) | st.just(union_of([Where(len), Where(bool)]))
+    ),
 )
 CUTS = st.lists(st.sampled_from([0, 1, 2, 11, 12, 13, 100, LARGE, 2 * LARGE, 10**6]), min_size=1, max_size=30)
 LENGTHS = struct.Struct("<IQ")

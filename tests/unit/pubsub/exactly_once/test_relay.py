@@ -209,7 +209,7 @@ def test_who_has_not_joined_is_told_nothing() -> None:
     assert nack(relay, "a", 0)[1] == [Nack(0, ((0, FOREVER),), 1000)]
 
 
-class Failing:
+class Failing(Multiple):
     """A filter that takes nothing."""
 
     def of(self, message: bytes) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import select
+from tidewheel.pubsub.exactly_once.filters import union_of
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, MessageFilter, Where
 from tidewheel.pubsub.messages.encoded_message import (
     EncodedMessage,
@@ -188,6 +189,32 @@ def test_filters_of_one_condition_are_one() -> None:
     """So that a relay tells their subscribers the same without looking twice."""
     assert MessageFilter(Where(is_odd)) == MessageFilter(Where(is_odd))
     assert len({MessageFilter(Where(is_odd)), MessageFilter(Where(is_odd)), MessageFilter(Where(bool))}) == 2
+
+
+@pytest.mark.parametrize(
+    ("conditions", "wanted"),
+    [
+        ((pc.field("n") > 2, pc.field("n") < 2), [{"n": 1}, {"n": 3}]),
+        ((lambda row: row["n"] == 2, lambda row: row["n"] is None), [{"n": 2}, {"n": None}]),
+        ((is_large,), [{"n": 2}, {"n": 3}]),
+    ],
+    ids=["expressions", "functions", "one"],
+)
+def test_a_union_has_the_records_that_meet_either_condition(conditions: Any, wanted: list[Any]) -> None:
+    """In one batch, in their order, also after a journey."""
+    united = union_of([MessageFilter(Where(condition)) for condition in conditions])
+    event = decode(pickle.loads(pickle.dumps(united)).of(encode(message(TABLE), 0)))
+    assert isinstance(event, DataMessage)
+    assert records(batch_of(event)) == wanted
+
+
+def test_a_union_that_cannot_be_evaluated_lets_everything_through() -> None:
+    """Where a condition raises, or functions and expressions are together."""
+    whole = encode(message(TABLE), 0)
+    for conditions in ((pc.field("n") > 2, is_large), (pc.field("m") > 2,), (lambda row: 1 // 0,)):
+        united = union_of([MessageFilter(Where(condition)) for condition in conditions])
+        assert united is not None
+        assert united.of(whole) is whole
 
 
 def test_a_condition_that_raises_is_an_error_with_the_time() -> None:

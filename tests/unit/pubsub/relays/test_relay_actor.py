@@ -103,7 +103,7 @@ def test_two_hundred_who_miss_the_same_cost_one_question(tmp_path: Path) -> None
         topic.publish()
         topic.read_all()
         [line] = relay.actor._relay._lines
-        line._asked._trips = RoundTrips(first_s=DEADLINE_S, least_s=DEADLINE_S, most_s=DEADLINE_S)
+        line.asked._trips = RoundTrips(first_s=DEADLINE_S, least_s=DEADLINE_S, most_s=DEADLINE_S)
         before = topic.statistics(relay)
         lost: list[Downstream] = []
         [way] = relay.actor._parents

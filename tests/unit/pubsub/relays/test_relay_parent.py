@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.exactly_once.hosts import Times
 from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, decode_upstream, encode
@@ -140,6 +141,23 @@ def test_what_it_does_not_take_is_written_when_it_does(monkeypatch: pytest.Monke
             return sum(len(said.acks) for said in heard if isinstance(said, Ack)) == 100
 
         await until(is_all_heard)
+
+    run(monkeypatch, scenario)
+
+
+def test_another_greeting_is_said_at_once_and_to_later_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has what the children of the relay want, and comes before what they ask."""
+    other = Join("relay/a", Times(2))
+
+    async def scenario(world: World, kept: RelayParent) -> None:
+        await until(lambda: kept.parent is not None)
+        kept.greet_again(other)
+        kept.say([NACK])
+        await until(lambda: world.heard() == [JOIN, other, NACK])
+        world.to_ask = [NACK]
+        world.ends[-1].close()
+        await until(lambda: world.searches == 2 and kept.parent is not None)
+        await until(lambda: world.heard() == [other, NACK])
 
     run(monkeypatch, scenario)
 
