@@ -312,7 +312,7 @@ class InputPort:
         The operator has received all records of them that came here. On any worker, no more come to this operator; a
         firm bound outside of loops ends a substream on each worker by itself. Where a key is used again, the operator
         receives its records after it has looked at the end of the earlier substream. With a firm bound, it receives
-        nothing behind an end before it has looked at that.
+        nothing behind an end before it has looked at that. On another number of workers, ends may be told again.
 
         Raises:
             TokenError: the operator did not say, by ``bound="soft"`` or ``bound="firm"``, that it wants to know.

@@ -320,4 +320,4 @@ def test_a_job_with_added_dataflows_does_not_go_back(tmp_path: Path, caplog: pyt
         for one in (added, job):
             with pytest.raises(tw.JobError, match="died"):
                 one.wait(timeout=ENDS_WITHIN_S)
-        assert "job 'first' does not go back to a snapshot, as it has added dataflows" in caplog.text
+        assert "does not go back to a snapshot, as it has added dataflows, which keep none: 'second'" in caplog.text

@@ -50,6 +50,9 @@ def test_much_happens() -> None:
     assert sum(one.files > len(one.workers) for one in restored) > 10
     assert sum(len(simulation.scenario.lives) > 2 for simulation in simulations) > 10
     assert sum(simulation.scenario.is_rescaled for simulation in simulations) > 20
+    rescaled = [one for one in simulations if one.plan.declarations and one.scenario.is_rescaled]
+    assert len(rescaled) > 20
+    assert sum(one.refused for one in rescaled) < len(rescaled) / 4
     assert sum(bool(one.unread) for one in had) > 8
     assert sum(bool(one.tokens) for one in had) > 25
     assert sum(isinstance(time, tuple) for one in had for _, time in one.tokens) > 10

@@ -2,12 +2,14 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidewheel as tw
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 
+DEADLINE_S = 20.0
 FOLLOWING = {1: [3], 2: [1, 2, 3]}
 
 
@@ -105,3 +107,39 @@ def test_what_a_snapshot_has_of_unconfirmed_events_is_published(
         job.start()
         job.input("numbers").close()
         assert [(epoch.time, epoch.records) for epoch in epochs.epochs(timeout=20)] == [(0, [1])]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("partition", ["worker", "merged"])
+def test_ends_are_published_by_another_number_of_workers(tmp_path: Path, workers: int, partition: Any) -> None:
+    """Each once, by whoever owns the substream now; those that were published before do not come again."""
+    keys = [f"key {number}" for number in range(12)]
+
+    def described() -> tw.Dataflow:
+        flow = tw.Dataflow("ends")
+        divided = flow.input("letters").substreams("letters", key=str)
+        divided.publish("ends by others", ends=True, partition=partition).probe("published")
+        return flow
+
+    with tw.run(described(), workers=2, engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+        letters = job.input("letters")
+        letters.send(keys)
+        letters.end_substream(*keys[:3])
+        letters.advance_to(1)
+        job.probe("published").wait_until(1, DEADLINE_S)
+        job.stop(snapshot=True)
+    with (
+        tw.run(described(), workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path), paused=True) as job,
+        tw.subscribe("ends by others") as topic,
+    ):
+        job.start()
+        letters = job.input("letters")
+        letters.send(keys[3:])
+        letters.end_substream(*keys[3:6])
+        letters.advance_to(2)
+        letters.close()
+        epochs = list(topic.epochs())
+        job.wait(DEADLINE_S)
+    ended = sorted(key for epoch in epochs for key in epoch.ended)
+    assert set(ended) >= set(keys[3:])
+    assert len(ended) == len(set(ended))

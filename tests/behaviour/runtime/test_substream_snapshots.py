@@ -314,8 +314,9 @@ def totals(found: list[Any], *, is_new: bool) -> tw.Dataflow:
                     if number in seen:
                         found.append(seen[number])
                     seen[number] = number
-                    token, before = held.pop(lent.key, None) or (lent.retain(), 0 if is_new else [])
-                    held[lent.key] = token, before + (number if is_new else [number])
+                    more: Any = number if is_new else [number]
+                    token, before = held.pop(lent.key) if lent.key in held else (lent.retain(), type(more)())
+                    held[lent.key] = token, before + more
             for key in input.ended:
                 if key in held:
                     token, total = held.pop(key)
