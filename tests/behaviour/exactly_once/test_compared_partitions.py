@@ -1,0 +1,93 @@
+"""The publisher actors of two partitions, in this process, and a job that begins again and deals records out anew."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub.exactly_once.journal import next_generation
+from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WorkerPosition
+from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+
+DOMAIN = IntegerDomain()
+PARTITIONS = 2
+EPOCHS = 4
+DEADLINE_S = 30.0
+
+
+def actors(folder: Path) -> list[PublisherActor]:
+    makes = [
+        partial(DurablePartition, folder / str(at), LogIdentity("topic", at, PARTITIONS, "integers"), DOMAIN, "node")
+        for at in range(PARTITIONS)
+    ]
+    return [PublisherActor("topic", at, make) for at, make in enumerate(makes)]
+
+
+async def live(publishers: list[PublisherActor], dealt: Callable[[int], int], changed: int | None) -> Any:
+    """Publish each epoch, from a new generation on if the logs have anything; return what the comparison finds."""
+    generation = next_generation(DOMAIN, [await publisher.open() for publisher in publishers])
+    cores = [publisher._durable.core for publisher in publishers]
+    for core in cores:
+        core.begin(WorkerPosition([0], {}, generation=generation))
+    waiting = [asyncio.create_task(one.came_again(generation.number, DEADLINE_S)) for one in publishers]
+    for epoch in range(EPOCHS):
+        parts: list[list[str]] = [[] for _ in cores]
+        for number in range(10):
+            text = f"new in {epoch}" if epoch == changed and not number else f"record {number} of {epoch}"
+            parts[dealt(number)].append(text)
+        for core, part in zip(cores, parts, strict=True):
+            core.feed([encode(encode_batch(epoch, part)), encode(LowerFrontierUpdate([(epoch, -1), (epoch + 1, 1)]))])
+    for publisher in publishers:
+        assert await publisher.reached(EPOCHS, DEADLINE_S)
+        publisher.partition.changed.notify()
+    if not generation.number:
+        return None
+    came: list[Any] = [await one for one in waiting]
+    logged = [await publisher.logged(range(EPOCHS)) for publisher in publishers]
+    differing = differing_epochs(DOMAIN, came, logged)
+    found = [await publisher.compared(differing) for publisher in publishers]
+    assert all(core.again is None for core in cores)
+    return came, differing, first_difference(found)
+
+
+async def lives(folder: Path, first: int, changed: int | None) -> Any:
+    found = None
+    for dealt, change in ((lambda number: number % 2, None), (lambda number: number // first, changed)):
+        publishers = actors(folder)
+        try:
+            found = await live(publishers, dealt, change)
+        finally:
+            for publisher in publishers:
+                await publisher.close()
+    return found
+
+
+def run(scenario: Awaitable[Any]) -> Any:
+    async def within() -> Any:
+        return await asyncio.wait_for(scenario, 2 * DEADLINE_S)
+
+    return asyncio.run(within())
+
+
+@pytest.mark.parametrize("first", [5, 9])
+def test_records_from_other_workers_are_the_same(tmp_path: Path, first: int) -> None:
+    """All epochs come again, from other partitions, and none differs."""
+    came, differing, difference = run(lives(tmp_path, first, None))
+    assert set(came[0]) == set(range(EPOCHS))
+    assert (differing, difference) == ([], None)
+
+
+def test_another_record_is_named_with_its_partition(tmp_path: Path) -> None:
+    """Partition 0 has logged the record that has not come."""
+    _, differing, difference = run(lives(tmp_path, 5, 2))
+    assert differing == [2]
+    assert difference is not None
+    assert (difference[0], difference[1].text) == (0, "'record 0 of 2'")
