@@ -26,7 +26,7 @@ from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.record_digests import MODULUS, digest_of, digests
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WentBack, WorkerPosition
-from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 _LOG = logging.getLogger(__name__)
 
@@ -146,14 +146,14 @@ class EpochsAgain:
             self._last.result()
         return self._sums
 
-    def logged(self, log: PartitionLog, times: Collection[Time]) -> Sums:
+    def logged(self, log: ReplayedLog, times: Collection[Time]) -> Sums:
         """Return what the log has of some epochs. It reads the log, on any thread. Raises LogError."""
         first, unknown = self._begin(log, times)
         standing = self._standing(log, first, {*times} - unknown, _digest)
         sums = {time: _sum(digest for _, digest in batches) for time, batches in standing.items()}
         return {**sums, **dict.fromkeys(unknown)}
 
-    def differences(self, log: PartitionLog, time: Time) -> dict[int, Difference]:
+    def differences(self, log: ReplayedLog, time: Time) -> dict[int, Difference]:
         """Return how the log differs from what came of an epoch, by digests; nothing if not all that came is kept.
 
         Raises:
@@ -173,7 +173,7 @@ class EpochsAgain:
                 found[digest] = Difference(sign + (0 if before is None else before.surplus), text)
         return {digest: difference for digest, difference in found.items() if difference.surplus}
 
-    def _begin(self, log: PartitionLog, times: Collection[Time]) -> tuple[int, set[Time]]:
+    def _begin(self, log: ReplayedLog, times: Collection[Time]) -> tuple[int, set[Time]]:
         """Return the tick from which the log has all of some epochs, and those of which it has not."""
         unknown = {*times}
         first = 0
@@ -185,7 +185,7 @@ class EpochsAgain:
         return first, unknown | passed | self._begun.intersection(times)
 
     def _standing(
-        self, log: PartitionLog, first: int, times: Collection[Time], value: Callable[[EncodedMessage], T]
+        self, log: ReplayedLog, first: int, times: Collection[Time], value: Callable[[EncodedMessage], T]
     ) -> dict[Time, list[tuple[int, T]]]:
         """Return a value for each batch of some epochs that stands, with its tick."""
         found: dict[Time, list[tuple[int, T]]] = {}

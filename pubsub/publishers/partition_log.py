@@ -10,8 +10,10 @@ from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.messages import Ranges
 from tidewheel.pubsub.exactly_once.pubend import NotReady
+from tidewheel.pubsub.log.object_segment import ObjectSegment
 from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry, Record
+from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
@@ -201,10 +203,10 @@ class PartitionLog:
     """Reads messages from a log, as a `Pubend` wants them.
 
     Args:
-        reads: reads the log, which others write.
+        reads: reads the log, which others write; or the log itself, for a thread that may wait.
     """
 
-    def __init__(self, reads: LogReads) -> None:
+    def __init__(self, reads: LogReads | AnyLog) -> None:
         self._reads = reads
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
@@ -231,13 +233,26 @@ class PartitionLog:
             position = end if len(within) < len(records) else within[-1].tick + 1
         return found, min(position, end)
 
+
+class ReplayedLog(PartitionLog):
+    """Reads messages from a log, and the states of epochs in it, on a thread that may wait.
+
+    Args:
+        log: the log, which others write.
+    """
+
+    def __init__(self, log: AnyLog) -> None:
+        super().__init__(log)
+        self._log = log
+
     def beginnings(self, domain: TimeDomain) -> Iterator[tuple[int, EpochStates]]:
         """Return for each segment, from the newest on, its first tick and the states of epochs before it.
 
         Raises:
             LogError: the log is damaged, or was removed meanwhile.
         """
-        for segment in reversed(self._log.segments()):
+        segments: Sequence[Segment | ObjectSegment] = self._log.segments()
+        for segment in reversed(segments):
             content = msgspec.msgpack.decode(self._log.snapshot_at(segment.tick_before).snapshot, type=_Snapshot)
             yield segment.tick_before + 1, Journal.restore(domain, content.journal).epochs()
 

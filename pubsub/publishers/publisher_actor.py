@@ -21,7 +21,7 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.tickets import SocketOffer
 
@@ -256,7 +256,7 @@ class PublisherActor:
         core = self._durable.core
         if core.again is None:
             return dict.fromkeys(times)
-        return await asyncio.to_thread(core.again.logged, PartitionLog(core.log), times)
+        return await asyncio.to_thread(core.again.logged, ReplayedLog(core.log), times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
         """Forget the epochs that came again; return how the first of those differs from the log, by digests.
@@ -267,7 +267,7 @@ class PublisherActor:
         again, core.again = core.again, None
         if again is None or not differing:
             return {}
-        return await asyncio.to_thread(again.differences, PartitionLog(core.log), differing[0])
+        return await asyncio.to_thread(again.differences, ReplayedLog(core.log), differing[0])
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""

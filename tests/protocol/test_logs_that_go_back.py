@@ -24,7 +24,7 @@ from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, Lower
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.epochs_again import Difference, differing_epochs, first_difference
-from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 RUNS = 400
 STEPS = 250
@@ -91,12 +91,12 @@ class Job:
         came = [{} if log.again is None else log.again.came() for log in logs]
         times = {time for sums in came for time in sums}
         logged: list[Any] = [
-            dict.fromkeys(times) if log.again is None else log.again.logged(cast(PartitionLog, log), times)
+            dict.fromkeys(times) if log.again is None else log.again.logged(cast(ReplayedLog, log), times)
             for log in logs
         ]
         self.compared += sum(not any(time in sums and sums[time] is None for sums in logged) for time in times)
         for time in differing_epochs(self._domain, came, logged):
-            found = [log.again.differences(cast(PartitionLog, log), time) for log in logs if log.again is not None]
+            found = [log.again.differences(cast(ReplayedLog, log), time) for log in logs if log.again is not None]
             self.differing.append((time, first_difference(found)))
 
     def step(self) -> None:

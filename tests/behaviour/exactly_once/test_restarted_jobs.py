@@ -20,7 +20,7 @@ from tidewheel.pubsub.messages.encoded_message import decode, decode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, Generation, WentBack
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs
-from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -130,7 +130,7 @@ def compared(logs: list[Log]) -> int:
     came = [{} if one is None else one.came() for one in again]
     times = {time for sums in came for time in sums}
     logged: list[Any] = [
-        dict.fromkeys(times) if one is None else one.logged(cast(PartitionLog, log), times)
+        dict.fromkeys(times) if one is None else one.logged(cast(ReplayedLog, log), times)
         for one, log in zip(again, logs, strict=True)
     ]
     assert differing_epochs(DOMAIN, came, logged) == []

@@ -315,6 +315,7 @@ def totals(found: list[Any], *, is_new: bool) -> tw.Dataflow:
                         found.append(seen[number])
                     seen[number] = number
                     more: Any = number if is_new else [number]
+                    before: Any
                     token, before = held.pop(lent.key) if lent.key in held else (lent.retain(), type(more)())
                     held[lent.key] = token, before + more
             for key in input.ended:

@@ -102,7 +102,7 @@ class Log:
         return [(self.tick_of(at), self.steps[at].message)] if self.tick_of(at) < end else [], self.tick_of(at) + 1
 
     def beginnings(self, _: TimeDomain) -> list[tuple[int, EpochStates]]:
-        """Do what `PartitionLog.beginnings` does: segments have any size, and the first ones are removed at times."""
+        """Do what `ReplayedLog.beginnings` does: segments have any size, and the first ones are removed at times."""
         random = Random(len(self.steps))
         begin = random.choice((0, 0, random.randint(0, len(self.steps))))
         cuts = sorted({begin, *(random.randint(begin, len(self.steps)) for _ in range(3))}, reverse=True)

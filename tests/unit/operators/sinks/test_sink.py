@@ -17,10 +17,14 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.transport.batches import Batch, records
 
 
+def _number(row: Any) -> int:
+    return int(row["n"] if isinstance(row, dict) else row)
+
+
 def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
     path = scratch() / "db"
     path.parent.mkdir(exist_ok=True)
-    plain = numbers.map(lambda row: int(row["n"] if isinstance(row, dict) else row))
+    plain = numbers.map(_number)
     return plain.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
 
 

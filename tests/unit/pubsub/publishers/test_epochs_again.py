@@ -12,7 +12,7 @@ from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.publishers import epochs_again
 from tidewheel.pubsub.publishers.epochs_again import Difference, EpochsAgain, differing_epochs, first_difference
-from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 EPOCHS = 20
 
@@ -48,7 +48,7 @@ def second_life(partition: Partition, again: EpochsAgain | None, changes: dict[i
 
 
 def logged(partition: Partition, again: EpochsAgain, *epochs: int) -> Any:
-    return again.logged(PartitionLog(partition.core.log), epochs or range(EPOCHS))
+    return again.logged(ReplayedLog(partition.core.log), epochs or range(EPOCHS))
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 2000])
@@ -73,7 +73,7 @@ def test_other_records_are_found_and_named(tmp_path: Path) -> None:
         first_life(partition)
         again = second_life(partition, begin_again(partition), changes)
         assert differing_epochs(DOMAIN, [again.came()], [logged(partition, again)]) == [5, 7, 9]
-        log = PartitionLog(partition.core.log)
+        log = ReplayedLog(partition.core.log)
         found = {epoch: list(again.differences(log, epoch).values()) for epoch in changes}
         assert found[7] == [Difference(1, "'7 0 0'")]
         assert sorted(found[5]) == [Difference(-1, "'other'"), Difference(1, "'5 0 0'")]
@@ -131,7 +131,7 @@ def test_only_some_of_what_comes_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     with opened(tmp_path) as partition:
         first_life(partition)
         again = second_life(partition, begin_again(partition), {0: [], 5: []})
-        log = PartitionLog(partition.core.log)
+        log = ReplayedLog(partition.core.log)
         assert (len(again.differences(log, 0)), again.differences(log, 5)) == (1, {})
 
 
