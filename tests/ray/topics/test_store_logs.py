@@ -45,15 +45,21 @@ def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest
     place = topic_log(topic, "exactly_once", log, 60.0)
     assert place is not None
     identity = identity_of(topic, 0, 1, IntegerDomain())
-    with publishing(topic, log, workers=1) as job:
-        numbers = job.input("numbers")
-        send(numbers, range(3))
-        job.topic(topic).wait_until(3, timeout=DEADLINE_S)
-        other = open_log(place.of_partition(topic, 0), identity, b"")
-        send(numbers, range(3, 6))
-        numbers.close()
-        with pytest.raises((tw.JobError, DeliveryError), match="another publisher has opened the log"):
+    opened = []
+
+    def publish() -> None:
+        with publishing(topic, log, workers=1) as job:
+            numbers = job.input("numbers")
+            send(numbers, range(3))
+            job.topic(topic).wait_until(3, timeout=DEADLINE_S)
+            opened.append(open_log(place.of_partition(topic, 0), identity, b""))
+            send(numbers, range(3, 6))
+            numbers.close()
             job.wait(timeout=DEADLINE_S)
+
+    with pytest.raises((tw.JobError, DeliveryError), match="another publisher has opened the log"):
+        publish()
+    (other,) = opened
     before = other.last_tick
     other.close()
     assert open_log(place.of_partition(topic, 0), identity, b"").last_tick == before

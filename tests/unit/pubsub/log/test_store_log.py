@@ -187,6 +187,18 @@ def test_an_object_that_is_cut_is_found(store: FaultyStore) -> None:
             open_store_log(copy_of(store))
 
 
+def test_an_object_in_the_place_of_another_is_found(store: FaultyStore) -> None:
+    """Although it is whole, and of the same log."""
+    log = open_store_log(store)
+    write(log, 1)
+    write(log, 2)
+    store.objects.by_name[object_name(2)] = store.objects.by_name[object_name(3)]
+    with pytest.raises(LogCorrupted, match="object 2 is not as it was written"):
+        log.read(0, 1 << 20)
+    with pytest.raises(LogCorrupted, match="damaged"):
+        again(store)
+
+
 def test_a_missing_object_is_found(store: FaultyStore) -> None:
     """It is not taken for a removed one."""
     log = open_store_log(store)
