@@ -39,6 +39,14 @@ class RunningAttachment(Protocol):
     def problem(self) -> str | None:
         """What keeps it from its work, as of a moment ago, while it runs nevertheless; None if nothing does."""
 
+    @property
+    def pending(self) -> Sequence[Any]:
+        """The calls of Ray whose answers `check` receives; it is to be called when there is one."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it needs nothing more of the job, once the workers have done all work; the job ends with that."""
+
     def check(self) -> None:
         """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
 

@@ -9,7 +9,8 @@ Invariants:
   queue takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber
   never affects the others.
 - What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
-- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself.
+- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself. If it may
+  not end alone, it waits until all partitions have everything: see `TopicEnd`.
 - While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
 - A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
   which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
@@ -20,14 +21,13 @@ Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, 
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     Failed,
     FeedEvent,
     InitialFrontierSnapshot,
@@ -42,13 +42,14 @@ from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
+from tidewheel.pubsub.protocol.subscriber_queues import SubscriberQueues
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 
 DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
 NUMBERS_OF_A_LIFE = 1 << 32
-_UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
 
 
-class Publisher:
+class Publisher(SubscriberQueues):
     """Turns the events of one partition into messages for each subscriber.
 
     Args:
@@ -57,10 +58,11 @@ class Publisher:
         awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
             partition has failed.
         has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
+        ends_alone: whether the partition ends when it has everything; if not, `end` is called then.
 
     Attributes:
-        queues: what waits for each subscriber, by name; also for those that were cut off.
         kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
+        missing: the subscribers of a publisher that has died, as long as they may come.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
@@ -77,22 +79,21 @@ class Publisher:
         awaited: int = 0,
         *,
         has_begun: bool = True,
+        ends_alone: bool = True,
     ) -> None:
+        super().__init__(capacity_bytes)
         self._domain = domain
         self._epochs = EpochStates(domain)
         self._generation = 0
         self.has_begun = has_begun
+        self._may_end = ends_alone
+        self.missing: set[str] = set()
         self.kept: OutgoingQueue | None = None
         self._is_repeated = False
         self.awaited = awaited
-        self.capacity_bytes = capacity_bytes
-        self.queues: dict[str, OutgoingQueue] = {}
-        self._blocking: dict[str, OutgoingQueue] = {}
-        self._sequence = self._first = 0
+        self._first = 0
         self._final: Numbered | None = None
         self._records = 0
-        self._overflows = 0
-        self._epochs_dropped = 0
 
     # Events from upstream
 
@@ -109,17 +110,46 @@ class Publisher:
         if self.has_begun:
             self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
-            self.has_begun = True
             # Greater than all numbers of the publishers that had this place, none of which has sent so many messages.
-            self._sequence = self._first = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
-            standing = position.number if self._generation else None
-            if self._generation:
-                self.kept = OutgoingQueue(self.capacity_bytes)
-                self._introduce(self.kept, standing)
-            for queue in self.queues.values():
-                self._introduce(queue, standing)
-        if self._epochs.has_ended:
+            number = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
+            self._begin_at(number, position.number if self._generation else None)
+        self._end_if_complete()
+
+    def _begin_at(self, number: int, standing: int | None) -> None:
+        """Begin to number messages; tell subscribers where that is and, of a publisher that has died, what stands."""
+        self.has_begun = True
+        self._sequence = self._first = number
+        if standing is not None:
+            self.kept = OutgoingQueue(self.capacity_bytes)
+            self._introduce(self.kept, standing)
+        for queue in self.queues.values():
+            self._introduce(queue, standing)
+
+    def end(self, known: PartitionEnd) -> None:
+        """End the partition, as all partitions have everything. In place of a publisher that has died, begin there."""
+        self._may_end = True
+        if self._final is None and not self.has_begun:
+            self._generation = known.generation
+            self._epochs = EpochStates.at(self._domain, [], [])
+            self._begin_at(known.number + 1, known.number)
+        elif self._final is None and self._generation != known.generation:
+            self.fail("its publisher was started again after the end of the topic, and was sent parts of epochs again")
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if self._may_end and self._final is None and self.has_everything:
             self._final = self._broadcast(PartitionEnded())
+
+    @property
+    def has_everything(self) -> bool:
+        """Whether the worker has sent all that there is, or the partition has failed."""
+        return self._final is not None or (self.has_begun and self._epochs.has_ended)
+
+    @property
+    def known_end(self) -> PartitionEnd:
+        """The end of the partition, once this has everything."""
+        readers = tuple(name for name, queue in self.queues.items() if not queue.is_closed)
+        return PartitionEnd(self._sequence, self._generation, readers)
 
     @property
     def number(self) -> int:
@@ -162,8 +192,7 @@ class Publisher:
             for queue in self.queues.values():
                 if queue.drops_epochs:
                     queue.prune(self._epochs.lower.less_equal)
-            if not self._epochs.lower:
-                self._final = self._broadcast(PartitionEnded())
+            self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
@@ -190,6 +219,7 @@ class Publisher:
         if again and self.has_begun and self.kept is None and not self.has_failed:
             raise DeliveryError("messages that it has missed are not kept any more")
         queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
+        self.missing.discard(subscriber)
         if queue.blocks:
             self._blocking[subscriber] = queue
         self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
@@ -214,13 +244,7 @@ class Publisher:
     def forget(self) -> None:
         """Keep nothing more for subscribers of a publisher that has died."""
         self.kept = None
-
-    def unsubscribe(self, subscriber: str) -> None:
-        """Forget a subscriber and free its queue; does nothing if there is none of that name."""
-        queue = self.queues.pop(subscriber, None)
-        if queue is not None:
-            self._epochs_dropped += queue.epochs_dropped
-        self._blocking.pop(subscriber, None)
+        self.missing.clear()
 
     @property
     def is_held(self) -> bool:
@@ -231,64 +255,6 @@ class Publisher:
             if queue.is_full:
                 return True
         return False
-
-    def holders(self) -> list[str]:
-        """Return the subscribers that hold this publisher back now."""
-        if not self._blocking:
-            return []
-        return [name for name, queue in self._blocking.items() if queue.is_full]
-
-    def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
-        """Cut off subscribers that have held this publisher, and taken nothing, for too long; tell whether any has.
-
-        Args:
-            now_s: seconds that never go back.
-            taken: returns a number that grows as a subscriber takes something.
-        """
-        late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
-        for name in late:
-            held = f"held back what is published for {self._blocking[name].block_limit_s:g} s without taking any of it"
-            self.cut_off(name, f"it fell too far behind, and {held}")
-        return bool(late)
-
-    def overdue_in_s(self, now_s: float) -> float | None:
-        """Return after how many seconds to call `cut_off_late` again; None while no subscriber holds this publisher."""
-        holders = self.holders()
-        return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
-
-    def cut_off(self, subscriber: str, reason: str) -> None:
-        """Let a subscriber have nothing more but ``reason``, and free its queue."""
-        queue = self.queues.get(subscriber)
-        if queue is not None and not queue.is_closed:
-            self._overflows += 1
-            # Under a number of its own: what it has been sent so far may be acknowledged only after this.
-            queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
-
-    def has_news(self, subscriber: str) -> bool:
-        """Tell whether `fetch` would return anything."""
-        return subscriber not in self.queues or bool(self.queues[subscriber])
-
-    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
-        """Return the oldest messages that wait for a subscriber, without removing them.
-
-        Args:
-            subscriber: its name.
-            acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
-            max_bytes: where to stop, though never before the first message.
-        """
-        queue = self.queues.get(subscriber)
-        if queue is None:
-            return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
-        queue.acknowledge(acknowledged)
-        return queue.head(max_bytes)
-
-    def take(self, subscriber: str) -> list[Numbered]:
-        """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
-        messages = self.fetch(subscriber, acknowledged=-1)
-        queue = self.queues.get(subscriber)
-        if queue is not None:
-            queue.acknowledge(queue.last_sent)
-        return messages
 
     # What can be seen from outside
 
@@ -303,18 +269,9 @@ class Publisher:
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
-        """Tell whether it is drained if the subscribers of one process, by the start of their names, do not count."""
-        waiting = (name for name, queue in self.queues.items() if queue)
-        return self.is_finished and all(process is not None and name.startswith(f"{process}/") for name in waiting)
-
-    def unread(self) -> list[str]:
-        """Return the subscribers for which something waits, but for those that were cut off."""
-        return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
-
-    @property
-    def subscribers(self) -> int:
-        """How many subscribers are connected."""
-        return sum(not queue.is_closed for queue in self.queues.values())
+        """Tell whether all have everything, but for the subscribers of a process, by the start of their names."""
+        waiting = (*self.missing, *(name for name, queue in self.queues.items() if queue))
+        return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     def statistics(self) -> PublisherStatistics:
         """Return counts of what happened so far."""

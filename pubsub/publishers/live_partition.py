@@ -24,6 +24,7 @@ from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontier
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.confirmed import Confirmed
+from tidewheel.pubsub.publishers.live_end import LiveEnd
 from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.worker_events import WorkerEvents
 from tidewheel.transport import tickets
@@ -52,12 +53,14 @@ class LivePartition(Partition):
         capacity_bytes: how much may wait for one subscriber.
         awaited: how many subscribers it awaits before it publishes anything.
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
-            begins. The numbers of messages are greater than those of a publisher that has died.
+            begins. The numbers of messages are greater than those of a publisher that has died. The partition ends
+            when `end` is called.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
 
     Attributes:
+        ending: the end of the partition, known and told.
         may_return: whether subscribers of a publisher that has died may come: the job goes back, or has done so.
     """
 
@@ -75,7 +78,9 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=not is_remembered)
+        self._publisher = self.awaiting = Publisher(
+            domain, capacity_bytes, awaited, has_begun=not is_remembered, ends_alone=not is_remembered
+        )
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
@@ -86,6 +91,7 @@ class LivePartition(Partition):
         self._least_generation = 0
         self.may_return = False
         self._awaited_until_s: dict[str, float] = {}
+        self.ending = LiveEnd(self._publisher, self.changed, lambda: self._workers, lease_s)
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
 
@@ -141,12 +147,12 @@ class LivePartition(Partition):
             raise ProtocolError(self.refusal)
 
     def confirmed(self) -> Confirmed:
-        """Return how many messages the worker may forget: all of them once the partition has ended.
+        """Return how many messages the worker may forget: all of them once this has everything.
 
         Before that, a worker that keeps them is told of all that are passed on but the newest. So none takes the end
         for received before it is passed on.
         """
-        left = 0 if self._publisher.is_finished else 1
+        left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
             return _NOTHING
         messages, self._unconfirmed = self._unconfirmed - left, left
@@ -235,10 +241,14 @@ class LivePartition(Partition):
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
-        """Accept a subscriber; return where it can connect to if it is on this node. Raises what `subscribe` raises."""
+        """Accept a subscriber; return where it can connect to if it is on this node. Raises what `subscribe` raises.
+
+        One that comes ``again`` may repeat that until it has connected: perhaps the answer was lost.
+        """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
-        self._publisher.subscribe(child, options, again=again)
+        if not again or child not in self._publisher.queues or child in self.children:
+            self._publisher.subscribe(child, options, again=again)
         self._awaited_until_s[child] = self._clock() + self._lease_s
         self.go_on()
         return self.offer(child)
@@ -312,12 +322,16 @@ class LivePartition(Partition):
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
         """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
         self.go_on()
-        return await self.changed.wait_until(lambda: self._publisher.is_drained_but_for(but_for), timeout_s)
+        return await self.changed.wait_until(
+            lambda: self.has_ended and self._publisher.is_drained_but_for(but_for), timeout_s
+        )
 
     async def read_by_all(self, owner: str) -> None:
         """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
         taken: dict[str, int] = {}
-        while not await self.changed.wait_until(lambda: not self._publisher.unread(), self._lease_s):
+        while not await self.changed.wait_until(
+            lambda: not self._publisher.missing and not self._publisher.unread(), self._lease_s
+        ):
             self.go_on()
             for subscriber in self._publisher.unread():
                 is_idle = taken.get(subscriber) == self.taken_by(subscriber)

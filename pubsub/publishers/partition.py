@@ -174,9 +174,9 @@ class WorkerLink:
         if self._untold:
             wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
             if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:
-                self._tell()
+                self.tell()
             elif self._telling is None:
-                self._telling = self._loop.call_later(wait_s, self._tell)
+                self._telling = self._loop.call_later(wait_s, self.tell)
         if sink.has_room == self._is_paused:
             self._is_paused = not self._is_paused
             if self._is_paused:
@@ -190,7 +190,8 @@ class WorkerLink:
         if not self._has_begun:
             self._say((0, self._number))
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Tell the worker at once what is confirmed, as of the last `settle`."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

@@ -7,7 +7,8 @@ import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
@@ -17,8 +18,11 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
-from tidewheel.pubsub.publishers.topic_log import TopicLog
+from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.publishers.publisher_actor import MakePartition
 
 STOPPED_EARLY = "the job was stopped before the topic ended"
 
@@ -86,6 +90,19 @@ class Publication:
         idle = range(len(connections), host.workers)
         return [*connections, *(PublisherConnection(self.topic, worker) for worker in idle)]
 
+    def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakePartition":
+        """Return what makes a partition in the process of its publisher, on a node."""
+        from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+        from tidewheel.pubsub.publishers.live_partition import LivePartition
+
+        log, domain, name = self.log, self.domain, f"{self.topic!r}[{number}]"
+        if log is None:
+            live = partial(LivePartition, name, domain, self.capacity_bytes, self.awaited, node=node)
+            return partial(live, is_remembered=is_remembered)
+        identity = identity_of(self.topic, number, partitions, domain)
+        place = log.of_partition(self.topic, number)
+        return partial(DurablePartition, place, identity, domain, node, self.awaited, retention_s=log.retention_s)
+
     def start(self, host: AttachmentHost) -> "RunningPublication":
         """Start a publisher for each partition, and register the topic.
 
@@ -117,6 +134,16 @@ class RunningPublication(RunningAttachment):
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
+    @property
+    def pending(self) -> Sequence[Any]:
+        """The calls whose answers `check` receives."""
+        return ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end of the topic is final. Where each partition ends by itself, the job does not wait for it."""
+        return True
+
     def check(self) -> None:
         """Look whether all publishers live, without waiting; raise PublisherLost if one has died."""
 
@@ -125,7 +152,6 @@ class RunningPublication(RunningAttachment):
 
         Raises:
             PublisherLost: a publisher has died that is not started again, or its worker is on another node now.
-            DeliveryError: the topic has ended at some partitions and not at all of them.
         """
 
     @property

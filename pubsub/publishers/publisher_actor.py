@@ -8,7 +8,7 @@ log and its job keeps snapshots, Ray starts it again, too. Then the job goes bac
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time
@@ -18,6 +18,7 @@ from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.live_partition import LivePartition
@@ -68,6 +69,12 @@ class PublisherActor:
         assert isinstance(partition, DurablePartition), "only topics with a log are asked this"
         return partition
 
+    @property
+    def _live(self) -> LivePartition:
+        partition = self.partition
+        assert isinstance(partition, LivePartition), "readers of a log subscribe again, and its end is durable"
+        return partition
+
     # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
@@ -98,10 +105,9 @@ class PublisherActor:
             ProtocolError: it is attached already.
             DeliveryError: it would miss something, as it comes too late, or the job does not go back.
         """
-        partition = self.partition
         if not again:
-            return partition.attach(child, options)
-        assert isinstance(partition, LivePartition), "readers of a log subscribe again"
+            return self.partition.attach(child, options)
+        partition = self._live
         await self._wait_until(partition, lambda: partition.may_return, RETURNS_WITHIN_S)
         return partition.attach(child, options, again=True)
 
@@ -141,6 +147,27 @@ class PublisherActor:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
         partition = self.partition
         return await self._wait_until(partition, lambda: partition.has_ended, timeout_s)
+
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until a partition without a log has everything of a generation; return its end, None if it has not yet.
+
+        Subscribers have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        """
+        return await self._live.ending.known(generation, timeout_s, but_for)
+
+    async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
+        """End a partition without a log, as all of the topic have everything; then do as `drained`. Idempotent.
+
+        Args:
+            ends: what the publishers have known, by partition. One that has died since has another in its place.
+            timeout_s: how long to wait for those who read.
+            but_for: as for `drained`.
+        """
+        partition = self._live
+        partition.ending.tell(ends[self._number])
+        partition.may_return = True
+        partition.go_on()
+        return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
         """Wait until the partition is finished and all who read have all of it; tell whether they have.
@@ -199,16 +226,19 @@ class PublisherActor:
         """Return counts of what happened so far, and of what there is, by name."""
         return self.partition.statistics()
 
-    async def go_back(self, awaits: bool) -> bool:
-        """Receive nothing more of the worker, as its job goes back to a snapshot; tell whether the partition has ended.
+    async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
+        """Receive nothing more of the worker, as its job goes back to a snapshot; return the subscribers. Idempotent.
 
-        It does not end from then on, before another worker has connected. Unless it ``awaits`` them, its first
-        subscribers have come, perhaps to a publisher that has died.
+        Args:
+            awaits: whether the first subscribers are awaited; otherwise they have come, perhaps to a dead publisher.
+            readers: subscribers of a publisher without a log that has died. If this is in its place, it does not end
+                before they have come, or have not for as long as a lease.
         """
+        partition = self.partition
         if not awaits:
-            self.partition.awaiting.awaited = 0
-        self.partition.go_back()
-        return self.partition.has_ended
+            partition.awaiting.awaited = 0
+        partition.go_back()
+        return partition.ending.expect(readers) if isinstance(partition, LivePartition) else []
 
     # ------------------------------------------------------------------ calls of the publication of a topic with a log
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -12,16 +11,14 @@ from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace, next_generation
 from tidewheel.pubsub.messages.wire import FIRST, Generation
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd, TopicEnd
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, RayConnection, log_awaited
-from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
-from tidewheel.pubsub.publishers.recognition import Recognition, answer_of
+from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of, start_publishers
+from tidewheel.pubsub.publishers.recognition import Recognition
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
-from tidewheel.pubsub.publishers.topic_log import identity_of
 from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.ray_cluster import actor_class, cluster, left, membership, process_id
+from tidewheel.transport.ray_cluster import cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,20 +26,18 @@ _AGAIN_S = 0.2
 _LOOK_S = 1.0
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
-_REPLY_MARGIN_S = 2.0
 AWAY: Final = "its publisher is being started again"
 
 _WATCH_S = 600.0
 _OPEN_S = 120.0
-_GO_BACK_S = 30.0
 _CLOSE_S = 10.0
 
 
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They die with the process that started them, unless they are finished before. As long as it lives, Ray starts those
-    again that have a log, and those of a job that keeps snapshots. Without a log, the job has to go back then.
+    They die with the process that started them, unless they are finished before. Until then, Ray starts those again
+    that have a log, or whose job keeps snapshots. Without a log the job goes back then, before the end is final.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -52,11 +47,15 @@ class RayPublication(RunningPublication):
         self._is_finished = False
         self._is_durable = False
         self._end_reason: str | None = None
-        self._silent: set[int] = set()
-        self._over: set[int] = set()
+        self._unread = set(range(publication.partitions(host)))
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._nodes = tuple(host.nodes)
-        self._publishers = _start_publishers(publication, host)
+        nodes, is_remembered = host.nodes[: publication.partitions(host)], host.keeps_snapshots
+        makers = [publication.maker(n, len(nodes), node, is_remembered=is_remembered) for n, node in enumerate(nodes)]
+        self._publishers = start_publishers(self._topic, makers, nodes, starts_again=bool(self._log) or is_remembered)
+        self._calls = PublisherCalls(self._topic, self._publishers)
+        self._end_of_topic = TopicEnd(len(self._publishers))
+        self._ends_alone = bool(self._log) or not host.keeps_snapshots
         self._awaited = publication.awaited
         self._domain = publication.domain
         self._ends = publication.ends
@@ -70,7 +69,7 @@ class RayPublication(RunningPublication):
                 take_over(self._log)
                 self._open()
         except BaseException:
-            self._kill()
+            self._calls.kill()
             raise
         self.handles = publication.handles(
             host,
@@ -141,6 +140,17 @@ class RayPublication(RunningPublication):
         self._generation = next_generation(self._domain, places) if not self._ends else self._generation
         self._recognition.begin(self._generation)
 
+    @property
+    def pending(self) -> list[Any]:
+        """The calls that watch publishers: `check` is to be called at once when one is answered, or fails."""
+        watching = [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]
+        return [] if self._ends_alone else watching  # others may fail while their publisher is started again
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end of the topic is final. Where each partition ends by itself, the job does not wait for it."""
+        return self._ends_alone or self._end_of_topic.is_final
+
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""
         import ray
@@ -161,14 +171,25 @@ class RayPublication(RunningPublication):
 
     def _watch(self, partition: int) -> None:
         """Have a call wait that is answered when a partition has ended, and at once when its publisher dies."""
-        self._waiting[self._publishers[partition].ended.remote(_WATCH_S)] = self._ended, partition
+        end = self._end_of_topic
+        if self._ends_alone:
+            call = self._calls.call(partition, "ended", _WATCH_S)
+        elif end.is_final:  # of a publisher that has died, Ray repeats this at the next one
+            call = self._calls.call(partition, "end", dict(end.ends), _WATCH_S, again=True)
+        elif partition in end.ends:
+            call = self._calls.call(partition, "drained", _WATCH_S)
+        else:
+            call = self._calls.call(partition, "known_end", self._generation.number, _WATCH_S, process_id())
+        self._waiting[call] = self._ended, partition
 
-    def _watch_anew(self) -> None:
-        """Watch all publishers by new calls: those of before may fail yet, of one that is started again already."""
-        for call in [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]:
-            self._waiting.pop(call, None)
+    def _watch_all(self) -> None:
         for partition in range(len(self._publishers)):
             self._watch(partition)
+
+    def _watch_no_more(self) -> None:
+        """Drop the calls that watch: they may fail yet, of a publisher that is started again already."""
+        for call in self.pending:
+            self._waiting.pop(call, None)
 
     def _await(self, partition: int, within_s: float) -> None:
         """Have a call wait that is answered when the first subscribers of a partition have come, or after some time."""
@@ -188,18 +209,29 @@ class RayPublication(RunningPublication):
         import ray
 
         try:
-            has_ended = ray.get(call)
-        except ray.exceptions.ActorUnavailableError as error:
-            if not self._log:
+            found = ray.get(call)
+        except ray.exceptions.RayError as error:
+            if not (self._log and isinstance(error, ray.exceptions.ActorUnavailableError)):
+                with self._lock:
+                    self._end_of_topic.lose(partition)
                 raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
             _LOG.warning("topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error)
-            has_ended = False
-        except ray.exceptions.RayError as error:
-            raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
-        if has_ended:
-            self._over.add(partition)
-        else:
+            found = False
+        if isinstance(found, PartitionEnd):
+            self._receive_end(partition, found)
+        elif not found:
             self._watch(partition)
+        elif self._end_of_topic.is_final:
+            self._unread.discard(partition)
+
+    def _receive_end(self, partition: int, found: PartitionEnd) -> None:
+        """Record that a publisher has everything. If all have, the end is final, and all are told so."""
+        with self._lock:  # `go_back` makes void what is known
+            if self._end_of_topic.receive(partition, found):
+                self._watch_no_more()
+                self._watch_all()
+            elif partition in self._end_of_topic.ends:
+                self._watch(partition)
 
     def _listen_for_problems(self, partition: int) -> None:
         call = self._publishers[partition].problem.remote(self._problems.get(partition, ""), _WATCH_S)
@@ -221,36 +253,28 @@ class RayPublication(RunningPublication):
             if nodes[partition] != self._nodes[partition]:
                 moved = "its worker is on another node now, and a publisher stays where it is"
                 raise PublisherLost.at(self._topic, partition, f"cannot be reached: {moved}")
-        have_ended = self._answers("go_back", bool(self._lonely))
-        if self._log:
-            self._go_on_from(self._answers("place", _LOOK_S))
-        else:
+        end = self._end_of_topic
+        if not self._log:
             self._generation = Generation(self._generation.number + 1)
-            are_over = [ended or number in self._over for number, ended in enumerate(have_ended)]
-            if len(set(are_over)) > 1:
-                partly = "has ended, or has not, unlike other partitions, so its job cannot go back to a snapshot"
-                raise DeliveryError.at(self._topic, are_over.index(not are_over[0]), partly)
-            self._watch_anew()
+            with self._lock:
+                end.go_back(self._generation.number)
+                self._watch_no_more()
+        readers = {name for names in self._calls.answers("go_back", bool(self._lonely)) for name in names}
+        if self._log:
+            self._go_on_from(self._calls.answers("place", _LOOK_S))
+        else:  # a publisher that was started again knows no subscribers; they have the same names at all partitions
+            self._calls.answers("go_back", bool(self._lonely), sorted(readers))
+            if end.is_final:  # before the workers repeat it
+                self._calls.answers("end", dict(end.ends), 0.0)
+            self._watch_all()
         for handle in self.handles:
             if isinstance(handle, RayConnection):
                 handle.generation = self._generation
 
-    def _answers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher and return the answers; one that is being started again is waited for."""
-        deadline_s = monotonic() + _GO_BACK_S
-        while True:
-            answers = self._ask(method, *arguments, within_s=_LOOK_S, give_up=False)
-            missing = [partition for partition, answer in enumerate(answers) if answer is None]
-            if not missing:
-                return answers
-            if monotonic() >= deadline_s:
-                raise PublisherLost.at(self._topic, missing[0], "is dead, or does not answer")
-            sleep(_AGAIN_S)
-
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
         # One that has not answered in time may only be starting: it is asked again the next time.
-        answers = self._ask("wait_for_subscribers", count, timeout, within_s=timeout, give_up=False)
+        answers = self._calls.ask("wait_for_subscribers", count, timeout, within_s=timeout, give_up=False)
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout)
 
@@ -267,7 +291,7 @@ class RayPublication(RunningPublication):
         while True:
             left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
             reason = self._end_reason  # of before: what has become durable until then is found
-            if self._is_durable or all(self._ask("reached", time, left_s, within_s=left_s, give_up=False)):
+            if self._is_durable or all(self._calls.ask("reached", time, left_s, within_s=left_s, give_up=False)):
                 return
             if reason is not None:
                 missing = f"not all before {time!r} is known to be durable, and no more gets so: {reason}"
@@ -278,12 +302,10 @@ class RayPublication(RunningPublication):
 
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""
-        return [answer or {} for answer in self._ask("statistics", within_s=0.0, give_up=False)]
+        return [answer or {} for answer in self._calls.ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
-        import ray
-
         with self._lock:
             if self._is_finished:
                 return
@@ -292,102 +314,43 @@ class RayPublication(RunningPublication):
         if left(self._joined):
             return  # the publishers have died with it, or with this process's part in it
         deadline_s = monotonic() + timeout
+        self._watch_no_more()
+        unread = sorted(self._unread)
         try:
             error = self._end_reason = self._recognition.reason(timeout) if error is None else error
             self._entry.retract(error)
-            self._end(error, deadline_s, on_purpose=on_purpose)
-            are_read = self._ask("drained", 0.0, within_s=0.0)
+            self._end(error, deadline_s, unread, on_purpose=on_purpose)
+            are_read = self._calls.ask("drained", 0.0, within_s=0.0, of=unread)
         except BaseException:
-            self._kill()
+            self._calls.kill()
             raise
-        # In total order, readers of one log need the silence of the others.
-        stay = {False, True} if self._log and False in are_read else {False}
-        late = [partition for partition, is_read in enumerate(are_read) if is_read in stay]
-        done = [partition for partition, is_read in enumerate(are_read) if is_read not in stay]
+        # In total order, readers of one log need the silence of the others. One that is started again has its log.
+        stay = {False, True, None} if self._log and set(are_read) != {True} else {False}
+        late = [partition for partition, is_read in zip(unread, are_read, strict=True) if is_read in stay]
+        done = [partition for partition in range(len(self._publishers)) if partition not in late]
         if self._log:
-            self._ask("close", within_s=_CLOSE_S, of=done)  # what was acknowledged becomes durable
-        for partition in done:
-            ray.kill(self._publishers[partition], no_restart=True)
+            self._calls.ask("close", within_s=_CLOSE_S, of=done)  # what was acknowledged becomes durable
+        self._calls.kill(done)
         if late:
-            retire(self._log, [self._publishers[partition] for partition in late])
+            publishers = [self._publishers[partition] for partition in late]
+            retire(self._log, publishers, self._calls.kill_silent if None in are_read else None)
 
-    def _end(self, error: str | None, deadline_s: float, *, on_purpose: bool) -> None:
+    def _end(self, error: str | None, deadline_s: float, unread: list[int], *, on_purpose: bool) -> None:
         reason = error
+        if self._end_of_topic.is_final:
+            self._calls.ask("end", dict(self._end_of_topic.ends), 0.0, within_s=_FAILURE_GRACE_S, again=True, of=unread)
         if reason is None:
             # The last call of a worker may still be on its way when the job is seen to be complete.
             grace_s = min(_END_GRACE_S, max(0.0, deadline_s - monotonic()))
-            reason = None if all(self._ask("ended", grace_s, within_s=grace_s)) else STOPPED_EARLY
-            self._end_reason = reason
+            within_s = _FAILURE_GRACE_S if self._log else grace_s
+            found = self._calls.ask("ended", grace_s, within_s=within_s, again=bool(self._log), of=unread)
+            self._end_reason = reason = None if all(found) else STOPPED_EARLY
             # A partition has ended, too, if its log cannot be written any more.
             if reason is None and self._log:
-                self._is_durable = set(self._ask("problem", within_s=0.0, give_up=False)) == {""}
+                self._is_durable = set(self._calls.ask("problem", within_s=0.0, give_up=False)) == {""}
         remaining_s = max(0.0, deadline_s - monotonic())
         if reason is not None:
             remaining_s = min(remaining_s, _FAILURE_GRACE_S)
-            self._ask("fail", reason, on_purpose, within_s=_REPLY_MARGIN_S)
-        if not all(self._ask("drained", remaining_s, process_id(), within_s=remaining_s)):
+            self._calls.ask("fail", reason, on_purpose, within_s=_END_GRACE_S)
+        if not all(self._calls.ask("drained", remaining_s, process_id(), within_s=remaining_s, of=unread)):
             _LOG.warning("topic %r: some subscribers may not have fetched its last messages", self._topic)
-
-    def _ask(
-        self, method: str, *arguments: Any, within_s: float, give_up: bool = True, of: Sequence[int] | None = None
-    ) -> list[Any]:
-        """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
-
-        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again. With ``of``,
-        only those of some partitions are called.
-        """
-        import ray
-
-        partitions = range(len(self._publishers)) if of is None else of
-        calls = {partition: getattr(self._publishers[partition], method).remote(*arguments) for partition in partitions}
-        waiting = [call for partition, call in calls.items() if partition not in self._silent]
-        done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
-        if give_up:
-            self._silent.update(partition for partition, call in calls.items() if call not in done)
-        return [answer_of(call) if call in done else None for call in calls.values()]
-
-    def _kill(self) -> None:
-        import ray
-
-        for publisher in self._publishers:
-            ray.kill(publisher, no_restart=True)
-
-
-def _start_publishers(publication: Publication, host: AttachmentHost) -> list[Any]:
-    """Start an actor for each partition; return their handles.
-
-    Ray starts an actor with a log again when it has died, and only where its log is; also for jobs with snapshots.
-    """
-    starts_again = publication.log is not None or host.keeps_snapshots
-    options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
-    actor = actor_class(PublisherActor)
-    nodes = host.nodes[: publication.partitions(host)]
-    return [
-        actor.options(**options, scheduling_strategy=_only_on(node)).remote(
-            publication.topic, number, _maker(publication, number, len(nodes), node, host.keeps_snapshots)
-        )
-        for number, node in enumerate(nodes)
-    ]
-
-
-def _maker(topic: Publication, number: int, partitions: int, node: str, is_remembered: bool) -> MakePartition:
-    """Return what makes a partition."""
-    log = topic.log
-    if log is None:
-        name = f"{topic.topic!r}[{number}]"
-        live = partial(LivePartition, name, topic.domain, topic.capacity_bytes, topic.awaited, node=node)
-        return partial(live, is_remembered=is_remembered)
-    identity = identity_of(topic.topic, number, partitions, topic.domain)
-    place = log.of_partition(topic.topic, number)
-    kept_s = log.retention_s
-    return partial(DurablePartition, place, identity, topic.domain, node, topic.awaited, retention_s=kept_s)
-
-
-def _only_on(node: str) -> Any:
-    """Return how to say that: the node of a worker, without which there is no job either.
-
-    With soft=True Ray takes another node at times, and the publisher is lost with that.
-    """
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node, soft=False)

@@ -10,6 +10,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, where
 from tidewheel.pubsub.messages.wire import Generation
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
+from tidewheel.pubsub.publishers.publisher_calls import answer_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -111,14 +112,3 @@ class Recognition:
             topic=self._topic,
             partition=partition,
         )
-
-
-def answer_of(call: Any) -> Any:
-    """Return the answer of a call; None if it failed."""
-    import ray
-
-    try:
-        return ray.get(call)
-    except ray.exceptions.RayError as error:
-        _LOG.debug("a publisher did not answer: %s", error)
-        return None

@@ -4,9 +4,10 @@ They hold its log. A job that continues that log has precedence: those readers a
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tidewheel.pubsub.publishers.live_partition import LEASE_S
 from tidewheel.transport.ray_cluster import Membership, membership, process_id
 
 TAKEN_OVER: Final = (
@@ -17,7 +18,7 @@ _LOCK = threading.Lock()
 _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
-def retire(log: str, publishers: Sequence[Any]) -> None:
+def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
     """Let publishers end once all their readers have everything, or another job wants their log.
 
     Those with a log end together.
@@ -25,6 +26,8 @@ def retire(log: str, publishers: Sequence[Any]) -> None:
     Args:
         log: what they have open, for all partitions of the topic; empty if that is nothing.
         publishers: the handles of their actors.
+        kill_silent: called after the time of a lease; it ends publishers that do not answer. One that is being started
+            again may take so long.
     """
     process, joined = process_id(), membership()
     with _LOCK:
@@ -37,6 +40,10 @@ def retire(log: str, publishers: Sequence[Any]) -> None:
         # Ray calls it again if it starts the actor again, which would stay for ever otherwise.
         others = publishers if log else ()
         publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process, others)
+    if kill_silent is not None:
+        timer = threading.Timer(LEASE_S, lambda: joined == membership() and kill_silent())
+        timer.daemon = True
+        timer.start()
 
 
 def take_over(log: str) -> None:

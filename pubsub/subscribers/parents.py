@@ -104,7 +104,9 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
         raise ParentGone(f"{type(error).__name__}: {error}", is_for_good=is_for_good) from error
 
 
-def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE) -> Parent:
+def find_parent(
+    actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE, within_s: float = FOUND_WITHIN_S
+) -> Parent:
     """Return a way to the actor of a pubend or relay; wait until it answers.
 
     Args:
@@ -112,12 +114,13 @@ def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_O
         child: the name by which it will know the child.
         node: the node of the cluster that this process is on.
         most_at_once: about so many bytes are read from a socket at a time.
+        within_s: how long to wait for its answer, in seconds.
 
     Raises:
         ParentGone: it does not answer.
         DeliveryError: it answers with an error.
     """
-    offer = answer_of(called(actor.attach, child), FOUND_WITHIN_S)
+    offer = answer_of(called(actor.attach, child), within_s)
     connection = None if offer is None else offer.connect(node)
     if connection is None:
         return CallParent(CODEC, partial(called, actor.talk, child), silent_s=HANGS_S)

@@ -20,7 +20,7 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
-from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
+from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched, Finds
@@ -89,7 +89,8 @@ class SubendReader(ActorReader):
                 _LOG.info("topic %r: no relay is known: %s", self._topic, error)
                 break
             try:
-                return find_parent(self._relay, self._greeting.name, self._node)
+                # It may hang, too; others can do what it does.
+                return find_parent(self._relay, self._greeting.name, self._node, within_s=HANGS_S)
             except DeliveryError as error:
                 _LOG.info("topic %r: a relay does not answer: %s", self._topic, error)
         raise NoRelay(f"topic {self._topic!r}: there is no relay", topic=self._topic)

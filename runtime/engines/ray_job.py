@@ -226,8 +226,9 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every worker has seen every frontier empty."""
-        return self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
+        """Whether every worker has seen every frontier empty, and no attachment makes the job go back any more."""
+        is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
+        return is_idle and self._attachments.have_ended
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None

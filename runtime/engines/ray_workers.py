@@ -249,15 +249,24 @@ class RayWorkers:
         while not self._released and self._watch is watch:
             if membership() != self._joined:
                 raise RuntimeError("Ray was shut down")
-            watch.wait(_CHECK_S)
-            if time.monotonic() >= next_check:
+            jobs = list(self._hosted.values())
+            has_news = watch.wait(_CHECK_S, [call for job in jobs for call in job._attachments.pending])
+            if has_news or time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
                 watch.check()
-                for job in list(self._hosted.values()):
-                    try:
-                        job._attachments.check()
-                    except TidewheelError as error:
-                        self.fail(job, error)
+                for job in jobs:
+                    self._check_attachments(job)
+
+    def _check_attachments(self, job: Job) -> None:
+        attachments = job._attachments
+        had_ended = attachments.have_ended
+        try:
+            attachments.check()
+        except TidewheelError as error:
+            self.fail(job, error)
+        if attachments.have_ended != had_ended:
+            with job._changed:
+                job._changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
         """Fail one job; fail all if the death of a worker is behind the error. From any thread."""

@@ -55,6 +55,16 @@ class RunningAttachments:
                     f"job {self._job!r} cannot go back to a snapshot because of {name!r}: {error}"
                 ) from error
 
+    @property
+    def pending(self) -> list[Any]:
+        """The calls of Ray whose answers `check` receives."""
+        return [call for running in self.by_name.values() for call in running.pending]
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether none of them needs anything more of the job, once the workers have done all work."""
+        return all(running.has_ended for running in self.by_name.values())
+
     def check(self) -> None:
         """Raise AttachmentGone if one has died."""
         for name, running in self.by_name.items():

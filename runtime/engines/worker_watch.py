@@ -43,21 +43,26 @@ class WorkerWatch:
         self._asked_at[worker] = time.monotonic()
         self._unanswered_s[worker] = 0.0
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for signs of life, ``timeout_s`` seconds at most.
+    def wait(self, timeout_s: float, others: Sequence[Any] = ()) -> bool:
+        """Wait for signs of life, ``timeout_s`` seconds at most; return whether one of the ``others`` has an answer.
 
         Raises:
             JobError: a worker died.
         """
         import ray
 
-        for call in ray.wait(list(self._pending), timeout=timeout_s)[0]:
+        is_other = False
+        for call in ray.wait([*self._pending, *others], timeout=timeout_s)[0]:
+            if call not in self._pending:
+                is_other = True
+                continue
             worker = self._pending.pop(call)
             try:
                 ray.get(call)
             except ray.exceptions.RayError as error:
                 raise self._death_of(worker, error) from None
             self._ask(worker)
+        return is_other
 
     def check(self) -> None:
         """Raise JobError if the process of a worker has not answered for too long; to be called often."""

@@ -25,7 +25,7 @@ from tidewheel.pubsub import (
     UnknownTopic,
     subscribe,
 )
-from tidewheel.pubsub.publishers import ray_publication
+from tidewheel.pubsub.publishers import publisher_calls
 from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -342,7 +342,7 @@ def test_publishers_that_did_not_answer_are_asked_again(
 ) -> None:
     """Whoever waited in vain for publishers that were only starting up may wait once more."""
     with monkeypatch.context() as impatient:
-        impatient.setattr(ray_publication, "_REPLY_MARGIN_S", -0.1)  # no time at all for an answer
+        impatient.setattr(publisher_calls, "_REPLY_MARGIN_S", -0.1)  # no time at all for an answer
         with pytest.raises(DeliveryError, match=r"and there are \[0, 0\]"):
             running.wait_for_subscribers(1, 0.1)
     with subscribe(topic):

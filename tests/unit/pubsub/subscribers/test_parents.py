@@ -119,11 +119,10 @@ def test_why_it_does_not_answer(
     assert getattr(caught.value, "is_for_good", None) is is_for_good
 
 
-def test_it_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_for_ever() -> None:
     """That may be better the next time."""
-    monkeypatch.setattr("tidewheel.pubsub.subscribers.parents.FOUND_WITHIN_S", 0.01)
     with pytest.raises(ParentGone, match=r"it has not answered for 0.01 s") as caught:
-        find_parent(Actor(None), "child", "here")
+        find_parent(Actor(None), "child", "here", within_s=0.01)
     assert not caught.value.is_for_good
 
 

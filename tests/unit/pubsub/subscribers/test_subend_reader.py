@@ -19,7 +19,7 @@ from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
 from tidewheel.pubsub.subscribers import subend_reader
-from tidewheel.pubsub.subscribers.parents import ParentGone
+from tidewheel.pubsub.subscribers.parents import FOUND_WITHIN_S, HANGS_S, ParentGone
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subend_reader import SubendReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, SubscriptionOptions
@@ -241,6 +241,7 @@ class World:
         self.has_catalog = True
         self.asked: list[Any] = []
         self.found: dict[str, Told] = {}
+        self.waited_s: dict[str, float] = {}
 
     def ask(self, method: str, *arguments: Any) -> Any:
         assert (method, *arguments[:-1]) == ("parent", "bills", "life", "here")
@@ -251,8 +252,9 @@ class World:
         self.relays = [relay for relay in self.relays if relay != avoid]
         return self.relays[0] if self.relays else None
 
-    def find(self, actor: str, child: str, node: str) -> Any:
+    def find(self, actor: str, child: str, node: str, within_s: float = FOUND_WITHIN_S) -> Any:
         assert (child, node) == ("reader", "here")
+        self.waited_s[actor] = within_s
         if actor in self.dead:
             raise self.dead[actor]
         self.found[actor] = Told()
@@ -312,9 +314,9 @@ def test_it_sleeps_until_its_parent_is_found(monkeypatch: pytest.MonkeyPatch, st
             is_found.set()
         return wait(reader, until_s)
 
-    def found_late(world: World, *arguments: str) -> Any:
+    def found_late(world: World, actor: str, child: str, node: str, within_s: float) -> Any:
         is_found.wait(0.2)
-        return find(world, *arguments)
+        return find(world, actor, child, node, within_s)
 
     monkeypatch.setattr(SubendReader, "_wait", counted)
     monkeypatch.setattr(World, "find", found_late)
@@ -335,6 +337,7 @@ def test_a_relay_that_does_not_answer_is_avoided(
     world.lose("c")
     assert eventually(lambda: not reader.fetch(0.0) and set(world.found) == {"pubend 0", "pubend 1"})
     assert world.asked == [None, "a", "b", "c"]
+    assert world.waited_s == {"pubend 0": FOUND_WITHIN_S, "pubend 1": FOUND_WITHIN_S, **dict.fromkeys("abc", HANGS_S)}
     tell(world.found["pubend 1"], 1, 9)
     assert numbers(reader.fetch(10.0)) == [9]
     reader.acknowledge([(1, 9)])

@@ -1,0 +1,89 @@
+"""The end of a topic without a log in two phases, as the driver of its job decides it. No I/O.
+
+A publisher that has everything up to the end of its partition says so, and does not end the partition. Its subscribers
+receive every epoch, and are not told of the end. Once all publishers have said so, the end is final.
+
+Invariants:
+
+- Before the end is final, no subscriber is told it at any partition, and the job is not complete. So the job can go
+  back to a snapshot with all partitions, whichever process dies. What publishers have said until then is void.
+- What a publisher says belongs to a generation. After a return of the job, only what the new generation says counts.
+- Once the end is final, it stays so. Each publisher is told it until it has answered, also one that takes the place of
+  a dead one. A subscriber that has received all messages learns the end there. One that lacks some is told so.
+- A worker may repeat a topic whose end is final, as its job goes back because of something else. All of that is
+  dropped.
+- A worker waits until its publisher has confirmed everything. The publisher confirms that before it tells the driver.
+  So no worker waits for a publisher that dies after the end is final.
+- An input that is closed in the snapshot stays closed when the job goes back. The program closes the others again.
+- A publisher in place of a dead one learns the names of its subscribers from the others. It ends after they have come.
+- Every message may be repeated: publishers say and hear the same again without effect.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+ALL_READ_WITHIN_S: Final = 1.0
+"""A publisher with everything waits so long for its subscribers to have it, too, before it says so, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnd:
+    """The end of one partition, as its publisher knows it before it is final.
+
+    Attributes:
+        number: the number of its last message.
+        generation: how often the job had gone back when that was sent.
+        readers: the names of its subscribers.
+    """
+
+    number: int
+    generation: int
+    readers: tuple[str, ...] = ()
+
+
+class TopicEnd:
+    """The ends of all partitions of one topic.
+
+    Args:
+        partitions: how many there are.
+
+    Attributes:
+        ends: those that are known, by partition.
+        is_final: whether all are known, so that subscribers are told.
+
+    >>> end = TopicEnd(2)
+    >>> end.receive(0, PartitionEnd(4, generation=0))
+    False
+    >>> end.go_back(1)
+    >>> [end.receive(partition, PartitionEnd(9, generation)) for partition, generation in [(1, 0), (1, 1), (0, 1)]]
+    [False, False, True]
+    >>> end.go_back(2)
+    >>> end.lose(0)
+    >>> end.is_final, len(end.ends)
+    (True, 2)
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._generation = 0
+        self.ends: dict[int, PartitionEnd] = {}
+        self.is_final = False
+
+    def receive(self, partition: int, end: PartitionEnd) -> bool:
+        """Record what the publisher of a partition knows; return whether this makes the end of the topic final."""
+        if self.is_final or end.generation != self._generation:
+            return False
+        self.ends[partition] = end
+        self.is_final = len(self.ends) == self._partitions
+        return self.is_final
+
+    def lose(self, partition: int) -> None:
+        """Forget what a publisher that has died knew, unless the end is final: the job will go back."""
+        if not self.is_final:
+            self.ends.pop(partition, None)
+
+    def go_back(self, generation: int) -> None:
+        """Forget what is known, unless the end is final: the job goes back, and begins this generation."""
+        if not self.is_final:
+            self._generation = generation
+            self.ends.clear()

@@ -1,0 +1,124 @@
+"""The publisher actors of one publication in Ray: their start, and calls of all of them at once."""
+
+import logging
+from collections.abc import Sequence
+from time import monotonic, sleep
+from typing import Any
+
+from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.transport.ray_cluster import actor_class
+
+_LOG = logging.getLogger(__name__)
+
+_AGAIN_S = 0.2
+_LOOK_S = 1.0
+_REPLY_MARGIN_S = 2.0
+_GO_BACK_S = 30.0
+
+
+class PublisherCalls:
+    """Calls of all publishers of a topic.
+
+    Args:
+        topic: its name.
+        publishers: the handles of the actors, by partition.
+    """
+
+    def __init__(self, topic: str, publishers: Sequence[Any]) -> None:
+        self._topic = topic
+        self._publishers = publishers
+        self._silent: set[int] = set()
+
+    def call(self, partition: int, method: str, *arguments: Any, again: bool = False) -> Any:
+        """Call one publisher, and return the call. With ``again``, Ray repeats it if the publisher is started again."""
+        bound = getattr(self._publishers[partition], method)
+        return (bound.options(max_task_retries=-1) if again else bound).remote(*arguments)
+
+    def answers(self, method: str, *arguments: Any) -> list[Any]:
+        """Call every publisher and return the answers; one that is being started again is waited for."""
+        deadline_s = monotonic() + _GO_BACK_S
+        while True:
+            answers = self.ask(method, *arguments, within_s=_LOOK_S, give_up=False)
+            missing = [partition for partition, answer in enumerate(answers) if answer is None]
+            if not missing:
+                return answers
+            if monotonic() >= deadline_s:
+                raise PublisherLost.at(self._topic, missing[0], "is dead, or does not answer")
+            sleep(_AGAIN_S)
+
+    def ask(
+        self,
+        method: str,
+        *arguments: Any,
+        within_s: float,
+        give_up: bool = True,
+        again: bool = False,
+        of: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
+
+        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again. With ``again``,
+        one that is being started again is waited for. With ``of``, only those of some partitions are called.
+        """
+        import ray
+
+        partitions = range(len(self._publishers)) if of is None else of
+        calls = {partition: self.call(partition, method, *arguments, again=again) for partition in partitions}
+        waiting = [call for partition, call in calls.items() if partition not in self._silent]
+        done = ray.wait(waiting, num_returns=len(waiting), timeout=within_s + _REPLY_MARGIN_S)[0] if waiting else []
+        if give_up:
+            self._silent.update(partition for partition, call in calls.items() if call not in done)
+        return [answer_of(call) if call in done else None for call in calls.values()]
+
+    def kill(self, of: Sequence[int] | None = None) -> None:
+        """End the processes of all publishers, or of those of some partitions; Ray does not start them again."""
+        import ray
+
+        for partition in range(len(self._publishers)) if of is None else of:
+            ray.kill(self._publishers[partition], no_restart=True)
+
+    def kill_silent(self) -> None:
+        """End the processes of publishers that do not answer."""
+        answers = self.ask("statistics", within_s=0.0, give_up=False)
+        self.kill([partition for partition, answer in enumerate(answers) if answer is None])
+
+
+def answer_of(call: Any) -> Any:
+    """Return the answer of a publisher; None if it is dead, or has failed to answer."""
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayError as error:
+        _LOG.debug("a publisher did not answer: %s", error)
+        return None
+
+
+def start_publishers(
+    topic: str, makers: Sequence[MakePartition], nodes: Sequence[str], *, starts_again: bool
+) -> list[Any]:
+    """Start an actor for each partition, on its node; return their handles.
+
+    Args:
+        topic: its name.
+        makers: make the partitions.
+        nodes: the ids of their nodes.
+        starts_again: whether Ray starts an actor again that has died. It does so only on that node.
+    """
+    options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
+    actor = actor_class(PublisherActor)
+    return [
+        actor.options(**options, scheduling_strategy=_only_on(node)).remote(topic, number, maker)
+        for number, (maker, node) in enumerate(zip(makers, nodes, strict=True))
+    ]
+
+
+def _only_on(node: str) -> Any:
+    """Return how to say that: the node of a worker, without which there is no job either.
+
+    With soft=True Ray takes another node at times, and the publisher is lost with that.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
