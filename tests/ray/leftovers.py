@@ -29,11 +29,11 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
-_NOT_OURS = ("plasma", "exactly-once-", "sem.mp-", "tmp")
-"""How names in `/dev/shm` begin that are of Ray's store, a benchmark's logs, and Python's locks and temporary files.
+_NOT_OURS = ("plasma", "sem.mp-")
+"""How names of files in `/dev/shm` begin that are of Ray's store, and of locks between processes of Python.
 
-All programs on the machine share that folder. Jobs have no locks between processes, and their temporary files are in
-another folder. So those here are of other tests, simulations and benchmarks.
+All programs on the machine share that folder. Jobs have no locks between processes, so those are of other tests. What
+programs share in memory are files. Folders there are the temporary ones of checks of sinks, and of benchmarks.
 """
 
 _ANSWER_WITHIN_S = 10.0
@@ -98,7 +98,8 @@ def traces() -> set[str]:
     jobs = f"{gettempdir()}/"
     found |= {f"socket {path}" for path in bound if path.startswith(jobs) and "/tidewheel-" in path}
     found |= {f"directory {path}" for path in Path(gettempdir()).glob("tidewheel-*")}
-    return found | {f"memory {path}" for path in Path("/dev/shm").iterdir() if not path.name.startswith(_NOT_OURS)}
+    shared = [path for path in Path("/dev/shm").iterdir() if path.is_file() and not path.name.startswith(_NOT_OURS)]
+    return found | {f"memory {path}" for path in shared}
 
 
 def own_traces() -> Counter[str]:

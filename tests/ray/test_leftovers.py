@@ -4,7 +4,7 @@ import signal
 import threading
 import uuid
 from multiprocessing import get_context
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -46,10 +46,10 @@ def test_locks_and_folders_of_other_programs_are_no_traces() -> None:
     """Several runs of tests, of simulations and of benchmarks may share a machine; anything else in memory is seen."""
     before = traces()
     lock = get_context("spawn").Lock()  # which has a file in shared memory while it lives
-    with TemporaryDirectory(dir="/dev/shm"):
+    with TemporaryDirectory(prefix="tidewheel-", dir="/dev/shm"):
         assert traces() == before
-    with TemporaryDirectory(prefix="job-", dir="/dev/shm") as left:
-        assert traces() == before | {f"memory {left}"}
+    with NamedTemporaryFile(dir="/dev/shm") as left:
+        assert traces() == before | {f"memory {left.name}"}
     del lock
 
 

@@ -13,6 +13,6 @@ LONG = {"how-to/windows.md": pytest.mark.long}
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=LONG.get(page, ())) for page in ON_SPARK])
-def test_the_page_runs(page: str, tmp_path: Path, ray_cluster: str) -> None:
-    """On the cluster of the tests and a Spark of the program's own. The README and the tutorial start both."""
-    run_page(page, tmp_path, "spark", ray_cluster)
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    """On a cluster and a Spark of the program's own."""
+    run_page(page, tmp_path, "spark")
