@@ -104,7 +104,9 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
         raise ParentGone(f"{type(error).__name__}: {error}", is_for_good=is_for_good) from error
 
 
-def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE) -> Parent:
+def find_parent(
+    actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE, registration: str | None = None
+) -> Parent:
     """Return a way to the actor of a pubend or relay; wait until it answers.
 
     Args:
@@ -112,12 +114,14 @@ def find_parent(actor: Any, child: str, node: str, most_at_once: int = MOST_AT_O
         child: the name by which it will know the child.
         node: the node of the cluster that this process is on.
         most_at_once: about so many bytes are read from a socket at a time.
+        registration: the life of the topic that it has to serve, if it is a relay; None for any.
 
     Raises:
-        ParentGone: it does not answer.
+        ParentGone: it does not answer, or serves another life of the topic.
         DeliveryError: it answers with an error.
     """
-    offer = answer_of(called(actor.attach, child), FOUND_WITHIN_S)
+    life = () if registration is None else (registration,)
+    offer = answer_of(called(actor.attach, child, *life), FOUND_WITHIN_S)
     connection = None if offer is None else offer.connect(node)
     if connection is None:
         return CallParent(CODEC, partial(called, actor.talk, child), silent_s=HANGS_S)
