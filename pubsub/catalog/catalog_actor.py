@@ -44,6 +44,7 @@ class RelayInfo:
         node: its node of the cluster.
         actor: its address; the catalog does not use it.
         children: the number of subscribers and relays that are connected to it.
+        depth: the number of relays between it and the publishers.
     """
 
     name: str
@@ -52,6 +53,7 @@ class RelayInfo:
     node: str
     actor: Any
     children: int
+    depth: int = 0
 
 
 class CatalogRelays:
@@ -78,7 +80,8 @@ class CatalogRelays:
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None if there is none.
 
-        It is the relay with the fewest children on the subscriber's node, or without any there, of all.
+        It is a relay on the subscriber's node, or without any there, of all. Of these, it is among those that are
+        furthest from the publishers the one with the fewest children.
 
         Args:
             topic: the topic of the subscription.
@@ -98,7 +101,7 @@ class CatalogRelays:
         if not found:
             return None
         near = [relay for relay in found if relay.node == node]
-        chosen = min(near or found, key=lambda relay: relay.children)
+        chosen = min(near or found, key=lambda relay: (-relay.depth, relay.children))
         heard_s = self._known[chosen.name][1]
         self._known[chosen.name] = (replace(chosen, children=chosen.children + 1), heard_s)
         return chosen.actor

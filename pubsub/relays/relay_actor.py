@@ -106,6 +106,7 @@ class RelayActor:
         self._relay: Relay | None = None
         self._is_announced = False
         self._pubends = 0
+        self._life: TopicLife | None = None
         self._parents: list[RelayParent] = []
         self._flushing: asyncio.TimerHandle | None = None
         self._changed = ChangeSignal()
@@ -115,13 +116,15 @@ class RelayActor:
 
     # ------------------------------------------------------------------ calls
 
-    async def attach(self, child: str) -> SocketOffer:
+    async def attach(self, child: str, registration: str | None = None) -> SocketOffer:
         """Return where a relay or subend on this node can connect to.
 
         Raises:
-            ParentGone: there is nothing to be told here.
+            ParentGone: there is nothing to be told here, or of another life of the topic than that ``registration``.
         """
         self._check()
+        if registration is not None and (self._life is None or self._life.registration != registration):
+            raise ParentGone(f"{self._name} serves another life of the topic")
         return self._listener.offer(child)
 
     async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
@@ -197,23 +200,37 @@ class RelayActor:
         self._pubends = life.pubends
         self._relay = Relay(life.pubends, attrgetter("size_bytes"), cache_bytes=self._cache_bytes)
         self._alive_s = self._loop.time()
+        self._connect(life)
+        self._flush()
+
+    def _connect(self, life: TopicLife) -> None:
+        """Look for the parents, in the place of those that there were."""
+        assert self._relay is not None, "it is for a topic"
+        self._life = life
+        for parent in self._parents:
+            parent.close()
+        greeting = Join(self._name, self._relay.wanted.union)
+        self._parents = []
         for number, actor in enumerate(life.parents):
             pubend = number if len(life.parents) == life.pubends else None
-            self._parents.append(
-                RelayParent(
-                    actor, self._name, self._node, partial(self._told, pubend), partial(self._reconnected, pubend)
-                )
-            )
-        self._flush()
+            calls = partial(self._told, pubend), partial(self._reconnected, pubend)
+            registration = life.registration if life.is_below_relay else None
+            self._parents.append(RelayParent(actor, greeting, self._node, *calls, registration))
 
     async def _is_current(self, life: TopicLife) -> bool:
         """Announce that the relay is there; tell whether this life of the topic goes on, as far as is known."""
         try:
             self._is_announced = await self._registry.announce(self._name, life.registration, len(self._children))
             self._changed.notify()
-            if self._is_announced and any(parent.is_dead for parent in self._parents):
+            if self._is_announced and any(parent.is_away(self._loop.time()) for parent in self._parents):
+                self._registry.leave_parent()
                 now = await self._registry.life(0.0)
-                return now is not None and now.registration == life.registration
+                if now is None or now.registration != life.registration:
+                    return False
+                if now != self._life:
+                    _LOG.info("%s goes to another parent: %s", self._name, self._parents[0].why_lost)
+                    self._connect(now)
+                return True
         except DeliveryError as error:
             _LOG.debug("%s has no answer: %s", self._name, error)
             return True

@@ -30,7 +30,14 @@ _RUNNING: "set[RelayHandle]" = set()
 """The open handles: Ray ends an actor without a handle, and a program that starts relays need not keep theirs."""
 
 
-def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, timeout: float = 10.0) -> "RelayHandle":
+def relay(
+    topic: str,
+    nodes: Sequence[str] | None = None,
+    *,
+    count: int = 1,
+    parents: "RelayHandle | None" = None,
+    timeout: float = 10.0,
+) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
 
     A later subscriber connects to the relay on its node that has the fewest subscribers, or to a relay on another node
@@ -43,12 +50,15 @@ def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, tim
         topic: its name.
         nodes: the ids of the nodes that get relays; by default all nodes of the cluster at this moment.
         count: the number of relays on each of them.
+        parents: the relays of this topic to connect to, each to one of them in turn; by default all connect to the
+            publishers. A relay whose parent is away for more than 5 s goes to the next one, in the end to the
+            publishers. Subscribers connect to the relays that are furthest from the publishers.
         timeout: how long to wait until the topic exists, in seconds.
 
     Raises:
         UnknownTopic: nobody published it in time.
-        DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, or the relays do
-            not come to serve the topic.
+        DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, the parents serve
+            another topic or are closed, or the relays do not come to serve the topic.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
@@ -60,8 +70,14 @@ def relay(topic: str, nodes: Sequence[str] | None = None, *, count: int = 1, tim
             "without relays",
             topic=topic,
         )
-    chosen = _nodes(topic, nodes)
-    return RelayHandle(topic, [_started(topic, node) for node in chosen for _ in range(count)])
+    if parents is not None and (parents.topic != topic or parents.is_closed):
+        raise DeliveryError(f"topic {topic!r}: parents is a handle of open relays of this topic, not {parents!r}")
+    above = [] if parents is None else parents.actors
+    depth = 0 if parents is None else parents.depth + 1
+    chosen = [node for node in _nodes(topic, nodes) for _ in range(count)]
+    turns = [at % max(1, len(above)) for at in range(len(chosen))]
+    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth) for turn in turns]
+    return RelayHandle(topic, list(map(_started, chosen, registries)), depth)
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
@@ -81,7 +97,7 @@ def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
     return list(nodes)
 
 
-def _started(topic: str, node: str) -> tuple[str, Any]:
+def _started(node: str, registry: "RelayRegistry") -> tuple[str, Any]:
     """Start a relay on a node; return its name, and its handle."""
     from tidewheel.pubsub.relays.relay_actor import RelayActor
 
@@ -92,7 +108,7 @@ def _started(topic: str, node: str) -> tuple[str, Any]:
     actor = actor_class(RelayActor).options(
         **there, **restarts, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS
     )
-    return name, actor.remote(name, RelayRegistry(topic))
+    return name, actor.remote(name, registry)
 
 
 class RelayHandle:
@@ -101,14 +117,17 @@ class RelayHandle:
     Attributes:
         topic: which they serve.
         actors: their handles.
+        depth: the number of relays between them and the publishers.
+        is_closed: whether they are closed.
     """
 
-    def __init__(self, topic: str, relays: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0) -> None:
         self.topic = topic
+        self.depth = depth
         self._joined = membership()
         self.actors = [actor for _, actor in relays]
         self._names = [name for name, _ in relays]
-        self._is_closed = False
+        self.is_closed = False
         _RUNNING.add(self)
         try:
             self._wait()
@@ -129,7 +148,7 @@ class RelayHandle:
 
     def statistics(self) -> "list[RelayStatistics]":
         """Return what each relay has done since its last start; a relay that is closed or does not answer has none."""
-        answers = [] if self._is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
+        answers = [] if self.is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
         return [answer for answer in answers if not isinstance(answer, Exception)]
 
     def close(self) -> None:
@@ -139,7 +158,7 @@ class RelayHandle:
         from tidewheel.pubsub.catalog.catalog_actor import find_catalog
 
         _RUNNING.discard(self)
-        was_closed, self._is_closed = self._is_closed, True
+        was_closed, self.is_closed = self.is_closed, True
         if was_closed or left(self._joined):
             return
         with suppress(Exception):  # the catalog forgets the relays by itself, a little later
@@ -185,11 +204,13 @@ class TopicLife:
         registration: the unique id of this life.
         pubends: the number of pubends of the topic.
         parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
+        is_below_relay: whether the parent is a relay.
     """
 
     registration: str
     pubends: int
     parents: tuple[Any, ...]
+    is_below_relay: bool = False
 
 
 class RelayRegistry:
@@ -197,10 +218,14 @@ class RelayRegistry:
 
     Args:
         topic: the topic of the relays.
+        above: the handles of the relays that may be the parent, the first one first; without any, publishers are.
+        depth: the number of relays between these relays and the publishers.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, above: Sequence[Any] = (), depth: int = 0) -> None:
         self._topic = topic
+        self._above = list(above)
+        self._depth = depth
         self._catalog: Any = None
 
     @property
@@ -217,7 +242,12 @@ class RelayRegistry:
         info: TopicInfo | None = await self._ask("lookup", self._topic, timeout_s, within_s=timeout_s)
         if info is None or info.delivery != "exactly_once":
             return None
-        return TopicLife(info.registration, len(info.partitions), info.partitions)
+        parents = tuple(self._above[:1]) or info.partitions
+        return TopicLife(info.registration, len(info.partitions), parents, bool(self._above))
+
+    def leave_parent(self) -> None:
+        """Have `life` name the next parent; do nothing if the publishers are the parents."""
+        del self._above[:1]
 
     async def announce(self, name: str, registration: str, children: int) -> bool:
         """Announce a relay for a life of the topic; return False if another life has begun.
@@ -230,7 +260,7 @@ class RelayRegistry:
         from tidewheel.pubsub.catalog.catalog_actor import RelayInfo
 
         actor = ray.get_runtime_context().current_actor
-        relay = RelayInfo(name, self._topic, registration, self.node, actor, children)
+        relay = RelayInfo(name, self._topic, registration, self.node, actor, children, self._depth)
         return bool(await self._ask("announce", relay))
 
     async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:

@@ -17,6 +17,9 @@ _LOG = logging.getLogger(__name__)
 AT_ONCE_BYTES: Final = 512 * 1024
 """About so many bytes are read before others have their turn."""
 
+AWAY_S: Final = 5.0
+"""A parent that is a relay may be away for so long, in seconds: another one may take its place."""
+
 LEAST_PAUSE_S: Final = 0.05
 MOST_PAUSE_S: Final = 2.0
 """The pause before a search, after the parent was lost at once time and again."""
@@ -27,10 +30,11 @@ class RelayParent(KeptParent):
 
     Args:
         actor: the handle of the parent's actor.
-        child: the name by which it knows this child.
+        greeting: the first message to it, with the name by which it knows this child.
         node: the node of the cluster that this process is on.
         told: receives the messages of the parent, in order; may raise ProtocolError.
         found: called whenever the parent has been found; returns the questions to it.
+        registration: the life of the topic that a relay has to serve; None if the parent is a publisher.
 
     Attributes:
         is_dead: whether the parent was found dead for good, and not found since. It is looked for all the same.
@@ -39,16 +43,17 @@ class RelayParent(KeptParent):
     def __init__(
         self,
         actor: Any,
-        child: str,
+        greeting: Join,
         node: str,
         told: Callable[[list[Downstream]], None],
         found: Callable[[], list[Upstream]],
+        registration: str | None = None,
     ) -> None:
         def find(_: str) -> Parent:
-            return find_parent(actor, child, node, AT_ONCE_BYTES)
+            return find_parent(actor, greeting.name, node, AT_ONCE_BYTES, registration)
 
-        super().__init__(child, None, find, Join(child, None), self._ring_loop)
-        self._where = child
+        super().__init__(greeting.name, None, find, greeting, self._ring_loop)
+        self._where = greeting.name
         self._told = told
         self._found = found
         self._loop = asyncio.get_running_loop()
@@ -58,6 +63,10 @@ class RelayParent(KeptParent):
         self.is_dead = False
         self._loop.call_soon(self._look_now)
         self._loop.call_later(SIGN_OF_LIFE_S, self._look_for_life)
+
+    def is_away(self, now_s: float) -> bool:
+        """Tell whether there is no parent for good, or for longer than `AWAY_S`."""
+        return self.parent is None and (self.is_dead or now_s - self._lost_s > AWAY_S)
 
     def _look_for_life(self) -> None:
         """Read again and again, though nothing comes: so a parent that hangs is noticed."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,11 +109,17 @@ class OneTopic:
         self.current: TopicLife | None = None
         self._changed = ChangeSignal()
         self.announced: dict[str, tuple[str, int]] = {}
+        self.others: list[Handle] = []
         self.begin("first", parents, pubends)
 
     def begin(self, registration: str, parents: Sequence[Handle], pubends: int) -> None:
         self.current = TopicLife(registration, pubends, tuple(parents))
         parents[0].loop.call_soon_threadsafe(self._changed.notify)
+
+    def leave_parent(self) -> None:
+        """Go on to the first of the other parents, if there are any."""
+        if self.others and self.current is not None:
+            self.current = replace(self.current, parents=(self.others.pop(0),))
 
     async def life(self, timeout_s: float) -> TopicLife | None:
         await self._changed.wait_until(lambda: self.current is not None, timeout_s)

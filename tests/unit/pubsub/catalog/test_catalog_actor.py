@@ -1,6 +1,7 @@
 """The catalog actor's class, driven in this process without Ray."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -275,6 +276,15 @@ def test_a_relay_elsewhere_is_better_than_none() -> None:
     """Any with the fewest children."""
     known = relays_of(("a", "here", 2), ("b", "there", 0))
     assert parents(known, "elsewhere", 4) == "bbab"
+
+
+def test_a_relay_below_others_gets_the_subscribers() -> None:
+    """Those above have it as their child; on other nodes they are better than none."""
+    known = relays_of(("a", "here", 0), ("b", "there", 0))
+    known.announce(replace(relay("c", "here", 5), depth=1), now_s=0.0)
+    assert parents(known, "here", 3) == "ccc"
+    assert parents(known, "there", 2) == "bb"
+    assert parents(known, "elsewhere", 1) == "c"
 
 
 def test_it_is_for_one_life_of_one_topic() -> None:

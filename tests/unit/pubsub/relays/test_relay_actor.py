@@ -188,6 +188,39 @@ def test_another_life_of_the_topic(tmp_path: Path) -> None:
         new.read_all()
 
 
+@pytest.mark.parametrize("is_for_good", [False, True], ids=["away", "dead"])
+def test_a_relay_leaves_another_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_for_good: bool
+) -> None:
+    """It goes to the next one; its readers stay connected and miss nothing, and the pubend keeps one position."""
+    monkeypatch.setattr("tidewheel.pubsub.relays.relay_parent.AWAY_S", 0.0 if is_for_good else 0.2)
+    with topic_of(tmp_path) as topic:
+        first, second = serving(topic.relay()), serving(topic.relay())
+        registry = OneTopic([first], len(topic.pubends))
+        registry.others = [second]
+        lower = serving(topic.relay_of(registry))
+        readers = [topic.reader(str(number), lower, consolidates=True) for number in range(2)]
+        readers.append(topic.reader("even", lower, divisor=2, consolidates=True))
+        topic.publish(3)
+        topic.read_all()
+        first.is_dead = is_for_good
+        first.kill()
+        topic.publish(3)
+        topic.read_all()
+        assert topic.statistics(second).children == 1
+        assert topic.statistics(lower).children == 3
+        assert registry.others == []
+
+
+def test_a_relay_of_another_life_is_no_parent(tmp_path: Path) -> None:
+    """It would tell of messages that this life of the topic does not have."""
+    with topic_of(tmp_path, pubends=1) as topic:
+        upper = serving(topic.relay())
+        with pytest.raises(ParentGone, match="relay/relay-0 serves another life of the topic"):
+            find_parent(upper, "relay/below", NODE, registration="second")
+        find_parent(upper, "relay/below", NODE, registration="first").close()
+
+
 def test_readers_are_known_to_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The relay says so for those that have nothing to say, and repeats what they have acknowledged."""
     monkeypatch.setattr("tidewheel.pubsub.relays.relay_actor.SIGN_OF_LIFE_S", 0.2)

@@ -46,7 +46,7 @@ class World:
         self.to_ask: list[Upstream] = []
         self.to_raise: Exception | None = None
 
-    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int) -> Parent:
+    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int, _registration: str | None) -> Parent:
         self.searches += 1
         if self.error is not None:
             raise self.error
@@ -56,7 +56,7 @@ class World:
         return ParentLink(CODEC, ours) if self.hangs is None else WatchedParent(ours, 1000, self.hangs)
 
     def kept(self) -> RelayParent:
-        return RelayParent("actor", "relay/a", "here", self._take, lambda: self.to_ask)
+        return RelayParent("actor", JOIN, "here", self._take, lambda: self.to_ask)
 
     def _take(self, told: list[Downstream]) -> None:
         self.told += told
