@@ -87,6 +87,13 @@ def test_each_epoch_is_committed_once_and_in_order(tmp_path: Path, workers: int)
     assert log.calls("commit") == COMMITS
 
 
+def test_parts_that_come_out_of_order_are_committed_in_order(tmp_path: Path) -> None:
+    """Each epoch is on another worker, and worker 0 has its own parts of later ones first."""
+    log = Log(tmp_path / "log")
+    store(log, [[n] for n in range(12)], workers=3)
+    assert log.calls("commit") == [[n, [n], ""] for n in range(12)]
+
+
 def test_what_is_committed_is_left_out(tmp_path: Path) -> None:
     """Nothing of it is prepared; those behind the sink receive the times all the same."""
     log = Log(tmp_path / "log", last=2)
