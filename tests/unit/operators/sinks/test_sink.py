@@ -17,15 +17,23 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.transport.batches import Batch, records
 
 
+<<<<<<< HEAD
 def _number(row: Any) -> int:
+=======
+def number_of(row: Any) -> int:
+>>>>>>> sinks
     return int(row["n"] if isinstance(row, dict) else row)
 
 
 def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
     path = scratch() / "db"
     path.parent.mkdir(exist_ok=True)
+<<<<<<< HEAD
     plain = numbers.map(_number)
     return plain.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
+=======
+    return numbers.map(number_of).sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
+>>>>>>> sinks
 
 
 CASES = [OperatorCase("sink", stored_and_read, each_epoch(list))]
@@ -86,6 +94,13 @@ def test_each_epoch_is_committed_once_and_in_order(tmp_path: Path, workers: int)
     log = Log(tmp_path / "log")
     assert store(log, EPOCHS, workers) == [0, 2, 3]
     assert log.calls("commit") == COMMITS
+
+
+def test_parts_that_come_out_of_order_are_committed_in_order(tmp_path: Path) -> None:
+    """Each epoch is on another worker, and worker 0 has its own parts of later ones first."""
+    log = Log(tmp_path / "log")
+    store(log, [[n] for n in range(12)], workers=3)
+    assert log.calls("commit") == [[n, [n], ""] for n in range(12)]
 
 
 def test_what_is_committed_is_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`context.on_close`: what an operator wants done when its dataflow ends on a worker, however that comes."""
+"""`context.on_close`: the end of an operator, however the dataflow ends on a worker; and the wait for snapshots."""
 
 import logging
 from typing import Any
@@ -10,6 +10,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, feed, flow_of, ignore
 from tests.unit.runtime.worker.test_worker_loop import command, loop_of, running, watch_until
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.worker.operator_host import Saving
 
 Ends = list[tuple[str, int]]
 
@@ -137,3 +138,20 @@ def test_operators_need_not_ask() -> None:
     with tw.run(flow_of(lambda _: ignore), engine="local") as job:
         feed(job, [1])
         job.wait(DEADLINE_S)
+
+
+def test_operators_wait_for_a_later_snapshot() -> None:
+    """Those that wait are scheduled at each durable one; the shell takes one early for those whose input has ended."""
+    saving, woken = Saving(3, are_taken=True), list[int]()
+    assert (saving.number, saving.saved, saving.awaited()) == (3, 3, -1)
+    saving.wait(7, 3, has_ended=False)
+    saving.wait(8, 2, has_ended=True)
+    saving.wait(9, -1, has_ended=True)
+    assert (saving.awaited(), saving.awaited(has_ended=True)) == (3, 2)
+    saving.hear(0, woken.append)
+    assert (saving.saved, woken) == (3, [])
+    saving.hear(4, woken.append)
+    assert (saving.saved, woken) == (4, [7, 8])
+    saving.wait(7, -1, has_ended=True)
+    saving.wait(8, -1, has_ended=True)
+    assert saving.awaited() == saving.awaited(has_ended=True) == -1
