@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
+from tidewheel.operators.sinks.covered import build_covered
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
@@ -109,6 +110,7 @@ class OutputOperators(StreamBase[Record]):
         retention: float = RETENTION_S,
         ends: bool = False,
         wait_for: int = 0,
+        visible: Literal["epoch", "snapshot"] = "epoch",
         name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
@@ -138,6 +140,9 @@ class OutputOperators(StreamBase[Record]):
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
                 first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
                 delivery durable subscriptions of earlier runs count, and a log that has messages awaits no subscriber.
+            visible: ``"snapshot"`` publishes the records of an epoch once a snapshot of the job has them. So a job that
+                goes back never has other records for an epoch that a subscriber has seen, though its operators read
+                clocks or random numbers. Until then each worker keeps the records, in memory and in the snapshots.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -159,12 +164,23 @@ class OutputOperators(StreamBase[Record]):
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)
+        shown = self._shown_with(topic, visible, ends=ends)
         self._description.attach(topic, publication)
         self._description.register("topic", topic, self._description.size)
         pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
-        self._operator(name or f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
+        shown._operator(name or f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
+
+    def _shown_with(self, topic: str, visible: object, *, ends: bool) -> "Stream[Any] | Self":
+        """Return the stream of what subscribers may see."""
+        if visible not in ("epoch", "snapshot"):
+            raise GraphError(f"publish {topic!r}: visible is 'epoch' or 'snapshot', not {visible!r}")
+        if visible == "epoch":
+            return self
+        if ends:
+            raise GraphError(f"publish {topic!r}: visible='snapshot' does not go with ends=True: leave out one of them")
+        return self._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
 
     def _check_ends(self, publication: Publication) -> None:
         """Raise GraphError if no ends can be told with an epoch of this stream."""

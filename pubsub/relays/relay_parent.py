@@ -50,7 +50,7 @@ class RelayParent(KeptParent):
         registration: str | None = None,
     ) -> None:
         def find(_: str) -> Parent:
-            return find_parent(actor, greeting.name, node, AT_ONCE_BYTES, registration)
+            return find_parent(actor, greeting.name, node, AT_ONCE_BYTES, registration=registration)
 
         super().__init__(greeting.name, None, find, greeting, self._ring_loop)
         self._where = greeting.name

@@ -105,11 +105,13 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
 
 
 def find_parent(
-<<<<<<< HEAD
-    actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE, within_s: float = FOUND_WITHIN_S
-=======
-    actor: Any, child: str, node: str, most_at_once: int = MOST_AT_ONCE, registration: str | None = None
->>>>>>> where
+    actor: Any,
+    child: str,
+    node: str,
+    most_at_once: int = MOST_AT_ONCE,
+    *,
+    registration: str | None = None,
+    within_s: float = FOUND_WITHIN_S,
 ) -> Parent:
     """Return a way to the actor of a pubend or relay; wait until it answers.
 
@@ -118,22 +120,15 @@ def find_parent(
         child: the name by which it will know the child.
         node: the node of the cluster that this process is on.
         most_at_once: about so many bytes are read from a socket at a time.
-<<<<<<< HEAD
-        within_s: how long to wait for its answer, in seconds.
-=======
         registration: the life of the topic that it has to serve, if it is a relay; None for any.
->>>>>>> where
+        within_s: how long to wait for its answer, in seconds.
 
     Raises:
         ParentGone: it does not answer, or serves another life of the topic.
         DeliveryError: it answers with an error.
     """
-<<<<<<< HEAD
-    offer = answer_of(called(actor.attach, child), within_s)
-=======
     life = () if registration is None else (registration,)
-    offer = answer_of(called(actor.attach, child, *life), FOUND_WITHIN_S)
->>>>>>> where
+    offer = answer_of(called(actor.attach, child, *life), within_s)
     connection = None if offer is None else offer.connect(node)
     if connection is None:
         return CallParent(CODEC, partial(called, actor.talk, child), silent_s=HANGS_S)

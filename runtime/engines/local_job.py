@@ -196,7 +196,9 @@ class LocalJob(Job):
     def _take_awaited_snapshot(self) -> bool:
         """Begin the snapshot for which a sink waits, where nothing else is left to do; return whether there is one."""
         snapshots = self._snapshots
-        if snapshots is None or not self._started or not snapshots.is_awaited(self._cores[0].saving.awaited()):
+        if snapshots is None or not self._started:
+            return False
+        if not snapshots.is_awaited(max(core.saving.awaited() for core in self._cores)):
             return False
         self._feed.begin_snapshot(snapshots.begin())
         return True

@@ -102,7 +102,8 @@ class SnapshotTaker:
             snapshots = self._snapshots
             if snapshots.is_under_way or snapshots.has_ended or not self._job._started:
                 return None
-            if not (self._is_asked or snapshots.is_due or snapshots.is_awaited(self._feed.statuses[0].awaits)):
+            awaited = max(status.awaits for status in self._feed.statuses)
+            if not (self._is_asked or snapshots.is_due or snapshots.is_awaited(awaited)):
                 return None
             self._is_asked = False
             return snapshots.begin()

@@ -183,10 +183,11 @@ class Feed(ABC):
                 self.send(worker, self._envelope(worker, marker=() if worker else positions))
 
     def tell_saved(self, number: int) -> None:
-        """Tell worker 0 that a snapshot is durable. Raises JobError if the job has failed or was stopped."""
+        """Tell the workers that a snapshot is durable. Raises JobError if the job has failed or was stopped."""
         with self.lock:
             self.check_alive()
-            self.send(0, self._envelope(0, saved=number))
+            for worker in range(self.workers):
+                self.send(worker, self._envelope(worker, saved=number))
 
     def _envelope(self, worker: int, **parts: Any) -> Envelope:
         """Return the next envelope for a worker."""

@@ -106,7 +106,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
     of the snapshot that the sender is in; see `Cut`. Whoever begins one says something in a ``marker``: a feeder tells
     worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty. ``saved`` is
-    the last snapshot that is durable, as the driver tells worker 0; 0 for no news.
+    the last snapshot that is durable, as the driver says; 0 for no news.
     """
 
     sender: int

@@ -17,23 +17,14 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.transport.batches import Batch, records
 
 
-<<<<<<< HEAD
-def _number(row: Any) -> int:
-=======
 def number_of(row: Any) -> int:
->>>>>>> sinks
     return int(row["n"] if isinstance(row, dict) else row)
 
 
 def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
     path = scratch() / "db"
     path.parent.mkdir(exist_ok=True)
-<<<<<<< HEAD
-    plain = numbers.map(_number)
-    return plain.sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
-=======
     return numbers.map(number_of).sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
->>>>>>> sinks
 
 
 CASES = [OperatorCase("sink", stored_and_read, each_epoch(list))]

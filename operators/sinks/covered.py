@@ -1,0 +1,90 @@
+"""The operator behind `publish(..., visible="snapshot")`: it sends the records of an epoch once a snapshot has them.
+
+Invariants:
+
+- Each worker holds the records of an epoch until it is complete, and until a durable snapshot has them all. So a job
+  that goes back has the same records for each epoch that a subscriber has seen, whatever its operators compute anew.
+- The snapshots of all workers are one consistent cut. An epoch that one worker has complete in it has all its records
+  at all workers.
+- What is held is a part of the state, with the tokens of its epochs. So probes behind this say what can be seen.
+"""
+
+from dataclasses import dataclass, field
+
+from tidewheel.operators.epochs.division import at_first
+from tidewheel.progress import Time
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.runtime import InputPort, OperatorContext, OutputPort, TimestampToken
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.transport.batches import Batch
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a worker has of an epoch.
+
+    Attributes:
+        batches: the records.
+        tokens: for the epoch, once it is complete.
+        snapshot: the one in which the worker was then; all later ones have the records. None before.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    tokens: list[TimestampToken] = field(default_factory=list)
+    snapshot: int | None = None
+
+    def send(self, output: OutputPort) -> None:
+        """Send the records, and let go of the tokens."""
+        for batch in self.batches:
+            output.send(self.tokens[0], batch)
+        for token in self.tokens:
+            token.discard()
+
+    def merge(self, other: "_Held") -> "_Held":
+        """Take over what another worker has. The epoch is complete if it was so at both."""
+        known = self.snapshot is not None and other.snapshot is not None
+        latest = max(self.snapshot or 0, other.snapshot or 0) if known else None
+        return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
+
+
+def build_covered(topic: str) -> Build:
+    """Return the build function of the operator for a topic.
+
+    It raises DeliveryError if the job takes no snapshots.
+    """
+    return lambda context: _Share(topic, context).schedule
+
+
+class _Share:
+    """One worker's share of the operator."""
+
+    def __init__(self, topic: str, context: OperatorContext) -> None:
+        self._saving, self._number = host_of(context).saving, instance_of(context).number
+        if not self._saving.are_taken:
+            raise DeliveryError(
+                f"topic {topic!r}: visible='snapshot' shows an epoch once a snapshot has it, and this dataflow takes "
+                "none. Call tw.run(..., snapshots=...), or publish without visible='snapshot'",
+                topic=topic,
+            )
+        self._epochs: dict[Time, _Held] = at_first(_Held.merge).of_each().state(context, "epochs", dict)
+        self._notificator = context.notificator()
+
+    def schedule(self, input: InputPort, output: OutputPort) -> None:
+        """Hold what comes, and send the epochs that the last durable snapshot has."""
+        epochs, saving = self._epochs, self._saving
+        for lent, batch in input:
+            if lent.time not in epochs:
+                epochs[lent.time] = _Held()
+                self._notificator.notify_at(lent)
+            epochs[lent.time].batches.append(batch)
+        for token in self._notificator.ready(input, sequential=False):
+            if token.time in epochs:
+                epochs[token.time].tokens.append(token.clone())
+                epochs[token.time].snapshot = saving.number
+        complete = {time: held.snapshot for time, held in epochs.items() if held.snapshot is not None}
+        covered = [time for time, snapshot in complete.items() if snapshot < saving.saved]
+        for time in covered:
+            del complete[time]
+            epochs.pop(time).send(output)
+        saving.wait(self._number, max(complete.values(), default=-1), has_ended=not len(input.frontier))
