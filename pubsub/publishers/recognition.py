@@ -107,8 +107,8 @@ class Recognition:
             )
         return DeliveryError(
             f"{where(self._topic, partition)}: epoch {time!r} is complete and came again with other content: {text}. "
-            "A job that starts again, or goes back to a snapshot, must publish the same records in an epoch. If the "
-            "job is another one, give the topic another log",
+            "A job that starts again, or goes back to a snapshot, must publish the same records in an epoch. Publish "
+            "with visible='snapshot' if they come from clocks or random numbers. Give another job another log",
             topic=self._topic,
             partition=partition,
         )
