@@ -36,7 +36,7 @@ def run(flow: tw.Dataflow, folder: Path, workers: int) -> tw.Job:
 
 def seen(subscription: tw.Subscription) -> dict[Any, list[Any]]:
     """Return the epochs that can be seen now."""
-    found = {}
+    found: dict[Any, list[Any]] = {}
     while True:
         try:
             epoch = next(subscription.epochs(timeout=0.0))
