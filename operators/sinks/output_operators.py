@@ -177,7 +177,8 @@ class OutputOperators(StreamBase[Record]):
             return self
         if ends:
             raise GraphError(f"publish {topic!r}: visible='snapshot' does not go with ends=True: leave out one of them")
-        return self._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
+        whole = self.without_substreams() if self._outlet.substreams else self
+        return whole._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
 
     def _check_ends(self, publication: Publication) -> None:
         """Raise GraphError if no ends can be told with an epoch of this stream."""
@@ -262,8 +263,10 @@ class OutputOperators(StreamBase[Record]):
         return self._committed(name, sink_operators(sink, self.nesting.domain, part_bytes, visible))
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
-        """Add both operators of a sink; return the stream of what is committed."""
+        """Add the operators of a sink; return the stream of what is committed."""
         parts = self._unary(name, made.build_prepare)
+        if made.waits:
+            parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
     def write_files(

@@ -1,0 +1,107 @@
+"""`publish(..., visible="snapshot")`: an epoch is shown once a snapshot has it, and never with other records."""
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.operators.harness import DEADLINE_S
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+
+_NUMBERS = count()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test has."""
+    return f"covered/{next(_NUMBERS)}"
+
+
+def snapshots(folder: Path) -> tw.Snapshots:
+    """Return settings by which a job takes the snapshots that it needs, and no others."""
+    return tw.Snapshots(folder / "snapshots", every_s=1e9)
+
+
+def numbered(topic: str, numbers: "count[int]") -> tw.Dataflow:
+    """Return a dataflow that publishes for each record another number, as one that reads a clock does."""
+    flow = tw.Dataflow("test")
+    flow.input("words").map(lambda word: (word, next(numbers))).publish(topic, visible="snapshot")
+    return flow
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_epoch_is_shown_once_a_snapshot_has_it(tmp_path: Path, topic: str, workers: int) -> None:
+    """The job takes a snapshot as soon as nothing else is left to do; nobody waits until one is due."""
+    made = snapshots(tmp_path)
+    with tw.run(numbered(topic, count()), workers=workers, engine="local", snapshots=made) as job:
+        with tw.subscribe(topic) as subscription:
+            words = job.input("words")
+            for epoch in range(3):
+                words.advance_to(epoch)
+                words.send([f"a{epoch}"])
+                words.send([f"b{epoch}"])
+            words.advance_to(3)
+            epochs = subscription.epochs(timeout=DEADLINE_S)
+            for epoch in range(3):
+                shown = next(epochs)
+                assert (shown.time, sorted(word for word, _ in shown.records)) == (epoch, [f"a{epoch}", f"b{epoch}"])
+                assert SnapshotFolder(tmp_path / "snapshots").stored_snapshots()
+        job.stop()
+
+
+@pytest.mark.parametrize("workers_after", [1, 2, 3])
+def test_what_was_shown_is_shown_as_it_was(tmp_path: Path, topic: str, workers_after: int) -> None:
+    """A run that goes on from the snapshot has the same records, and computes those of later epochs, on any workers."""
+    made, numbers = snapshots(tmp_path), count()
+    with tw.run(numbered(topic, numbers), workers=2, engine="local", snapshots=made) as job:
+        with tw.subscribe(topic) as subscription:
+            words = job.input("words")
+            words.send(["a"])
+            words.send(["b"])
+            words.advance_to(1)
+            shown = next(subscription.epochs(timeout=DEADLINE_S))
+        job.stop()
+    with tw.run(numbered(topic, numbers), workers=workers_after, engine="local", snapshots=made) as job:
+        with tw.subscribe(topic) as subscription:
+            words = job.input("words")
+            assert words.position.batches == 2
+            words.send(["c"])
+            words.close()
+            first, second = subscription.epochs(timeout=DEADLINE_S)
+        job.wait(DEADLINE_S)
+    assert (first.time, sorted(first.records)) == (0, sorted(shown.records))
+    assert (second.time, second.records) == (1, [("c", 2)])
+
+
+def test_records_of_substreams_are_shown_together(tmp_path: Path, topic: str) -> None:
+    """Nothing is told of ends, so a stream that is divided is as good as another."""
+    flow = tw.Dataflow("test")
+    flow.input("words").substreams("letters", key=lambda word: word[0]).publish(topic, visible="snapshot")
+    with tw.run(flow, engine="local", snapshots=snapshots(tmp_path)) as job:
+        with tw.subscribe(topic) as subscription, job.input("words") as words:
+            words.send(["a1", "b1", "a2"])
+            words.close()
+            assert [sorted(epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)] == [["a1", "a2", "b1"]]
+        job.wait(DEADLINE_S)
+
+
+def test_a_job_without_snapshots_is_refused(topic: str) -> None:
+    """Nothing of it could ever be shown."""
+    with pytest.raises(tw.TidewheelError, match=r"this dataflow takes none. Call tw.run\(..., snapshots=...\)"):
+        tw.run(numbered(topic, count()), engine="local")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"visible": "soon"}, "visible is 'epoch' or 'snapshot', not 'soon'"),
+        ({"visible": "snapshot", "ends": True}, "visible='snapshot' does not go with ends=True"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(topic: str, options: dict[str, Any], message: str) -> None:
+    """When the dataflow is described."""
+    words = tw.Dataflow("test").input("words").substreams("letters", key=lambda word: word[0])
+    with pytest.raises(tw.GraphError, match=message):
+        words.publish(topic, **options)
