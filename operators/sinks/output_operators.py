@@ -177,7 +177,8 @@ class OutputOperators(StreamBase[Record]):
             return self
         if ends:
             raise GraphError(f"publish {topic!r}: visible='snapshot' does not go with ends=True: leave out one of them")
-        whole = self.without_substreams() if self._outlet.substreams else self
+        stream = self._made(self._outlet, self.schema)
+        whole = stream.without_substreams() if self._outlet.substreams else stream
         return whole._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
 
     def _check_ends(self, publication: Publication) -> None:
