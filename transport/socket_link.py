@@ -1,4 +1,4 @@
-"""The two ends of a link over sockets: ZeroMQ, datagrams for small items within a node, and the poll for both.
+"""The two ends of a link over sockets: ZeroMQ, and datagrams for small items within a node.
 
 Each member listens on one ZeroMQ socket, and has one connection to each of its peers. Queues have no limit of their
 own: what is in flight is limited at the sources.
@@ -11,19 +11,17 @@ of the items restore their order.
 Source: ZeroMQ's guide for PUSH and PULL; unix(7) on ``SOCK_DGRAM``, which is reliable and keeps order on Linux.
 """
 
-import os
-import select
 import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from math import ceil
 from socket import socket
-from time import perf_counter
 from typing import Any, Final
 
 import zmq
 
+from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.link import Codec, Item, PeerLost, Receiver, Sender
 from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named
 from tidewheel.transport.socket_listener import SocketListener, datagram_socket, keep_alive
@@ -34,20 +32,8 @@ GREETING: Final = -1
 LARGEST_DATAGRAM: Final = 16 * 1024
 """So many bytes at most go as one datagram; copying more costs more than a thread."""
 
-SHORT_S: Final = 0.001
-"""How long a poll looks before it sleeps, in seconds, unless it is told otherwise."""
-
 _WORKER_SHORT_S: Final = 200e-6
-"""The same for a worker."""
-
-_LONG: Final = 4
-"""A wait counts as so many short ones at most. Where a long and a very short one alternate, a poll does not look."""
-
-_CONTENDED_S: Final = 100e-6
-"""Between two looks, in seconds, another thread runs if it takes so long."""
-
-_waiting: Final[set[int]] = set()
-"""The polls of this process by which a thread waits now."""
+"""How long a worker's poll looks before it sleeps, in seconds."""
 
 _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
@@ -337,61 +323,3 @@ class DatagramReceiver:
         except BlockingIOError:
             pass
         return found
-
-
-class EagerPoll:
-    """Waits until descriptors become readable; for a thread that exchanges messages at a high rate.
-
-    Linux wakes a thread on the core of the thread that sent to it, and a virtual core that sleeps takes tens of
-    microseconds to go on, with cold caches. Two threads that always sleep between messages can stay on one core and run
-    in turn, while another core is idle. So a poll whose last waits were short looks again and again for a moment before
-    it sleeps: a thread that looks is running, and gets a core of its own.
-
-    A poll that looks takes a core from no other thread. It sleeps at once after longer waits, and where another thread
-    of the process waits by a poll as well. Between two looks it lets others run; if one of them runs for long, it
-    sleeps.
-
-    Args:
-        short_s: the poll looks for so long, in seconds, before it sleeps, if its waits have been shorter on average.
-    """
-
-    def __init__(self, short_s: float = SHORT_S) -> None:
-        self._poll = select.poll()
-        self._short_s = short_s
-        self._usual_s = self._longest_s = short_s * _LONG
-
-    def register(self, descriptor: int, events: int = select.POLLIN) -> None:
-        """Wait for this descriptor, too."""
-        self._poll.register(descriptor, events)
-
-    def poll(self, timeout_ms: int | None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events; an empty list after ``timeout_ms`` milliseconds, if given."""
-        found = self._poll.poll(0)
-        if found or timeout_ms == 0:
-            return found
-        began_s = perf_counter()
-        _waiting.add(id(self))
-        try:
-            if self._usual_s < self._short_s and len(_waiting) == 1:
-                found = self._look(self._short_s if timeout_ms is None else min(self._short_s, timeout_ms / 1000))
-            if not found:
-                found = self._poll.poll(timeout_ms)
-        finally:
-            _waiting.discard(id(self))
-        self._usual_s = (self._usual_s + min(perf_counter() - began_s, self._longest_s)) / 2
-        return found
-
-    def _look(self, for_s: float) -> list[tuple[int, int]]:
-        """Look for ready descriptors without sleeping, unless another thread needs the core."""
-        poll = self._poll.poll
-        now_s = perf_counter()
-        until_s = now_s + for_s
-        while now_s < until_s:
-            os.sched_yield()
-            found = poll(0)
-            if found:
-                return found
-            before_s, now_s = now_s, perf_counter()
-            if now_s - before_s > _CONTENDED_S:
-                break
-        return []

@@ -1,9 +1,9 @@
-"""The operator behind `publish(..., visible="snapshot")`: it sends the records of an epoch once a snapshot has them.
+"""The operator behind ``visible="snapshot"``: it sends the records of an epoch once a snapshot has them.
 
 Invariants:
 
 - Each worker holds the records of an epoch until it is complete, and until a durable snapshot has them all. So a job
-  that goes back has the same records for each epoch that a subscriber has seen, whatever its operators compute anew.
+  that goes back has the same records for each epoch that it has shown, whatever its operators compute anew.
 - The snapshots of all workers are one consistent cut. An epoch that one worker has complete in it has all its records
   at all workers.
 - What is held is a part of the state, with the tokens of its epochs. So probes behind this say what can be seen.
@@ -48,10 +48,10 @@ class _Held:
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
 
 
-def build_covered(topic: str) -> Build:
-    """Return the build function of the operator for a topic.
+def build_covered(topic: str | None = None) -> Build:
+    """Return the build function of the operator for a topic, or for a sink.
 
-    It raises DeliveryError if the job takes no snapshots.
+    If the job takes no snapshots, it raises DeliveryError for a topic; for a sink an epoch is sent once complete.
     """
     return lambda context: _Share(topic, context).schedule
 
@@ -59,9 +59,9 @@ def build_covered(topic: str) -> Build:
 class _Share:
     """One worker's share of the operator."""
 
-    def __init__(self, topic: str, context: OperatorContext) -> None:
+    def __init__(self, topic: str | None, context: OperatorContext) -> None:
         self._saving, self._number = host_of(context).saving, instance_of(context).number
-        if not self._saving.are_taken:
+        if topic is not None and not self._saving.are_taken:
             raise DeliveryError(
                 f"topic {topic!r}: visible='snapshot' shows an epoch once a snapshot has it, and this dataflow takes "
                 "none. Call tw.run(..., snapshots=...), or publish without visible='snapshot'",
@@ -83,7 +83,7 @@ class _Share:
                 epochs[token.time].tokens.append(token.clone())
                 epochs[token.time].snapshot = saving.number
         complete = {time: held.snapshot for time, held in epochs.items() if held.snapshot is not None}
-        covered = [time for time, snapshot in complete.items() if snapshot < saving.saved]
+        covered = [time for time, at in complete.items() if at < saving.saved or not saving.are_taken]
         for time in covered:
             del complete[time]
             epochs.pop(time).send(output)

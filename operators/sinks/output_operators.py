@@ -127,11 +127,9 @@ class OutputOperators(StreamBase[Record]):
                 exactly-once delivery that is what the log is for.
             delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
                 subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
-            log: for exactly-once delivery, a directory on each worker's node, for logs that only this user can read; or
-                ``s3://bucket/prefix``, ``gs://`` or ``az://``, for logs that outlive their nodes. A batch is kept once
-                the store has it. Credentials come from the environment of the publishers' processes. A job that is
-                started again with the same log goes on where it was: what it sends again is known by its time and
-                place, and left out.
+            log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
+                ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
+                environment. A job started again with the same log goes on where it was, and tells nothing twice.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once,
                 with the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs
@@ -140,9 +138,8 @@ class OutputOperators(StreamBase[Record]):
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
                 first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
                 delivery durable subscriptions of earlier runs count, and a log that has messages awaits no subscriber.
-            visible: ``"snapshot"`` publishes the records of an epoch once a snapshot of the job has them. So a job that
-                goes back never has other records for an epoch that a subscriber has seen, though its operators read
-                clocks or random numbers. Until then each worker keeps the records, in memory and in the snapshots.
+            visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
+                So a job that goes back does not change what was seen, though operators read clocks or random numbers.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -180,7 +177,9 @@ class OutputOperators(StreamBase[Record]):
             return self
         if ends:
             raise GraphError(f"publish {topic!r}: visible='snapshot' does not go with ends=True: leave out one of them")
-        return self._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
+        stream = self._made(self._outlet, self.schema)
+        whole = stream.without_substreams() if self._outlet.substreams else stream
+        return whole._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
 
     def _check_ends(self, publication: Publication) -> None:
         """Raise GraphError if no ends can be told with an epoch of this stream."""
@@ -265,8 +264,10 @@ class OutputOperators(StreamBase[Record]):
         return self._committed(name, sink_operators(sink, self.nesting.domain, part_bytes, visible))
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
-        """Add both operators of a sink; return the stream of what is committed."""
+        """Add the operators of a sink; return the stream of what is committed."""
         parts = self._unary(name, made.build_prepare)
+        if made.waits:
+            parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
     def write_files(

@@ -1,7 +1,7 @@
-"""The sinks that store each epoch once, across crashes: the contract, and the two operators that keep it.
+"""The sinks that store each epoch once, across crashes: the contract, and the operators that keep it.
 
-The first operator, on each worker, has the sink prepare what has come of an epoch. The second, on worker 0, has all
-parts of an epoch once that is complete, and commits them. Invariants:
+The first operator, on each worker, has the sink prepare what has come of an epoch. The last, on worker 0, has all parts
+of an epoch once that is complete, and commits them. Between the two, `covered.py` may hold parts. Invariants:
 
 - A part is durable when `Sink.prepare` returns. From then on the dataflow has it: in the state of an operator, in a
   message, and so in each later snapshot.
@@ -20,13 +20,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import add
 from typing import Any
 
 from tidewheel.operators.epochs.division import at_first
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
-from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch, length, size_in_bytes
 from tidewheel.transport.held_bytes import RecordSizes
 
@@ -112,20 +112,6 @@ class _Prepared:
         return _Prepared(self.parts + other.parts, self.records + other.records, waiting, size, self.sizes)
 
 
-@dataclass(slots=True)
-class _Gathered:
-    """All parts of an epoch; the token, and the snapshot in which the worker was, are there once it is complete."""
-
-    parts: list[Any] = field(default_factory=list)
-    records: int = 0
-    token: TimestampToken | None = None
-    snapshot: int = 0
-
-
-def _never(one: _Gathered, other: _Gathered) -> _Gathered:
-    raise AssertionError("worker 0 alone gathers parts")
-
-
 @dataclass(frozen=True, slots=True)
 class SinkOperators:
     """The build functions of the operators of a sink.
@@ -134,7 +120,8 @@ class SinkOperators:
         make: returns the sink on a worker; it may keep states of the operator.
         domain: the order of the epochs.
         part_bytes: a worker has the sink prepare what it has of an epoch when that is so large, in memory.
-        waits: whether an epoch is committed only once a snapshot has its parts, if the job takes snapshots.
+        waits: whether an epoch is committed only once a snapshot has its parts, if the job takes snapshots; an operator
+            between the two holds them.
         result: returns what is sent of a committed epoch and its number of records.
         join: returns what `Sink.prepare` receives of batches.
     """
@@ -177,34 +164,24 @@ class SinkOperators:
 
     def build_commit(self, context: OperatorContext) -> Schedule:
         """Build the operator that commits, on worker 0, and sends the result of each epoch."""
-        sink, saving, number = self.make(context), host_of(context).saving, instance_of(context).number
+        sink = self.make(context)
         last = None if context.worker else sink.last_committed()
-        epochs: dict[Time, _Gathered] = at_first(_never).of_each().state(context, "epochs", dict)
+        epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
         notificator = context.notificator()
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in input:
-                epoch = epochs.setdefault(lent.time, _Gathered())
-                notificator.notify_at(lent)
-                for parts, records in batch:
-                    epoch.parts += parts
-                    epoch.records += records
-            for token in notificator.ready(input, sequential=False):
+                if lent.time not in epochs:
+                    epochs[lent.time] = []
+                    notificator.notify_at(lent)
+                epochs[lent.time] += batch
+            for token in notificator.ready(input):
                 if token.time in epochs:
-                    epochs[token.time].token = token.clone()
-                    epochs[token.time].snapshot = saving.number
-            complete = {time: epoch.token for time, epoch in epochs.items() if epoch.token is not None}
-            for time in self.domain.in_order(complete):
-                epoch, token = epochs[time], complete[time]
-                is_stored = not epoch.parts or self._has(last, time)
-                if is_stored or not self.waits or not saving.are_taken or epoch.snapshot < saving.saved:
-                    del epochs[time]
-                    with token:
-                        if not is_stored:
-                            sink.commit(time, epoch.parts)
-                        output.send(token, [self.result(sink, time, epoch.records)])
-            left = [epoch.snapshot for epoch in epochs.values() if epoch.token is not None]
-            saving.wait(number, max(left, default=-1), has_ended=not len(input.frontier))
+                    all_of = epochs.pop(token.time)
+                    parts = [part for some, _ in all_of for part in some]
+                    if parts and not self._has(last, token.time):
+                        sink.commit(token.time, parts)
+                    output.send(token, [self.result(sink, token.time, sum(records for _, records in all_of))])
 
         return schedule
 

@@ -57,7 +57,7 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
         LogMismatch: the log belongs to another partition, or has another format.
         StoreFailed: the store does not answer.
     """
-    sizes = {name: size for name, size in store.sizes("").items() if numbers_of(name) is not None}
+    sizes = _listed(store)
     if not sizes:
         return None
     reader = _Headers(store, url, identity, sizes)
@@ -65,7 +65,12 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
     newest = reader.header(object_name(last))
     if not isinstance(newest, ObjectHeader):
         raise corrupted(f"{url}/{object_name(last)}", 0, "it is no single object")
-    names = _chain(sizes, url, newest.first, last)
+    try:
+        names = _chain(sizes, url, newest.first, last)
+    except LogCorrupted as error:
+        if _listed(store) != sizes:  # a listing takes several requests
+            raise ObjectsChanged(f"the objects in {url} have changed while they were listed", path=url) from error
+        raise
     segments: list[ObjectSegment] = []
     claims: list[int] = []
     for name, header in zip(names, at_once(reader.header, names), strict=True):
@@ -88,6 +93,10 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
         segment.ended_s = following.begun_s
     kept = {*names, *map(object_name, claims)}
     return FoundObjects(segments, newest, tuple(claims), [name for name in sizes if name not in kept])
+
+
+def _listed(store: LogStore) -> dict[str, int]:
+    return {name: size for name, size in store.sizes("").items() if numbers_of(name) is not None}
 
 
 def _continues(header: ObjectHeader | MergedHeader) -> bool:

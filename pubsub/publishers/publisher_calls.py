@@ -7,6 +7,7 @@ from typing import Any
 
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def answer_of(call: Any) -> Any:
 
 
 def start_publishers(
-    topic: str, makers: Sequence[MakePartition], nodes: Sequence[str], *, starts_again: bool
+    topic: str, makers: Sequence[MakePartition], nodes: Sequence[str], *, starts_again: bool, has_log: bool
 ) -> list[Any]:
     """Start an actor for each partition, on its node; return their handles.
 
@@ -105,9 +106,10 @@ def start_publishers(
         makers: make the partitions.
         nodes: the ids of their nodes.
         starts_again: whether Ray starts an actor again that has died. It does so only on that node.
+        has_log: whether the topic has a log.
     """
     options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
-    actor = actor_class(PublisherActor)
+    actor = actor_class(PublisherActorWithLog if has_log else PublisherActor)
     return [
         actor.options(**options, scheduling_strategy=_only_on(node)).remote(topic, number, maker)
         for number, (maker, node) in enumerate(zip(makers, nodes, strict=True))

@@ -52,7 +52,10 @@ class RayPublication(RunningPublication):
         self._nodes = tuple(host.nodes)
         nodes, is_remembered = host.nodes[: publication.partitions(host)], host.keeps_snapshots
         makers = [publication.maker(n, len(nodes), node, is_remembered=is_remembered) for n, node in enumerate(nodes)]
-        self._publishers = start_publishers(self._topic, makers, nodes, starts_again=bool(self._log) or is_remembered)
+        has_log = bool(self._log)
+        self._publishers = start_publishers(
+            self._topic, makers, nodes, starts_again=has_log or is_remembered, has_log=has_log
+        )
         self._calls = PublisherCalls(self._topic, self._publishers)
         self._end_of_topic = TopicEnd(len(self._publishers))
         self._ends_alone = bool(self._log) or not host.keeps_snapshots

@@ -24,7 +24,7 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
-from tidewheel.transport.socket_link import EagerPoll
+from tidewheel.transport.eager_poll import EagerPoll
 
 WAIT_S: Final = 5.0
 """A reader waits so long for news before it returns without any, in seconds."""

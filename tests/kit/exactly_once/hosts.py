@@ -30,6 +30,7 @@ from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.transport.stream_link import ParentLink
 
 DOMAIN = IntegerDomain()
@@ -42,10 +43,10 @@ _IDS = count()
 Result = TypeVar("Result")
 
 
-def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
+def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActorWithLog:
     """Return an actor with a log."""
     make = partial(DurablePartition, directory, identity, DOMAIN, NODE, **options)
-    return PublisherActor(identity.topic, identity.partition, make)
+    return PublisherActorWithLog(identity.topic, identity.partition, make)
 
 
 async def die(actor: PublisherActor) -> None:
@@ -73,7 +74,7 @@ class Host:
         self.actor = self._new()
         self.call(self.actor.open())
 
-    def _new(self) -> PublisherActor:
+    def _new(self) -> PublisherActorWithLog:
         return durable_actor(self._directory, **self._options)
 
     def restart(self) -> None:

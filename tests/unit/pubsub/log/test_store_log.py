@@ -1,6 +1,7 @@
 """A log in an object store that fails, loses answers, or has another writer."""
 
 import logging
+from collections.abc import Mapping
 
 import pytest
 
@@ -209,6 +210,25 @@ def test_a_missing_object_is_found(store: FaultyStore) -> None:
         again(store)
     with pytest.raises(LogCorrupted, match="the file is missing"):
         log.read(0, 1 << 20)
+
+
+def test_objects_that_are_merged_during_a_listing_are_not_missing(store: FaultyStore) -> None:
+    """A listing takes several requests: its end is later than its beginning, and the merged object is in neither."""
+    log = open_store_log(store)
+    for tick in range(1, 4):
+        write(log, tick)
+    log.begin_segment(b"")
+    before = FaultyStore(store.objects).sizes("")
+    log.trim(0)
+    after = FaultyStore(store.objects).sizes("")
+    left = {name: size for name, size in before.items() if name <= object_name(2) or name in after}
+    assert object_name(3) not in left, "it was merged"
+
+    class Torn(FaultyStore):
+        def sizes(self, prefix: str) -> Mapping[str, int]:
+            return left if not any(call == "sizes" for call, _ in self.calls) and super().sizes(prefix) else after
+
+    assert ticks_of(open_store_log(Torn(store.objects))) == [1, 2, 3]
 
 
 def test_objects_that_do_not_belong_to_the_log_are_left_alone(store: FaultyStore) -> None:

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import pytest
 
-from tidewheel.transport import socket_link
-from tidewheel.transport.socket_link import EagerPoll
+from tidewheel.transport import eager_poll
+from tidewheel.transport.eager_poll import EagerPoll
 
 DEADLINE_MS = 30_000
 
@@ -72,7 +72,7 @@ def test_where_long_and_very_short_waits_alternate_it_sleeps_at_once(
 ) -> None:
     """Two messages that come together, now and then, do not make it look."""
     clock = iter(range(1000))
-    monkeypatch.setattr(socket_link, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(eager_poll, "perf_counter", lambda: next(clock))
     poll = polled(pipe, 1.0)
     for _ in range(20):
         poll._usual_s = (poll._usual_s + poll._longest_s) / 2  # a long wait
@@ -117,13 +117,13 @@ def test_of_several_that_wait_in_a_process_none_looks(
     pipe: tuple[int, int], yields: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten subscribers in one process do not fight for its interpreter."""
-    monkeypatch.setattr(socket_link, "_waiting", {1})
+    monkeypatch.setattr(eager_poll, "_waiting", {1})
     assert polled(pipe, 0.05, eager=True).poll(1) == []
     assert yields == []
-    socket_link._waiting.clear()
+    eager_poll._waiting.clear()
     assert polled(pipe, 0.05, eager=True).poll(1) == []
     assert yields
-    assert not socket_link._waiting
+    assert not eager_poll._waiting
 
 
 def test_it_sleeps_when_another_thread_needs_the_core(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_it_sleeps_when_another_thread_needs_the_core(pipe: tuple[int, int], mon
     def run_another() -> None:
         yields.append(None)
         began = perf_counter()
-        while perf_counter() - began < 10 * socket_link._CONTENDED_S:
+        while perf_counter() - began < 10 * eager_poll._CONTENDED_S:
             pass
 
     monkeypatch.setattr(os, "sched_yield", run_another)
