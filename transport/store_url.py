@@ -24,9 +24,12 @@ def absolute(place: str | Path, what: str, error: Callable[[str], Exception]) ->
         error: makes the exception of a message, which has no secret.
 
     Raises:
-        Exception: the URL has another scheme, no bucket, or a secret; ``error`` makes it.
+        Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret; ``error`` makes it.
     """
     text = str(place)
+    scheme, colon, _ = text.partition(":")
+    if not is_url(text) and colon and scheme.lower() in (*_SCHEMES, "file"):
+        raise error(f"{text} is no {what}: a URL has two slashes, which a Path removes. Use a text, {scheme}://...")
     if not is_url(text):
         return str(Path(text).expanduser().absolute())
     parts = urlsplit(text)

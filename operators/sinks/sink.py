@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import iscoroutinefunction
 from operator import add
 from typing import Any
 
@@ -136,7 +137,7 @@ class SinkOperators:
     def build_prepare(self, context: OperatorContext) -> Schedule:
         """Build the operator that sends, for each epoch, the parts and the number of records of a worker."""
         sink = self.make(context)
-        last = sink.last_committed()
+        last = self._last_of(sink)
         epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
         notificator = context.notificator()
 
@@ -165,7 +166,7 @@ class SinkOperators:
     def build_commit(self, context: OperatorContext) -> Schedule:
         """Build the operator that commits, on worker 0, and sends the result of each epoch."""
         sink = self.make(context)
-        last = None if context.worker else sink.last_committed()
+        last = None if context.worker else self._last_of(sink)
         epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
         notificator = context.notificator()
 
@@ -185,6 +186,15 @@ class SinkOperators:
 
         return schedule
 
+    def _last_of(self, sink: Sink) -> Time | None:
+        last = sink.last_committed()
+        if last is not None and not self.domain.contains(last):
+            raise GraphError(
+                f"{type(sink).__qualname__}.last_committed() returned {last!r}, which is no time of this stream, where "
+                f"times are {self.domain.describe()}. Return the last epoch that commit() has stored, or None"
+            )
+        return last
+
     def _has(self, last: Time | None, time: Time) -> bool:
         return last is not None and self.domain.less_equal(time, last)
 
@@ -193,10 +203,17 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is none, ``visible`` is neither "snapshot" nor "epoch", or the times are in no order.
+        GraphError: it is none, or a method is async, ``visible`` is neither "snapshot" nor "epoch", or the times are in
+            no order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
+    for method in (sink.prepare, sink.commit, sink.last_committed):
+        if iscoroutinefunction(method):
+            raise GraphError(
+                f"sink: {method.__qualname__} is async, and the worker awaits nothing. Write it with def; it may call "
+                "asyncio.run"
+            )
     if visible not in ("snapshot", "epoch"):
         raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
     if isinstance(domain, ProductDomain):

@@ -2,7 +2,8 @@
 
 Invariants:
 
-- Records that are equal have the same digest in every process, also where a set or dict has another order.
+- Records that are equal have the same digest in every process, also where a set or dict has another order. So have
+  rows that have the same values under the same names of columns, whatever the order of the columns.
 - Floating-point numbers are compared to about four digits, as sums in another order differ in the last ones. The
   bounds between two cells of numbers are odd numbers, so that a round result does not lie beside one.
 - A record that cannot be taken apart has the digest of its type.
@@ -13,6 +14,7 @@ Source: Clarke and others 2003, "Incremental multiset hash functions" (sums of h
 """
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +31,6 @@ MODULUS: Final = 1 << 128
 """Sums of digests are taken modulo this."""
 
 _PLAIN = frozenset({int, str, bytes, type(None)})
-_UNORDERED = frozenset({dict, set, frozenset})
 _CELLS = 1 << 14
 _OFF = 0.6180339887498949
 _SMALL = _OFF * 1e-9
@@ -86,8 +87,9 @@ def _form(value: Any) -> Any:
     if isinstance(value, tuple) or kind is list:
         parts = [part if type(part) in _PLAIN else _form(part) for part in value]
         return parts if kind is list else tuple(parts)
-    if kind in _UNORDERED:
-        return kind.__name__, sorted(repr(_form(part)) for part in (value.items() if kind is dict else value))
+    if isinstance(value, dict | set | frozenset) and kind is not OrderedDict:
+        parts = list(value.items() if isinstance(value, dict) else value)
+        return kind.__name__, sorted(repr(_form(part)) for part in parts)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return _form(value.tolist())
     return _form_of_object(value)
@@ -119,13 +121,14 @@ def rounded(number: float) -> float:
 
 
 def _row_digests(table: "pa.Table") -> list[int]:
-    """Return a digest, 64 bits, of each row."""
+    """Return a digest, 64 bits, of each row: of the names and values of its columns that are not null."""
     import numpy as np
 
     rows = np.zeros(table.num_rows, dtype=np.uint64)
-    for column in table.columns:
-        rows = _mixed(_mixed(rows) ^ _hashes(column))
-    found: list[int] = rows.tolist()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = _mixed(_hashes(column) ^ np.uint64(record_digest(name) & _LOW))
+        rows += np.where(column.is_null(nan_is_null=True).to_numpy(), np.uint64(0), values)
+    found: list[int] = _mixed(rows).tolist()
     return found
 
 
@@ -140,9 +143,8 @@ def _hashes(column: "pa.ChunkedArray") -> "npt.NDArray[np.uint64]":
         mantissas, exponents = np.frexp(np.where(np.abs(numbers) < _SMALL, 0.0, numbers))
         cells = np.ldexp(np.floor(np.abs(mantissas) * _CELLS + _OFF * (mantissas != 0)), exponents)
         return _mixed(np.copysign(cells, numbers + 0.0).view(np.uint64))
-    if kinds.is_integer(column.type):  # whether there are nulls depends on the batch
-        numbers = _mixed(column.fill_null(0).to_numpy().astype(np.uint64))
-        return np.where(column.is_null().to_numpy(), np.uint64(0), numbers)
+    if kinds.is_integer(column.type):
+        return _mixed(column.fill_null(0).to_numpy().astype(np.uint64))
     try:
         encoded = column.combine_chunks().dictionary_encode()
     except pa.ArrowNotImplementedError:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch, corrupted
+from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
 from tidewheel.pubsub.log.object_format import (
     MergedHeader,
     ObjectHeader,
@@ -143,12 +143,7 @@ class _Headers:
         else:
             found = decode_object(data, 0, place)
             header, size, is_it = found.header, found.end, object_name(found.header.number) == name
-        if header.identity != self._identity:
-            raise LogMismatch(
-                f"{self._url} holds the log of {header.identity}; asked for was that of {self._identity}: give each a "
-                "prefix of its own",
-                path=self._url,
-            )
+        self._identity.check(header.identity, self._url)
         if not is_it or size != self._sizes[name]:
             raise corrupted(place, 0, f"it has {self._sizes[name]} bytes, and {size} were written, or another name")
         return header

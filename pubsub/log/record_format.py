@@ -85,6 +85,18 @@ class LogIdentity(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
 
+    def check(self, found: "LogIdentity", place: Path | str) -> None:
+        """Raise LogMismatch if the log in a place is another one."""
+        if found == self:
+            return
+        remedy = "give each a place of its own"
+        if found == msgspec.structs.replace(self, partitions=found.partitions):
+            remedy = (
+                "a topic has a partition for each worker that publishes it, and a log keeps their number. Run the job "
+                "with as many workers as before, or give the topic another log"
+            )
+        raise LogMismatch(f"{place} holds the log of {found}; asked for was that of {self}: {remedy}", path=place)
+
 
 class SegmentHeader(msgspec.Struct, frozen=True):
     """The header of a segment.

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidewheel.pubsub.log.errors import LogMismatch, corrupted
+from tidewheel.pubsub.log.errors import corrupted
 from tidewheel.pubsub.log.record_format import (
     HEAD_BYTES,
     PREFIX_BYTES,
@@ -145,12 +145,7 @@ def open_segment(path: Path, identity: LogIdentity) -> Segment:
         header, data = _read_header(path, descriptor)
     finally:
         os.close(descriptor)
-    if header.identity != identity:
-        raise LogMismatch(
-            f"{path.parent} holds the log of {header.identity}; asked for was that of {identity}: give each a "
-            "directory of its own",
-            path=path.parent,
-        )
+    identity.check(header.identity, path.parent)
     return Segment(path, header, len(data), salt_of(data))
 
 

@@ -1,6 +1,7 @@
 """The sink operator: when epochs are prepared and committed, and what a run that begins leaves out."""
 
 import pickle
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,22 @@ def test_what_a_snapshot_has_prepared_is_committed_later(tmp_path: Path, workers
     assert log.calls("commit") == COMMITS[:1]
 
 
+@pytest.mark.parametrize("last", ["2026-01-01", (0, 1), -1])
+def test_a_last_epoch_that_is_no_time_is_an_error(tmp_path: Path, last: Any) -> None:
+    """It names the sink, what its method has returned, and what times are."""
+    expected = re.escape(f"Log.last_committed() returned {last!r}, which is no time of this stream")
+    with pytest.raises(tw.JobError, match=expected):
+        store(Log(tmp_path / "log", last), EPOCHS)
+    assert not (tmp_path / "log").exists()
+
+
+class Waits(Log):
+    """Its commits are never awaited."""
+
+    async def commit(self, epoch: Time, parts: list[Any]) -> None:  # type: ignore[override]
+        super().commit(epoch, parts)
+
+
 def loop_with_sink(numbers: tw.Stream[int]) -> object:
     return numbers.iterate(lambda left: (left.sink(Table("db")), left))
 
@@ -154,6 +171,7 @@ def loop_with_sink(numbers: tw.Stream[int]) -> object:
         (lambda numbers: numbers.sink("bills.db"), "sink: it is an object of a subclass of tw.Sink, not 'bills.db'"),
         (lambda numbers: numbers.sink(Table("db"), visible="soon"), "visible is 'snapshot' or 'epoch', not 'soon'"),
         (lambda numbers: numbers.sink(Table("db"), part_bytes=0), "part_bytes is a whole number, 1 or more, not 0"),
+        (lambda numbers: numbers.sink(Waits(Path("db"))), r"Waits\.commit is async, and the worker awaits nothing"),
         (loop_with_sink, "inside a loop, or at pairs, times are in no order"),
     ],
 )

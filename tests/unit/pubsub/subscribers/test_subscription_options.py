@@ -1,6 +1,7 @@
 """What can be asked of topics with exactly-once delivery, and the errors for what cannot."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,7 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
             1.0,
             "ftp://host/logs is no place for a log: use a path, file:///path, s3:",
         ),
+        ("exactly_once", Path("s3://bucket/logs"), 1.0, "s3:/bucket/logs is no place for a log: a URL has two slashes"),
         (
             "exactly_once",
             "s3://me:secret@bucket/logs?key=secret",
@@ -80,7 +82,7 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
         ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
         ("exactly_once", "/logs", "a week", "not 'a week'"),
     ],
-    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "scheme", "secret", "zero", "text"],
+    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "scheme", "path", "secret", "zero", "text"],
 )
 def test_a_publication_says_what_is_wrong_with_its_log(
     delivery: str, directory: object, retention: object, message: str
