@@ -200,7 +200,7 @@ def test_what_waits_for_a_snapshot_fails_once_there_can_be_none(tmp_path: Path) 
             job.input("words").close()
             job.wait()
 
-    with pytest.raises(tw.SnapshotError, match=r"what waits for a snapshot can never be seen: .*the folder was removed"):
+    with pytest.raises(tw.SnapshotError, match=r"what waits for a snapshot can never be seen: .*was removed"):
         run_without_folder()
 
 
