@@ -198,7 +198,11 @@ class LocalJob(Job):
         snapshots = self._snapshots
         if snapshots is None or not self._started:
             return False
-        if not snapshots.is_awaited(max(core.saving.awaited() for core in self._cores)):
+        try:
+            if not snapshots.is_awaited(max(core.saving.awaited() for core in self._cores)):
+                return False
+        except TidewheelError as error:
+            self._fail(error)
             return False
         self._feed.begin_snapshot(snapshots.begin())
         return True

@@ -6,7 +6,6 @@ import threading
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.ray_feed import RayFeed
-from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 
@@ -71,7 +70,7 @@ class SnapshotTaker:
                 self._look()
             except (JobError, Rewound):  # the job has ended or goes back; it closes this, and waiting threads are told
                 return
-            except FencedError as error:
+            except SnapshotError as error:
                 self._job._fail(error)
             except Exception as error:
                 _LOGGER.exception("the thread that takes snapshots has failed")
@@ -100,10 +99,10 @@ class SnapshotTaker:
         """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
             snapshots = self._snapshots
-            if snapshots.is_under_way or snapshots.has_ended or not self._job._started:
+            if snapshots.is_under_way or not self._job._started:
                 return None
-            awaited = max(status.awaits for status in self._feed.statuses)
-            if not (self._is_asked or snapshots.is_due or snapshots.is_awaited(awaited)):
+            is_awaited = snapshots.is_awaited(max(status.awaits for status in self._feed.statuses))
+            if snapshots.has_ended or not (self._is_asked or snapshots.is_due or is_awaited):
                 return None
             self._is_asked = False
             return snapshots.begin()

@@ -158,8 +158,14 @@ class JobSnapshots:
         return self._committed
 
     def is_awaited(self, behind: int) -> bool:
-        """Tell whether a later snapshot than the one with this number has to begin, and none is under way."""
-        return self._begun_at is None and not self._ended and self._number <= behind
+        """Tell whether a later snapshot than the one with this number has to begin, and none is under way.
+
+        Raises:
+            SnapshotError: there will be none, as the folder was removed; not for -1, where nothing waits.
+        """
+        if self._ended and behind >= 0:
+            raise SnapshotError(f"what waits for a snapshot can never be seen: {self._ended}")
+        return self._begun_at is None and self._number <= behind
 
     @property
     def has_ended(self) -> bool:

@@ -187,6 +187,23 @@ def test_a_folder_that_was_removed_costs_snapshots_and_nothing_else(tmp_path: Pa
         assert counts(job) == EXPECTED
 
 
+def test_what_waits_for_a_snapshot_fails_once_there_can_be_none(tmp_path: Path) -> None:
+    """Otherwise the job would never end."""
+    flow = tw.Dataflow("test")
+    flow.input("words").publish("waits for a snapshot", visible="snapshot")
+
+    def run_without_folder() -> None:
+        with tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path / "s", every_s=1e9)) as job:
+            job.input("words").send(["a"])
+            job.snapshot()
+            shutil.rmtree(tmp_path / "s")
+            job.input("words").close()
+            job.wait()
+
+    with pytest.raises(tw.SnapshotError, match=r"what waits for a snapshot can never be seen: .*was removed"):
+        run_without_folder()
+
+
 def test_added_dataflows_are_not_in_a_snapshot(tmp_path: Path) -> None:
     """They run on, and are to be added again; they take no snapshots of their own."""
 

@@ -32,8 +32,11 @@ class Bench:
         self.begun: list[int] = []
         self.failures: list[Exception] = []
         self.answers = True
+        self.saved: list[int] = []
+        self.statuses = [SimpleNamespace(awaits=-1) for _ in range(2)]
+        feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, statuses=self.statuses)
         job: Any = SimpleNamespace(name="job", _started=True, _fail=self._fail, _check_alive=lambda: None)
-        self.taker = SnapshotTaker(job, SimpleNamespace(begin_snapshot=self._begin), self.snapshots)  # type: ignore[arg-type]
+        self.taker = SnapshotTaker(job, feed, self.snapshots)
 
     def _begin(self, number: int) -> None:
         self.begun.append(number)
@@ -74,6 +77,17 @@ def test_each_that_asks_gets_one_that_begins_later(every_s: float, tmp_path: Pat
         assert len(numbers) == 20
         assert set(numbers) <= set(bench.begun)
         assert bench.begun == sorted(set(bench.begun))
+
+
+def test_one_for_which_operators_wait_is_taken_at_once(bench: Bench) -> None:
+    """On whichever worker they are; all of them are told that it is durable, and then wait no more."""
+    assert bench.taker.take(DEADLINE_S) == 1
+    bench.statuses[1].awaits = 1
+    assert eventually(lambda: bench.saved == [1, 2])
+    bench.statuses[1].awaits = 2
+    bench.snapshots._ended = "the folder was removed"
+    assert eventually(lambda: bool(bench.failures))
+    assert "can never be seen: the folder was removed" in str(bench.failures[0])
 
 
 def test_one_that_takes_too_long_is_a_timeout(bench: Bench) -> None:
