@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
 from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
@@ -332,11 +332,12 @@ class PublisherActor:
 
         Raises:
             DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            PublisherLost: the job has failed, or could not start.
             LogError: the log is damaged, or takes nothing.
         """
         partition = self._durable
         if partition.refusal:
-            raise DeliveryError(f"{self!r}: {partition.refusal}", topic=self._topic)
+            raise PublisherLost.at(self._topic, self._number, f"publishes nothing more: {partition.refusal}")
         return await partition.audience.subscribe(
             name, reader, start, durable=durable, again=again, acknowledged=acknowledged
         )
