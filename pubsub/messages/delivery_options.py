@@ -4,9 +4,11 @@ The publisher evaluates the condition, and sends no other records.
 """
 
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from inspect import iscoroutinefunction
 from operator import or_
 from reprlib import repr as shortened
 from typing import Any, Literal, TypeAlias, get_args
@@ -57,6 +59,8 @@ class Where:
             raise DeliveryError(
                 f"where is a function of a record, or an expression such as pc.field('n') > 1, not {condition!r}"
             )
+        if callable(condition) and (iscoroutinefunction(condition) or iscoroutinefunction(type(condition).__call__)):
+            raise DeliveryError(f"where={condition!r} is async, and a publisher awaits nothing: write it with def")
         try:
             self._pickled: tuple[bytes, ...] = (cloudpickle.dumps(condition),)
         except Exception as error:
@@ -79,7 +83,9 @@ class Where:
         batch = decode_batch(message)
         try:
             wanted = self._wanted(batch)
-        except Exception as error:
+        except BaseException as error:
+            if _may_be_of_signal(error):
+                raise
             reason = str(error) if isinstance(error, _UnfitRecord) else f"{type(error).__name__}: {error}"
             raise DeliveryError(f"where= failed for a batch at time {message.time!r}: {reason}") from error
         count = len(wanted)
@@ -99,7 +105,9 @@ class Where:
     def _meets(self, record: Any) -> bool:
         try:
             return any(bool(condition(record)) for condition in self._conditions)
-        except Exception as error:
+        except BaseException as error:
+            if _may_be_of_signal(error):
+                raise
             raise _UnfitRecord(f"{type(error).__name__}: {error}, for record {shortened(record)}") from error
 
     def __or__(self, other: "Where") -> "Where":
@@ -118,6 +126,11 @@ class Where:
 
     def __setstate__(self, state: tuple[bytes, ...]) -> None:
         self._pickled = state
+
+
+def _may_be_of_signal(error: BaseException) -> bool:
+    """Tell whether an error in a condition may come from a signal, such as Ctrl-C: those reach the main thread only."""
+    return not isinstance(error, Exception) and threading.current_thread() is threading.main_thread()
 
 
 def _is_expression(condition: object) -> bool:

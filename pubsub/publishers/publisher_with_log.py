@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
@@ -118,11 +118,12 @@ class PublisherActorWithLog(PublisherActor):
 
         Raises:
             DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            PublisherLost: the job has failed, or could not start.
             LogError: the log is damaged, or takes nothing.
         """
         partition = self._durable
         if partition.refusal:
-            raise DeliveryError(f"{self!r}: {partition.refusal}", topic=self._topic)
+            raise PublisherLost.at(self._topic, self._number, f"publishes nothing more: {partition.refusal}")
         return await partition.audience.subscribe(
             name, reader, start, durable=durable, again=again, acknowledged=acknowledged
         )

@@ -147,12 +147,16 @@ class RayPublication(RunningPublication):
     def pending(self) -> list[Any]:
         """The calls that watch publishers: `check` is to be called at once when one is answered, or fails."""
         watching = [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]
-        return [] if self._ends_alone else watching  # others may fail while their publisher is started again
+        # Others may fail while their publisher is started again.
+        return self._recognition.pending + ([] if self._ends_alone else watching)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final. Where each partition ends by itself, the job does not wait for it."""
-        return self._ends_alone or self._end_of_topic.is_final
+        """Whether the end of the topic is final, and all that came again is compared.
+
+        Where each partition ends by itself, the job does not wait for the end of the topic.
+        """
+        return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
         """Look whether all publishers live, and whether the catalog knows them; do not wait."""

@@ -37,12 +37,28 @@ class Recognition:
         self._lock = threading.Lock()
         self._calls: list[Any] = []
         self._steps: Generator[list[Any], list[Any], None] | None = None
+        self._has_lost = False
 
     def begin(self, generation: Generation) -> None:
         """Compare what comes again in a generation."""
         with self._lock:
+            self._has_lost = False
             self._steps = self._compare(generation.number) if generation.number else None
             self._calls = [] if self._steps is None else next(self._steps)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the end of the job waits for the comparison, or for its failure; not while a publisher is dead."""
+        with self._lock:
+            return self._error is not None or (bool(self._calls) and not self._has_lost)
+
+    @property
+    def pending(self) -> list[Any]:
+        """The calls without an answer; none while a publisher is dead."""
+        import ray
+
+        calls = [] if self._has_lost else self._calls
+        return calls and ray.wait(calls, num_returns=len(calls), timeout=0)[1]
 
     def check(self) -> None:
         """Go on as far as there are answers; raise DeliveryError once the content of an epoch differs."""
@@ -88,6 +104,7 @@ class Recognition:
         came: list[Any] = [None]
         while None in came:
             came = yield self._call("came_again", generation, _WATCH_S)
+            self._has_lost = None in came
         times = [*dict.fromkeys(time for sums in came for time in sums)]
         logged = (yield self._call("logged", times)) if times else []
         differing = differing_epochs(self._domain, came, logged) if logged and None not in logged else []

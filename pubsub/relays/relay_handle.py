@@ -62,6 +62,11 @@ def relay(
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
+    are_open = isinstance(parents, RelayHandle) and parents.topic == topic and not parents.is_closed
+    if parents is not None and not are_open:
+        raise DeliveryError(
+            f"topic {topic!r}: parents is what tw.relay({topic!r}) has returned, with open relays, not {parents!r}"
+        )
     info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
     if info.delivery != "exactly_once":
         raise DeliveryError(
@@ -70,8 +75,6 @@ def relay(
             "without relays",
             topic=topic,
         )
-    if parents is not None and (parents.topic != topic or parents.is_closed):
-        raise DeliveryError(f"topic {topic!r}: parents is a handle of open relays of this topic, not {parents!r}")
     above = [] if parents is None else parents.actors
     depth = 0 if parents is None else parents.depth + 1
     chosen = [node for node in _nodes(topic, nodes) for _ in range(count)]

@@ -37,9 +37,9 @@ from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl, Intake
-from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport

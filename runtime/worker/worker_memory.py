@@ -19,9 +19,8 @@ from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, Undon
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.worker.envelope import Envelope, Message
-from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.operator_instance import Mailbox, OperatorInstance
 from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.transport.socket_address import DRIVER
 

@@ -9,7 +9,7 @@ from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import InputCommand
-from tidewheel.runtime.worker.mailbox import Mailbox
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.ports import Channel
 
 

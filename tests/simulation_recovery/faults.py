@@ -20,7 +20,7 @@ from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker import worker_memory
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
-from tidewheel.runtime.worker.mailbox import Mailbox
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_memory import WorkerMemory

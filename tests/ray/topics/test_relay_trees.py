@@ -87,5 +87,6 @@ def test_relays_above_that_are_closed_are_missed_by_nobody(topic: str, tmp_path:
         send(numbers, range(3, 6))
         assert read(subscription, 3) == [(at, batch[:1]) for at, batch in expected(range(3, 6))]
         assert children(lower) == [1]
-        with pytest.raises(DeliveryError, match="parents is a handle of open relays of this topic, not RelayHandle"):
-            tw.relay(topic, parents=upper)
+        for wrong in (upper, [lower]):
+            with pytest.raises(DeliveryError, match=r"parents is what tw.relay\(.*\) has returned, with open relays"):
+                tw.relay(topic, parents=wrong)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cloudpickle
@@ -154,6 +155,25 @@ def test_a_condition_that_fails_says_when_and_for_what(batch: Any, condition: Ca
     """The error names the epoch, what was raised, and the record where there is one."""
     with pytest.raises(DeliveryError, match=text):
         Where(condition).of(message(batch))
+
+
+async def waits(record: int) -> bool:
+    return record > 0
+
+
+def test_an_async_condition_is_refused() -> None:
+    """A coroutine is true, so every record would meet it."""
+    with pytest.raises(DeliveryError, match=r"waits.* is async, and a publisher awaits nothing: write it with def"):
+        Where(waits)
+
+
+def test_a_condition_that_exits_does_not_end_a_publisher() -> None:
+    """Its error is that of other conditions; on the main thread it may be a signal, which goes on."""
+    where = Where(lambda record: sys.exit(3) if record == 2 else True)
+    with ThreadPoolExecutor(1) as thread, pytest.raises(DeliveryError, match=r"SystemExit: 3, for record 2"):
+        thread.submit(where.of, message([1, 2])).result(10)
+    with pytest.raises(SystemExit):
+        where.of(message([1, 2]))
 
 
 def encoded(*records: int) -> EncodedMessage:

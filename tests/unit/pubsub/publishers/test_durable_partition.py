@@ -21,6 +21,7 @@ from tests.kit.exactly_once.hosts import (
     send,
 )
 from tests.waiting import eventually
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.journal import next_generation
 from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
@@ -111,6 +112,14 @@ def test_a_worker_whose_job_has_gone_back_is_refused_alone(tmp_path: Path) -> No
         reader.read(lambda events: len(contents(events)) == 6)
         assert contents(reader.events) == everything(range(3))
         reader.close()
+
+
+def test_a_publisher_of_a_job_that_has_failed_is_lost(tmp_path: Path) -> None:
+    """So a reader that subscribes again when it has lost a publisher does so also while its job fails to start."""
+    with hosted(tmp_path) as host:
+        host.call(host.actor.fail("job 'bills' could not start"))
+        with pytest.raises(PublisherLost, match=r"partition 0: the publisher publishes nothing more: job .bills"):
+            host.call(host.actor.subscribe("billing", "reader", durable=True))
 
 
 def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:

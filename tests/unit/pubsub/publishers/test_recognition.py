@@ -125,6 +125,28 @@ def test_a_publisher_that_has_died_does_not_stop_the_watch_of_the_job() -> None:
     assert len(publisher.called) < 50
 
 
+def test_the_end_of_a_job_waits_for_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of which all work is done fails if content differs; a publisher that is dead does not hold it up."""
+    dead = ray.exceptions.RayError("it has died")
+    publisher = Publisher(came_again=[dead] * 9 + [{1: 5}], logged=[{1: 6}])
+    compared = recognition(publisher)
+
+    def state() -> tuple[bool, int]:
+        return compared.is_due, len(compared.pending)
+
+    assert state() == (False, 0)
+    monkeypatch.setattr(ray, "wait", lambda calls, **_: ([], calls))
+    compared.begin(NEXT)
+    assert state() == (True, 1)
+    monkeypatch.setattr(ray, "wait", lambda calls, **_: (calls, []))
+    compared.check()
+    assert state() == (False, 0)
+    with pytest.raises(DeliveryError, match="epoch 1"):  # noqa: PT012 - once the publisher lives again
+        for _ in range(9):
+            compared.check()
+    assert state() == (True, 0)
+
+
 def test_nothing_is_asked_where_nothing_comes_again() -> None:
     """In a first life, and no log is read where inputs go on where they were."""
     publisher = Publisher(came_again=[{}])

@@ -46,7 +46,8 @@ class World:
         self.to_ask: list[Upstream] = []
         self.to_raise: Exception | None = None
 
-    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int, _registration: str | None) -> Parent:
+    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int, registration: str | None) -> Parent:
+        assert registration is None, "the parent is a publisher"
         self.searches += 1
         if self.error is not None:
             raise self.error

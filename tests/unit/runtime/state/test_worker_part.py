@@ -26,7 +26,7 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.flow_control import Intake
-from tidewheel.runtime.worker.mailbox import Mailbox
+from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.ports import PortOwner
 
 
