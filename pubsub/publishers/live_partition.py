@@ -78,17 +78,14 @@ class LivePartition(Partition):
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink = self
-        self._publisher = self.awaiting = Publisher(
-            domain, capacity_bytes, awaited, has_begun=not is_remembered, ends_alone=not is_remembered
-        )
+        alone = not is_remembered
+        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=alone, ends_alone=alone)
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
         self._lease_s = lease_s
         self._waiting = WorkerEvents()
-        self._unconfirmed = 0
-        self._generation = -1
-        self._least_generation = 0
+        self._unconfirmed, self._generation, self._least_generation = 0, -1, 0
         self.may_return = False
         self._awaited_until_s: dict[str, float] = {}
         self.ending = LiveEnd(self._publisher, self.changed, lambda: self._workers, lease_s)
@@ -139,8 +136,7 @@ class LivePartition(Partition):
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
-        waiting = self._waiting
-        received = waiting.received
+        waiting, received = self._waiting, self._waiting.received
         while not await self.changed.wait_until(lambda: waiting.received - len(waiting) >= received, again_s):
             pass
         if self.refusal:
@@ -328,16 +324,14 @@ class LivePartition(Partition):
 
     async def read_by_all(self, owner: str) -> None:
         """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
-        taken: dict[str, int] = {}
-        while not await self.changed.wait_until(
-            lambda: not self._publisher.missing and not self._publisher.unread(), self._lease_s
-        ):
+        publisher, taken = self._publisher, dict[str, int]()
+        while not await self.changed.wait_until(lambda: not (publisher.missing or publisher.unread()), self._lease_s):
             self.go_on()
-            for subscriber in self._publisher.unread():
+            for subscriber in publisher.unread():
                 is_idle = taken.get(subscriber) == self.taken_by(subscriber)
                 if is_idle and not subscriber.startswith(f"{owner}/"):
                     self.leave(subscriber)
-            taken = {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
+            taken = {subscriber: self.taken_by(subscriber) for subscriber in publisher.unread()}
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
