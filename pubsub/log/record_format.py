@@ -92,8 +92,8 @@ class LogIdentity(msgspec.Struct, frozen=True):
         remedy = "give each a place of its own"
         if found == msgspec.structs.replace(self, partitions=found.partitions):
             remedy = (
-                "a topic has a partition for each worker that publishes it, and a log keeps their number. Run the job "
-                "with as many workers as before, or give the topic another log"
+                "a topic has a partition for each worker, and a log keeps their number. Run as many workers as before, "
+                "or give the topic another log. With partition='merged' the number of workers may change"
             )
         raise LogMismatch(f"{place} holds the log of {found}; asked for was that of {self}: {remedy}", path=place)
 

@@ -255,10 +255,7 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
     [
         (structs.replace(IDENTITY, topic="bills"), "topic 'bills'"),
         (structs.replace(IDENTITY, partition=1), "partition 1 of 2"),
-        (
-            structs.replace(IDENTITY, partitions=3),
-            "partition 0 of 3, with times of IntegerDomain(): a topic has a partition",
-        ),
+        (structs.replace(IDENTITY, partitions=3), "a topic has a partition for each worker"),
         (structs.replace(IDENTITY, domain="UnitDomain()"), "times of UnitDomain()"),
     ],
     ids=["topic", "partition", "partitions", "domain"],
