@@ -38,19 +38,26 @@ class Recognition:
         self._calls: list[Any] = []
         self._steps: Generator[list[Any], list[Any], None] | None = None
         self._has_lost = False
+        self._due_since_s = 0.0
 
     def begin(self, generation: Generation) -> None:
         """Compare what comes again in a generation."""
         with self._lock:
-            self._has_lost = False
+            self._has_lost, self._due_since_s = False, 0.0
             self._steps = self._compare(generation.number) if generation.number else None
             self._calls = [] if self._steps is None else next(self._steps)
 
     @property
     def is_due(self) -> bool:
-        """Whether the end of the job waits for the comparison, or for its failure; not while a publisher is dead."""
+        """Whether the end of the job waits for the comparison, or for its failure; not while a publisher is dead.
+
+        For a publisher that does not answer it waits ten minutes at most.
+        """
         with self._lock:
-            return self._error is not None or (bool(self._calls) and not self._has_lost)
+            if self._error is not None or self._has_lost or not self._calls:
+                return self._error is not None
+            self._due_since_s = self._due_since_s or monotonic()
+            return monotonic() < self._due_since_s + _WATCH_S
 
     @property
     def pending(self) -> list[Any]:

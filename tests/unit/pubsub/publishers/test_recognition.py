@@ -9,6 +9,7 @@ import ray
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import FIRST, Generation
+from tidewheel.pubsub.publishers import recognition as recognition_module
 from tidewheel.pubsub.publishers.epochs_again import Difference
 from tidewheel.pubsub.publishers.recognition import Recognition
 
@@ -145,6 +146,22 @@ def test_the_end_of_a_job_waits_for_the_comparison(monkeypatch: pytest.MonkeyPat
         for _ in range(9):
             compared.check()
     assert state() == (True, 0)
+
+
+def test_the_end_of_a_job_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher that hangs holds it up for ten minutes at most; after a return the time begins again."""
+    now_s = [1000.0]
+    monkeypatch.setattr(recognition_module, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(ray, "wait", lambda calls, **_: ([], calls))
+    compared = recognition(Publisher())
+    compared.begin(NEXT)
+    assert compared.is_due
+    now_s[0] += 599
+    assert compared.is_due
+    now_s[0] += 1
+    assert not compared.is_due
+    compared.begin(Generation(2, (9,)))
+    assert compared.is_due
 
 
 def test_nothing_is_asked_where_nothing_comes_again() -> None:
