@@ -163,7 +163,9 @@ class RayPublication(RunningPublication):
         import ray
 
         if self._waiting:
-            for call in ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]:
+            ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
+            # A death raises, and goes last: those whom a dead publisher awaited may have come before.
+            for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
                     found[0](found[1], call)

@@ -17,6 +17,7 @@ from tests.ray.leftovers import nothing_left
 from tests.ray.topics.test_exactly_once_kills import kill_actor
 from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
+from tidewheel.runtime.engines import ray_workers
 from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -211,8 +212,12 @@ def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_clust
     assert found == expected(), f"seed {seed}"
 
 
-def test_a_subscriber_may_come_back_late(tmp_path: Path) -> None:
-    """It reads nothing while the publisher dies and the job goes on; readers of events learn what is void."""
+def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads nothing while the publisher dies and the job goes on; readers of events learn what is void.
+
+    The driver looks at publishers only when one has died, and learns then that the awaited subscriber had come.
+    """
+    monkeypatch.setattr(ray_workers, "_CHECK_S", 300.0)
     topic = "read late"
     flow = tw.Dataflow(topic)
     flow.input("numbers").publish(topic, wait_for=1)
