@@ -16,6 +16,7 @@ from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
+from tidewheel.progress import Time
 from tidewheel.transport.batches import Batch
 
 
@@ -328,6 +329,12 @@ def test_coroutines() -> None:
     stream.map_async(length)  # type: ignore[arg-type]
 
 
+class ForgetfulSink(tw.Sink):
+    def commit(self, epoch: Time, parts: list[Any]) -> None: ...
+
+    def last_committed(self) -> Time | None: ...
+
+
 def test_results() -> None:
     """Whoever looks at a stream gets it back."""
     stream = numbers()
@@ -337,6 +344,7 @@ def test_results() -> None:
     assert_type(stream.capture_to("folder"), tw.Stream[int])
     assert_type(stream.for_each_epoch(lambda time, records: str(records[0])), tw.Stream[str])
     assert_type(stream.write_files("folder"), tw.Stream[WrittenEpoch])
+    assert_type(stream.sink(ForgetfulSink()), tw.Stream[Time])
     stream.for_each_epoch(lambda time, records: records.upper())  # type: ignore[attr-defined]
 
 

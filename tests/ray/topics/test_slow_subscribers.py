@@ -12,11 +12,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 import tidewheel as tw
-from tests.ray.leftovers import nothing_left
+from tests.ray.leftovers import hosts, nothing_left
 from tests.waiting import eventually
 from tidewheel.transport import tickets
 
@@ -180,11 +179,7 @@ def test_a_process_that_is_stopped_holds_nobody_up(topic: str, slow: str, outcom
 
 def publisher_memory() -> int:
     """Return how many bytes the only publisher has for itself."""
-    [process] = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if process.is_running() and "ray::PublisherActor" in "".join(process.cmdline())
-    ]
+    [process] = hosts("publisher")
     return int(process.memory_full_info().uss)
 
 
