@@ -98,7 +98,7 @@ class SubstreamKeys:
 
 _BY_KEY = Division(split_by_key, updated)
 _ANEW = Division(lambda kept, workers: [None] * workers, updated)
-"""What is found out again is not divided."""
+"""The division of a state that is computed again: no worker receives a part of it."""
 
 
 def _united(one: list[str], other: list[str]) -> list[str]:

@@ -27,7 +27,7 @@ COUNT_ROWS = "count_all"
 
 _WHOLE_SUMS = ("int64", "uint64")
 _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}
-"""How two of a column are put together, where it is not by the function that makes it."""
+"""The functions that merge two partial results of a column, where another function makes them."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
 """What is made of lists of values, and how the lists are."""

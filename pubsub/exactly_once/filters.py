@@ -68,7 +68,8 @@ class FilterUnion:
             return message
 
     def __or__(self, other: Any) -> Filter:
-        raise NotImplementedError("`union_of` unites the filters of unions")
+        filters = self.filters | (other.filters if isinstance(other, FilterUnion) else {other})
+        return reduce(or_, filters) if filters else self
 
     @cached_property
     def _together(self) -> Filter:

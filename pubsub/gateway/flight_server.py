@@ -40,7 +40,7 @@ T = TypeVar("T")
 _LOOK_EVERY_S = 0.25
 _GRACE_S = 2.0
 _FAREWELL_S = 0.1
-"""How long what was sent may take to get through the forwarder."""
+"""The time for the last messages to pass the forwarder, in seconds."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The first bytes of every client that speaks HTTP/2."""
 _STOPS_WITHIN_S = 1.5

@@ -12,7 +12,7 @@ from tidewheel.pubsub.gateway.errors import GatewayError
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 BACKLOG = 2048
-"""How many connections may wait until a server of the gateway accepts them."""
+"""The largest number of connections that wait until a server of the gateway accepts them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ TOLD_EVERY_S: Final = 0.005
 """A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
 
 Answer: TypeAlias = tuple[int, int] | str
-"""How many more messages of a worker are confirmed, and the last one's number; or why nothing more is received."""
+"""The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
 
 _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STOPPED_EARLY = "the job was stopped before the topic ended"
 
 Partition: TypeAlias = Literal["worker", "merged"]
-"""Whether each worker publishes what it has, or worker 0 what all have, in one partition."""
+"""The partitions of a topic: one for each worker, or one at worker 0 with the records of all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
-"""Who says what the consumer is done with: the subscription, when it is asked for what comes next, or the consumer."""
+"""The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
 """Where a subscription begins that there was not before: at what comes next, at what is kept, or at a tick."""

@@ -30,7 +30,7 @@ from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.transport.attachment import Attachment
 
 _KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
-"""What has names, each unique among its kind."""
+"""The kinds of named things; a name is unique among its kind."""
 
 
 @dataclass(frozen=True, slots=True)

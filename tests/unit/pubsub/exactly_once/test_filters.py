@@ -29,6 +29,13 @@ def test_a_union_has_what_any_filter_lets_through() -> None:
     assert union.of(whole) is whole
 
 
+def test_unions_can_be_united_as_filters_are() -> None:
+    """With filters and unions, also where one of them is empty."""
+    assert (united(Multiple(2)) | united(Multiple(3))).of(b"4,9,5") == b"4,9"
+    assert (united() | Multiple(3)).of(b"4,9,5") == b"9"
+    assert (united() | united()).of(b"4,9,5") is None
+
+
 def test_a_union_of_nothing_lets_nothing_through() -> None:
     """A relay without children needs no messages."""
     assert united().of(b"4") is None
