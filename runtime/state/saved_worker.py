@@ -79,30 +79,18 @@ class WorkerBeginning:
     substreams: dict[str, SubstreamPart] = field(default_factory=dict)
 
 
-def check_fits(plan: Plan, saved: Sequence[SavedWorker]) -> None:
-    """Raise SnapshotError if the dataflow has no operator of a name that was saved, or one with fewer inputs."""
-    operators = {operator.name: operator for operator in plan.operators}
-    for worker in saved:
-        for name, one in worker.operators.items():
-            if name not in operators:
-                raise SnapshotError(
-                    f"dataflow {plan.name!r} has no operator {name!r}, which the snapshot has: give it that name, "
-                    f"name={name!r}, or go on without it, tw.Snapshots(..., without=[{name!r}])"
-                )
-            inputs = len(operators[name].sources)
-            if any(port >= inputs for port, left in one.unread.items() if left):
-                raise SnapshotError(f"operator {name!r} has {inputs} inputs, and the snapshot has messages for more")
-
-
 def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int, workers: int) -> WorkerBeginning:
     """Return what one of ``workers`` workers begins with.
 
     Args:
         number: that of the snapshot.
-        plan: the dataflow; `check_fits` has passed.
+        plan: the dataflow.
         saved: what the workers had, by number.
         worker: the number of the one that begins.
         workers: how many there are now.
+
+    Raises:
+        SnapshotError: an operator has fewer inputs than before, or cannot go on with another number of workers.
     """
     made = WorkerBeginning(number)
     if len(saved) == workers:
@@ -144,6 +132,7 @@ class _Share:
     def kept(self) -> SavedOperator:
         """Return what the operator keeps."""
         ones = [one for _, one in self.had]
+        self._check_inputs(ones)
         self._check_keys_arrive(ones)
         return SavedOperator(
             self.worker,
@@ -154,6 +143,15 @@ class _Share:
             list(_transposed([one.times for one in ones])),
             {name: number for one in ones for name, number in one.formats.items()},
         )
+
+    def _check_inputs(self, ones: Sequence[SavedOnWorker]) -> None:
+        name, inputs = self.operator.name, len(self.operator.sources)
+        if any(port >= inputs for one in ones for port, left in one.unread.items() if left):
+            raise SnapshotError(
+                f"operator {name!r} has {inputs} input(s), and records wait in the snapshot at one more: give it the "
+                "inputs that it had. To go on without what it had, give it another name= and run with "
+                f"Snapshots(..., without=[{name!r}])"
+            )
 
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
         """Raise SnapshotError if records wait here for keys that another worker owns now.
@@ -169,15 +167,18 @@ class _Share:
             )
 
     def unread(self) -> dict[int, list[Unread]]:
-        """Return the messages for each input."""
-        if not self.is_rescaled:
-            return self.had[0][1].unread
+        """Return the messages for each input at which some wait."""
         found: dict[int, list[Unread]] = {}
         for number, one in self.had:
             for port, messages in one.unread.items():
-                pact = self.operator.pacts[port]
-                found.setdefault(port, []).extend(chain.from_iterable(self._own(number, pact, m) for m in messages))
+                if messages:
+                    found.setdefault(port, []).extend(self._own_of(number, self.operator.pacts[port], messages))
         return found
+
+    def _own_of(self, number: int, pact: Pact | None, messages: list[Unread]) -> Iterable[Unread]:
+        if not self.is_rescaled:
+            return messages
+        return chain.from_iterable(self._own(number, pact, message) for message in messages)
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
         """Return what this worker gets of a message that waited at worker ``number``."""

@@ -22,7 +22,7 @@ from tests.simulation_recovery.world import World
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.inputs.input_position import Positions
-from tidewheel.runtime.state.saved_worker import SavedWorker, beginning, check_fits
+from tidewheel.runtime.state.saved_worker import SavedWorker, beginning
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import records
@@ -94,8 +94,6 @@ class Cluster:
         }
         self._haste = random.choice((0.3, 0.55))
         number = snapshot.number if snapshot is not None else 0
-        if snapshot is not None:
-            check_fits(plan, snapshot.workers)
         self.cores = [
             WorkerCore(
                 plan,

@@ -10,7 +10,7 @@ import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.state.part_file import read_worker, write_part
-from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning, check_fits
+from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
 
 DEADLINE_S = 60.0
 MOST_STEPS = 20_000
@@ -102,7 +102,6 @@ class SnapshotGroup(WorkerGroup):
         self.close_all()
         flow = flow or self.flow
         plan, saved = description_of(flow).plan(), self.saved()
-        check_fits(plan, saved)
         beginnings = [beginning(self.snapshot, plan, saved, worker, workers) for worker in range(workers)]
         group = SnapshotGroup(flow, workers, self.random, beginnings)
         group._times = dict(self._times_then)

@@ -32,3 +32,15 @@ def test_records_find_their_keys_or_are_refused(is_exchanged: bool) -> None:
     else:
         with pytest.raises(tw.SnapshotError, match="operator 'sum' keeps 'counts' by key, and records wait"):
             beginning(1, plan, had, 0, 2)
+
+
+def test_an_operator_may_not_lose_an_input_where_records_wait() -> None:
+    """An input at which nothing waits may go."""
+    flow = tw.Dataflow("joined")
+    flow.input("words").unary("sum", running_total, exchange=str).capture("counts")
+    plan, had = description_of(flow).plan(), saved([])
+    had.operators["sum"].unread[1] = []
+    assert beginning(1, plan, [had], 0, 1).unread["sum"] == {0: [Unread(0, [], None)]}
+    had.operators["sum"].unread[1] = [Unread(0, ["a"], None)]
+    with pytest.raises(tw.SnapshotError, match=r"'sum' has 1 input.*records wait.* at one more: give it the inputs"):
+        beginning(1, plan, [had], 0, 1)
