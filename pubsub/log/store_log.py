@@ -41,7 +41,7 @@ RETRY_S = 60.0
 MOST_OBJECTS = 256
 """A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
 
-_MOST_CLAIMS = 20
+_MOST_CLAIMS = 100
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
@@ -100,24 +100,34 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._open(snapshot)
 
     def _open(self, snapshot: bytes) -> None:
+        found: FoundObjects | None = None
         for _ in range(_MOST_CLAIMS):
             with suppress(ObjectsChanged):
-                if not self._claim(find_objects(self._store, self._url, self._identity), snapshot):
-                    continue
-                name = object_name(self._next - 1)
-                if self._store.put_new(name, self._store.read(name) or b""):
-                    raise LogFailed(
-                        f"{self._url} is not used: its store puts an object although there is one (it ignores "
-                        "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
-                        "conditional writes",
-                        path=self._url,
-                    )
-                return
+                # The writer before may put objects all the time: its next one is read, and not all once more.
+                lost_to = None if found is None else self._store.read(object_name(self._next))
+                if found is None or lost_to is None:
+                    found = find_objects(self._store, self._url, self._identity)
+                else:
+                    found.follow(lost_to)
+                if self._claim(found, snapshot):
+                    self._check_store()
+                    return
         raise LogTakenOver(
-            f"the log in {self._url} is not opened: others opened it first, {_MOST_CLAIMS} times. End the other "
-            "publishers of this partition",
+            f"the log in {self._url} is not opened: in each of {_MOST_CLAIMS} tries another publisher of this "
+            "partition had put the next object first. It lives, and writes to the log or opens it: end it",
             path=self._url,
         )
+
+    def _check_store(self) -> None:
+        """Raise LogFailed if the store does not refuse a second object of the same name."""
+        name = object_name(self._next - 1)
+        if self._store.put_new(name, self._store.read(name) or b""):
+            raise LogFailed(
+                f"{self._url} is not used: its store puts an object although there is one (it ignores "
+                "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
+                "conditional writes",
+                path=self._url,
+            )
 
     def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
         """Put the first object of this writer; return whether no other had its number."""
