@@ -278,6 +278,7 @@ class _DriverFeed(RayFeed):
     def __init__(self, job: RayJob, address: FeedAddress) -> None:
         super().__init__(address, DRIVER, job._lock, job._changed)
         self._job = job
+        self._take_snapshot = None if job._snapshots is None else job.snapshot
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
@@ -288,16 +289,6 @@ class _DriverFeed(RayFeed):
     def fail(self, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
-
-    @property
-    def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots."""
-        return self._job._snapshots is not None
-
-    def save(self, timeout: float) -> None:
-        """Take a snapshot, if the job keeps some."""
-        if self.keeps_snapshots:
-            self._job.snapshot(timeout)
 
     def _written(self, part: WrittenPart) -> None:
         if self._job._taker is not None:
