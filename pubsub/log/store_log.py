@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
 
-from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogTakenOver, StoreFailed
+from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
 from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, encode_header, encode_record
-from tidewheel.pubsub.log.segmented_log import CLOSE_S, SEGMENT_BYTES
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 
 _LOG = logging.getLogger(__name__)
@@ -88,8 +88,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._segment_bytes = segment_bytes
         self._clock = clock
         self._retry_s = retry_s
-        self._writing = threading.RLock()
-        self._failure: LogFailed | None = None
         self._writer = secrets.token_hex(8)
         self._parts: list[Part] = []
         self._bytes = 0
@@ -266,10 +264,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
                 path=self._url,
             )
 
-    def _check_usable(self) -> None:
-        if self._failure:
-            raise type(self._failure)(str(self._failure), path=self._url)
-
     # ------------------------------------------------------------------ removing
 
     def trim(self, tick: int) -> int:
@@ -305,22 +299,3 @@ class StoreLog(StoredSegments[ObjectSegment]):
         except (LogCorrupted, FileNotFoundError) as error:
             segment.is_mergeable = False
             _LOG.warning("the objects of the log in %s from %s on are not merged: %s", self._url, segment.path, error)
-
-    def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make the appended records durable, unless the log has failed; it accepts none after that.
-
-        Args:
-            timeout_s: the time to wait for another thread that writes, in seconds.
-
-        Raises:
-            LogFailed: records since the last `sync` may or may not be durable.
-            LogError: another thread still writes.
-        """
-        if not self._writing.acquire(timeout=timeout_s):
-            raise LogError(f"the log in {self._url} is still being written after {timeout_s:g} s", path=self._url)
-        try:
-            if self._failure is None:
-                self.sync()
-                self._failure = LogFailed(f"the log in {self._url} is closed: open it again", path=self._url)
-        finally:
-            self._writing.release()
