@@ -118,6 +118,8 @@ class RayJob(Job):
         if before is not None:
             feed.go_on_from(before)  # now, as the job may have to go back once more before it is deployed
         self._feed = self._link = feed
+        if self._recovery is not None:
+            self._workers.host(self)  # a death is told from now on, and deploys the job again
         peers = self._workers.actors if sockets is None else sockets
         saved = None if self._snapshots is None else self._snapshots.for_workers
         handles = map(self._attachments.handles_for, range(self.workers))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError, Rewound
+from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Recovery:
         """
         self._is_under_way = True
         cause = self._outcome(deploy)
-        if cause is not None and (_is_death(cause) or isinstance(cause, Rewound)):
+        if cause is not None and _is_death(cause):
             cause = self._go_back_again_and_again(cause)
         if cause is not None:
             raise cause
