@@ -1,10 +1,11 @@
-"""The place of a folder, of this machine or in an object store, as users give it.
+"""The place of a folder, of this machine or in an object store, as users give it, and the objects that are there.
 
-It is checked before `object_store.py`, which takes time to import, is needed.
+A place is checked before `object_store.py`, which takes time to import, is needed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 _SCHEMES = ("s3", "gs", "az")
@@ -46,3 +47,19 @@ def absolute(place: str | Path, what: str, error: Callable[[str], Exception]) ->
             "environment"
         )
     return text.rstrip("/")
+
+
+class Objects(Protocol):
+    """Objects by name, under a URL. Threads may share it."""
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Put a small object unless there is one of that name; return whether it was put."""
+
+    def read(self, name: str, size: int = 0) -> bytes | None:
+        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``, by their names; "" is for all."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects, those that are there."""

@@ -7,9 +7,9 @@ before the first, and those that are in a merged object too, are left over from 
 A missing newest object is not noticed: the store is trusted to keep what it has taken.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
 from tidewheel.pubsub.log.object_format import (
@@ -31,21 +31,46 @@ class ObjectsChanged(LogCorrupted):
     """Another writer has merged or removed objects since they were listed; list them again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundObjects:
     """The objects of a log at its opening.
 
     Args:
-        segments: the segments, at least one.
+        make: makes a segment, of the tick before, the time of its beginning, its objects and its base.
         newest: the header of the newest object.
+        segments: the segments, at least one.
         claims: the numbers of all objects that were the first of a writer; they are never removed.
         left_over: the names of objects that are not needed.
     """
 
-    segments: list[ObjectSegment]
+    make: Callable[..., ObjectSegment]
     newest: ObjectHeader
-    claims: tuple[int, ...]
-    left_over: list[str]
+    segments: list[ObjectSegment] = field(default_factory=list)
+    claims: list[int] = field(default_factory=list)
+    left_over: list[str] = field(default_factory=list)
+
+    def begin(self, header: ObjectHeader | MergedHeader, pieces: Sequence[Piece], base: int | None = None) -> None:
+        """Add a segment."""
+        if self.segments:
+            self.segments[-1].ended_s = header.begun_s
+        self.segments.append(self.make(header.tick_before, header.begun_s, pieces, base))
+
+    def add(self, header: ObjectHeader, piece: Piece) -> None:
+        """Add the next object, if it is not merged."""
+        if header.snapshot is not None:
+            self.claims = list(header.claims)
+            self.begin(header, [piece])
+        else:
+            self.claims += [header.number] if header.is_claim else []
+            self.segments[-1].add(piece)
+
+    def follow(self, data: bytes) -> None:
+        """Add an object that another writer has put since, behind all others."""
+        found = decode_object(data, 0, self.segments[-1].path)
+        self.newest = found.header
+        self.add(found.header, found.piece(0))
+        while self.segments[0].number < found.header.first:
+            self.left_over += self.segments.pop(0).names
 
 
 def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjects | None:
@@ -71,28 +96,18 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
         if _listed(store) != sizes:  # a listing takes several requests
             raise ObjectsChanged(f"the objects in {url} have changed while they were listed", path=url) from error
         raise
-    segments: list[ObjectSegment] = []
-    claims: list[int] = []
+    found = FoundObjects(partial(ObjectSegment, store, url, identity), newest)
     for name, header in zip(names, at_once(reader.header, names), strict=True):
-        before = segments[-1].last_tick if segments else header.tick_before
-        if header.tick_before != before or (not segments and _continues(header)):
+        before = found.segments[-1].last_tick if found.segments else header.tick_before
+        if header.tick_before != before or (not found.segments and _continues(header)):
             raise corrupted(f"{url}/{name}", 0, "it does not follow on the object before")
         if isinstance(header, MergedHeader):
-            base = sizes[name] - sum(piece.size for piece in header.pieces)
-            merged = ObjectSegment(store, url, identity, header.tick_before, header.begun_s, header.pieces, base)
-            segments.append(merged)
-            continue
-        piece = reader.piece(name)
-        if header.snapshot is not None:
-            claims = list(header.claims)
-            segments.append(ObjectSegment(store, url, identity, header.tick_before, header.begun_s, [piece]))
+            found.begin(header, header.pieces, sizes[name] - sum(piece.size for piece in header.pieces))
         else:
-            claims += [header.number] if header.is_claim else []
-            segments[-1].add(piece)
-    for segment, following in pairwise(segments):
-        segment.ended_s = following.begun_s
-    kept = {*names, *map(object_name, claims)}
-    return FoundObjects(segments, newest, tuple(claims), [name for name in sizes if name not in kept])
+            found.add(header, reader.piece(name))
+    kept = {*names, *map(object_name, found.claims)}
+    found.left_over = [name for name in sizes if name not in kept]
+    return found
 
 
 def _listed(store: LogStore) -> dict[str, int]:

@@ -7,7 +7,7 @@ Invariants:
   one that was replaced, merges the same objects to the same bytes. A reader that misses an object looks for these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Protocol, TypeVar
@@ -21,6 +21,7 @@ from tidewheel.pubsub.log.object_format import (
     records_of,
 )
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, LogIdentity, Record, decode_header, encode_header
+from tidewheel.transport.store_url import Objects
 
 _AT_ONCE = 16
 _MOST_PIECES = 64
@@ -29,23 +30,11 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class LogStore(Protocol):
-    """The objects under one URL. Threads may share it, and every call may raise `StoreFailed`."""
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless there is one of that name; return whether it was put."""
-
-    def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
+class LogStore(Objects, Protocol):
+    """The objects of a log. Every call may raise `StoreFailed`."""
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
         """Return at most ``size`` bytes of an object from ``start`` on, which it has; None if there is none."""
-
-    def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of all objects whose names are in a subfolder; an empty one for all."""
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, those that are there."""
 
 
 def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:

@@ -14,7 +14,6 @@ Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -34,9 +33,6 @@ _LOG = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 << 20
 """The default size of a segment."""
-
-CLOSE_S = 30.0
-"""The default time that `Log.close` waits for another thread."""
 
 
 class Log(StoredSegments[Segment]):
@@ -83,8 +79,6 @@ class Log(StoredSegments[Segment]):
         self._identity = identity
         self._segment_bytes = segment_bytes
         self._clock = clock
-        self._writing = threading.RLock()
-        self._failure = ""
         self.cut_bytes = 0
         with ExitStack() as resources:
             try:
@@ -253,41 +247,17 @@ class Log(StoredSegments[Segment]):
                 "ones stay. It goes on when there is room",
                 path=self._directory,
             )
-        self._failure = (
+        self._failure = LogFailed(
             f"the log in {self._directory} has failed ({what}: {error}) and takes nothing more; what was durable can "
-            "be read. Repair the disk, then open the log again, which finds the other records"
+            "be read. Repair the disk, then open the log again, which finds the other records",
+            path=self._directory,
         )
-        return LogFailed(self._failure, path=self._directory)
+        return self._failure
 
-    def _check_usable(self) -> None:
-        if self._failure:
-            raise LogFailed(self._failure, path=self._directory)
-
-    # ------------------------------------------------------------------ the end
-
-    def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make the appended records durable, unless the log has failed, and release the directory.
-
-        Args:
-            timeout_s: the time to wait for another thread that writes, in seconds.
-
-        Raises:
-            LogFailed: records since the last `sync` may or may not be durable; the directory is released.
-            LogError: another thread still writes; the log stays open.
-        """
-        if not self._writing.acquire(timeout=timeout_s):
-            raise LogError(
-                f"the log in {self._directory} is still being written after {timeout_s:g} s: the disk is slow or hangs",
-                path=self._directory,
-            )
-        try:
-            with self._resources.pop_all():
-                if not self._failure:
-                    self.sync()
-                    self._failure = f"the log in {self._directory} is closed: open it again"
-                self._spares.free()
-        finally:
-            self._writing.release()
+    def _close(self) -> None:
+        with self._resources.pop_all():
+            super()._close()
+            self._spares.free()
 
     def _close_writer(self) -> None:
         self._writer.close()

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
 
-from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogTakenOver, StoreFailed
+from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
 from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, encode_header, encode_record
-from tidewheel.pubsub.log.segmented_log import CLOSE_S, SEGMENT_BYTES
+from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ RETRY_S = 60.0
 MOST_OBJECTS = 256
 """A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
 
-_MOST_CLAIMS = 20
+_MOST_CLAIMS = 100
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
@@ -88,8 +88,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._segment_bytes = segment_bytes
         self._clock = clock
         self._retry_s = retry_s
-        self._writing = threading.RLock()
-        self._failure: LogFailed | None = None
         self._writer = secrets.token_hex(8)
         self._parts: list[Part] = []
         self._bytes = 0
@@ -100,24 +98,34 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._open(snapshot)
 
     def _open(self, snapshot: bytes) -> None:
+        found: FoundObjects | None = None
         for _ in range(_MOST_CLAIMS):
             with suppress(ObjectsChanged):
-                if not self._claim(find_objects(self._store, self._url, self._identity), snapshot):
-                    continue
-                name = object_name(self._next - 1)
-                if self._store.put_new(name, self._store.read(name) or b""):
-                    raise LogFailed(
-                        f"{self._url} is not used: its store puts an object although there is one (it ignores "
-                        "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
-                        "conditional writes",
-                        path=self._url,
-                    )
-                return
+                # The writer before may put objects all the time: its next one is read, and not all once more.
+                lost_to = None if found is None else self._store.read(object_name(self._next))
+                if found is None or lost_to is None:
+                    found = find_objects(self._store, self._url, self._identity)
+                else:
+                    found.follow(lost_to)
+                if self._claim(found, snapshot):
+                    self._check_store()
+                    return
         raise LogTakenOver(
-            f"the log in {self._url} is not opened: others opened it first, {_MOST_CLAIMS} times. End the other "
-            "publishers of this partition",
+            f"the log in {self._url} is not opened: in each of {_MOST_CLAIMS} tries another publisher of this "
+            "partition had put the next object first. It lives, and writes to the log or opens it: end it",
             path=self._url,
         )
+
+    def _check_store(self) -> None:
+        """Raise LogFailed if the store does not refuse a second object of the same name."""
+        name = object_name(self._next - 1)
+        if self._store.put_new(name, self._store.read(name) or b""):
+            raise LogFailed(
+                f"{self._url} is not used: its store puts an object although there is one (it ignores "
+                "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
+                "conditional writes",
+                path=self._url,
+            )
 
     def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
         """Put the first object of this writer; return whether no other had its number."""
@@ -256,10 +264,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
                 path=self._url,
             )
 
-    def _check_usable(self) -> None:
-        if self._failure:
-            raise type(self._failure)(str(self._failure), path=self._url)
-
     # ------------------------------------------------------------------ removing
 
     def trim(self, tick: int) -> int:
@@ -295,22 +299,3 @@ class StoreLog(StoredSegments[ObjectSegment]):
         except (LogCorrupted, FileNotFoundError) as error:
             segment.is_mergeable = False
             _LOG.warning("the objects of the log in %s from %s on are not merged: %s", self._url, segment.path, error)
-
-    def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make the appended records durable, unless the log has failed; it accepts none after that.
-
-        Args:
-            timeout_s: the time to wait for another thread that writes, in seconds.
-
-        Raises:
-            LogFailed: records since the last `sync` may or may not be durable.
-            LogError: another thread still writes.
-        """
-        if not self._writing.acquire(timeout=timeout_s):
-            raise LogError(f"the log in {self._url} is still being written after {timeout_s:g} s", path=self._url)
-        try:
-            if self._failure is None:
-                self.sync()
-                self._failure = LogFailed(f"the log in {self._url} is closed: open it again", path=self._url)
-        finally:
-            self._writing.release()

@@ -4,12 +4,13 @@ Threads may share them while another thread writes: a reader reads a copy of the
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from tidewheel.pubsub.log.errors import LogCorrupted, LogError, corrupted
+from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, corrupted
 from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.log.segment import READ_BYTES
 
@@ -70,8 +71,12 @@ class Replay:
     records: Iterator[Record]
 
 
-class StoredSegments(Generic[S]):
-    """The segments in a directory or an object store, at least one, in order; the last one may grow.
+CLOSE_S = 30.0
+"""The default time that the end of a log waits for another thread."""
+
+
+class StoredSegments(ABC, Generic[S]):
+    """A log in a directory or an object store: its segments, at least one, in order; the last one may grow.
 
     Args:
         directory: the directory, or a URL.
@@ -81,6 +86,43 @@ class StoredSegments(Generic[S]):
         self._directory = directory
         self._segments: list[S] = []
         self._trimming = threading.Lock()
+        self._writing = threading.RLock()
+        self._failure: LogFailed | None = None
+
+    @abstractmethod
+    def sync(self) -> int:
+        """Make the appended records durable; return `last_tick`."""
+
+    def _check_usable(self) -> None:
+        if self._failure:
+            raise type(self._failure)(str(self._failure), path=self._directory)
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Make the appended records durable, unless the log has failed; it accepts none after that.
+
+        Args:
+            timeout_s: the time to wait for another thread that writes, in seconds.
+
+        Raises:
+            LogFailed: records since the last `sync` may or may not be durable; the log is closed.
+            LogError: another thread still writes; the log stays open.
+        """
+        if not self._writing.acquire(timeout=timeout_s):
+            raise LogError(
+                f"the log in {self._directory} is still being written after {timeout_s:g} s: the disk or store is "
+                "slow, or hangs",
+                path=self._directory,
+            )
+        try:
+            self._close()
+        finally:
+            self._writing.release()
+
+    def _close(self) -> None:
+        if self._failure is None:
+            self.sync()
+            text = f"the log in {self._directory} is closed: open it again"
+            self._failure = LogFailed(text, path=self._directory)
 
     @property
     def first_tick(self) -> int:

@@ -6,6 +6,7 @@ A read that is not ready raises `NotReady`. The caller has it fetched, and tries
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -77,11 +78,10 @@ class LogReads:
 
     def _tell(self, key: object, found: object) -> None:
         self._ready[key] = found
-        try:
-            for then in self._waiting.pop(key):
-                then()
-        finally:
-            del self._ready[key]
+        with ExitStack() as calls:  # it makes all of them, last ones first, also if one raises
+            calls.callback(self._ready.pop, key)
+            for then in reversed(self._waiting.pop(key)):
+                calls.callback(then)
 
     def close(self) -> None:
         """Fetch nothing more."""

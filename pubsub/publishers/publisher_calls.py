@@ -22,12 +22,12 @@ class PublisherCalls:
     """Calls of all publishers of a topic.
 
     Args:
-        topic: its name.
+        topic: its name, also an attribute.
         publishers: the handles of the actors, by partition.
     """
 
     def __init__(self, topic: str, publishers: Sequence[Any]) -> None:
-        self._topic = topic
+        self.topic = topic
         self._publishers = publishers
         self._silent: set[int] = set()
 
@@ -35,6 +35,10 @@ class PublisherCalls:
         """Call one publisher, and return the call. With ``again``, Ray repeats it if the publisher is started again."""
         bound = getattr(self._publishers[partition], method)
         return (bound.options(max_task_retries=-1) if again else bound).remote(*arguments)
+
+    def of_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Call every publisher, and return the calls."""
+        return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
         """Call every publisher and return the answers; one that is being started again is waited for."""
@@ -45,7 +49,7 @@ class PublisherCalls:
             if not missing:
                 return answers
             if monotonic() >= deadline_s:
-                raise PublisherLost.at(self._topic, missing[0], "is dead, or does not answer")
+                raise PublisherLost.at(self.topic, missing[0], "is dead, or does not answer")
             sleep(_AGAIN_S)
 
     def ask(

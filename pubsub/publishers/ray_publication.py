@@ -63,7 +63,7 @@ class RayPublication(RunningPublication):
         self._domain = publication.domain
         self._ends = publication.ends
         self._generation = FIRST
-        self._recognition = Recognition(self._topic, self._domain, self._publishers)
+        self._recognition = Recognition(self._domain, self._calls)
         self._lonely = set(range(len(self._publishers)))
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from time import monotonic, sleep
 from typing import Any
 
@@ -10,7 +10,7 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, where
 from tidewheel.pubsub.messages.wire import Generation
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
-from tidewheel.pubsub.publishers.publisher_calls import answer_of
+from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,13 +24,11 @@ class Recognition:
     """Asks the publishers of a topic for what came again, and compares it. It waits only in `reason`.
 
     Args:
-        topic: the name.
         domain: the times.
-        publishers: the handles of their actors, by partition.
+        publishers: their calls.
     """
 
-    def __init__(self, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> None:
-        self._topic = topic
+    def __init__(self, domain: TimeDomain, publishers: PublisherCalls) -> None:
         self._domain = domain
         self._publishers = publishers
         self._error: DeliveryError | None = None
@@ -103,24 +101,21 @@ class Recognition:
         except StopIteration:
             pass
 
-    def _call(self, method: str, *arguments: Any) -> list[Any]:
-        return [getattr(publisher, method).remote(*arguments) for publisher in self._publishers]
-
     def _compare(self, generation: int) -> Generator[list[Any], list[Any], None]:
         """Yield calls; receive their answers, in order, None of a publisher that has died or cannot answer."""
         came: list[Any] = [None]
         while None in came:
-            came = yield self._call("came_again", generation, _WATCH_S)
+            came = yield self._publishers.of_all("came_again", generation, _WATCH_S)
             self._has_lost = None in came
         times = [*dict.fromkeys(time for sums in came for time in sums)]
-        logged = (yield self._call("logged", times)) if times else []
+        logged = (yield self._publishers.of_all("logged", times)) if times else []
         differing = differing_epochs(self._domain, came, logged) if logged and None not in logged else []
-        found = yield self._call("compared", differing)
+        found = yield self._publishers.of_all("compared", differing)
         if differing:
             self._error = self._differs(differing[0], [one or {} for one in found])
 
     def _differs(self, time: Time, found: list[Any]) -> DeliveryError:
-        first = first_difference(found)
+        first, topic = first_difference(found), self._publishers.topic
         text, partition = "other records than the log has", None
         if first is not None:
             partition, (count, record) = first
@@ -130,9 +125,10 @@ class Recognition:
                 else f"there is {record}, which is not in the log"
             )
         return DeliveryError(
-            f"{where(self._topic, partition)}: epoch {time!r} is complete and came again with other content: {text}. "
+            f"{where(topic, partition)}: epoch {time!r} is complete and came again with other content: {text}. "
             "A job that starts again, or goes back to a snapshot, must publish the same records in an epoch. Publish "
-            "with visible='snapshot' if they come from clocks or random numbers. Give another job another log",
-            topic=self._topic,
+            "with visible='snapshot' if they come from clocks, random numbers, or sums of floats that cancel out. Give "
+            "another job another log",
+            topic=topic,
             partition=partition,
         )

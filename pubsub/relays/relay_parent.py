@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Unsaid
 from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
-from tidewheel.pubsub.subscribers.parents import KeptParent, Parent, ParentGone, find_parent
+from tidewheel.pubsub.subscribers.parents import HANGS_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.transport.children import SIGN_OF_LIFE_S
 
 _LOG = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class RelayParent(KeptParent):
         registration: str | None = None,
     ) -> None:
         def find(_: str) -> Parent:
-            return find_parent(actor, greeting.name, node, AT_ONCE_BYTES, registration=registration)
+            return find_parent(actor, greeting.name, node, AT_ONCE_BYTES, registration=registration, within_s=HANGS_S)
 
         super().__init__(greeting.name, None, find, greeting, self._ring_loop)
         self._where = greeting.name

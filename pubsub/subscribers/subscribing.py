@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo
@@ -227,12 +228,16 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
     Raises:
         UnknownTopic: no job published it in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
-        DeliveryError: the catalog does not answer.
+        DeliveryError: the catalog does not answer, or the timeout is no number.
     """
     from ray.exceptions import AuthenticationError
 
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
+    if not isinstance(timeout, Real | None):
+        raise DeliveryError(
+            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
+        )
     deadline_s = None if timeout is None else time.monotonic() + timeout
     warned_of: list[str] = []
     while True:

@@ -60,11 +60,12 @@ class Job(RememberingJob):
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
         try:
             self._deploy(attachments)
-            for name in self.plan.inputs:
-                domain = self.plan.input_nesting(name).domain
-                check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
-                fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
-                self._open_handles(name, fed)
+            with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
+                for name in self.plan.inputs:
+                    domain = self.plan.input_nesting(name).domain
+                    check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
+                    fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
+                    self._open_handles(name, fed)
             _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()

@@ -26,6 +26,7 @@ class LocalFeed(Feed):
     def __init__(self, job: "LocalJob") -> None:
         super().__init__(DRIVER, job.workers, job._lock, job.config, job.outermost_probes)
         self._job = job
+        self._take_snapshot = None if job._snapshots is None else job.snapshot
 
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped."""
@@ -73,16 +74,6 @@ class LocalFeed(Feed):
             f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
-
-    @property
-    def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots."""
-        return self._job._snapshots is not None
-
-    def save(self, timeout: float) -> None:
-        """Take a snapshot, if the job keeps some."""
-        if self.keeps_snapshots:
-            self._job.snapshot(timeout)
 
     def fail(self, error: JobError) -> None:
         """Fail the job, between two steps of it."""

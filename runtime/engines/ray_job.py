@@ -35,7 +35,7 @@ from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _LOGGER = logging.getLogger(__name__)
-_TOLD_WITHIN_S = 10.0
+_TOLD_S = 10.0
 _LEAST_READ_PER_S = 4 << 20
 """So many bytes of a snapshot the workers of a job read, and build operators with, per second at least."""
 
@@ -58,7 +58,7 @@ class RayJob(Job):
         self._link: _DriverFeed | None = None
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
-        self._goes_back = False
+        self._goes_back, self._returns = False, 0
         self._is_host = shared is None
         self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
@@ -74,27 +74,29 @@ class RayJob(Job):
         return f"on the Ray cluster {ray.get_runtime_context().gcs_address}, in the processes {pids}"
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        nodes: Sequence[str] = self._workers.nodes
-        keeps_snapshots = self._snapshots is not None
+        nodes, keeps_snapshots = self._workers.nodes, self._snapshots is not None
         host = AttachmentHost(self.name, self.engine, self.workers, nodes=nodes, keeps_snapshots=keeps_snapshots)
         self._attachments.start(attachments, host)
-        if self._is_host:
-            self._workers.come_up()
-            atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
-        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(nodes))
-        if self._snapshots is not None:
-            nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
         if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)
-        self._deploy_workers(nodes)
-        self._take_snapshots()
-        if self._recovery is None:
+            self._recovery.bring_up(self._deploy_once)
+        else:
+            self._deploy_once()
             self._packed = None  # which lets go of the plan in the object store
 
-    def _deploy_workers(self, nodes: Sequence[str]) -> None:
+    def _deploy_once(self) -> None:
+        if self._is_host:
+            atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
+            self._workers.come_up()
+        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(self._workers.nodes))
+        self._deploy_workers()
+        self._take_snapshots()
+
+    def _deploy_workers(self) -> None:
         """Build the workers' shares of the operators, and connect the workers with each other and the driver."""
-        self.pids = self._workers.pids
+        self.pids, nodes = self._workers.pids, self._workers.nodes
         if self._snapshots is not None:
+            nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
             self._snapshots.read(self._have_read)
         reads, limit_s = self._reading()
         by = time.monotonic() + limit_s
@@ -116,6 +118,8 @@ class RayJob(Job):
         if before is not None:
             feed.go_on_from(before)  # now, as the job may have to go back once more before it is deployed
         self._feed = self._link = feed
+        if self._recovery is not None:
+            self._workers.host(self)  # a death is told from now on, and deploys the job again
         peers = self._workers.actors if sockets is None else sockets
         saved = None if self._snapshots is None else self._snapshots.for_workers
         handles = map(self._attachments.handles_for, range(self.workers))
@@ -130,10 +134,9 @@ class RayJob(Job):
 
     def _reading(self) -> tuple[str, float]:
         """Return in words what the workers have to read, and for how many seconds they may do so."""
-        saved = None if self._snapshots is None else self._snapshots.for_workers
-        if saved is None or not saved.size:
-            return "", self.config.deploy_timeout_s
-        return f"a snapshot of {size_text(saved.size)}", self.config.deploy_timeout_s + saved.size / _LEAST_READ_PER_S
+        size = 0 if self._snapshots is None else self._snapshots.for_workers.size
+        reads = f"a snapshot of {size_text(size)}" if size else ""
+        return reads, self.config.deploy_timeout_s + size / _LEAST_READ_PER_S
 
     def _have_read(self, saved: WorkerSnapshots) -> None:
         """Have the workers read what they begin with; raise SnapshotDamaged if one finds a damaged file."""
@@ -150,24 +153,23 @@ class RayJob(Job):
     def _fail_for_good(self, error: TidewheelError) -> None:
         super()._fail(error)
 
-    def _go_back(self, snapshots: JobSnapshots) -> None:
-        """Go on from the last snapshot with a new worker in place of each that has died.
+    def _go_back(self, snapshots: JobSnapshots, have_come_up: Callable[[], None]) -> None:
+        """Go on from the last snapshot with a new worker in place of each that has died; say when all are there.
 
         Raises:
             JobError: the workers did not come up.
             SnapshotError: the snapshot cannot be read.
         """
-        assert self._link is not None, "it was deployed"
-        assert self._taker is not None, "it takes snapshots"
         self._goes_back = True
-        self._taker.close()
-        self._link.close()
+        if self._taker is not None:
+            self._taker.close()
+        if self._link is not None:
+            self._link.close()
         self._workers.come_up_again(self.name, stay=bool(self._attachments.by_name))
-        assert self._recovery is not None, "it is what goes back"
-        self._recovery.have_come_up()
+        have_come_up()
         self._attachments.go_back(self._workers.nodes)
         snapshots.go_back()
-        self._deploy_workers([""] * self.workers)
+        self._deploy_workers()
         with self._lock:
             self._feed.snapshot = snapshots.number
             self._rewind_handles(snapshots)
@@ -175,7 +177,7 @@ class RayJob(Job):
                 self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         self._take_snapshots()  # from now on, as they have the positions of handles
         with self._changed:
-            self._goes_back = False
+            self._goes_back, self._returns = False, self._returns + 1
             self._changed.notify_all()
 
     def _give_up_going_back(self) -> None:
@@ -204,18 +206,19 @@ class RayJob(Job):
         with self._lock:
             if self._started:
                 return
-            self._started = True
+            self._started, returns = True, self._returns
         try:
             self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         except JobError:
             with self._changed:  # the thread that watches the workers knows why, or is about to
-                self._changed.wait_for(lambda: self._has_ended, _TOLD_WITHIN_S)
+                self._changed.wait_for(lambda: self._has_ended or self._goes_back or self._returns > returns, _TOLD_S)
+                self._changed.wait_for(lambda: self._has_ended or not self._goes_back)
             self._check_alive()
-            raise
+            if self._returns == returns:
+                raise
 
     def _end(self, *, on_purpose: bool) -> None:
-        if self._is_host:
-            self._workers.is_ending = True
+        self._workers.is_ending |= self._is_host
         super()._end(on_purpose=on_purpose)
 
     def _finish_after_failure(self, reason: str) -> None:
@@ -277,6 +280,7 @@ class _DriverFeed(RayFeed):
     def __init__(self, job: RayJob, address: FeedAddress) -> None:
         super().__init__(address, DRIVER, job._lock, job._changed)
         self._job = job
+        self._take_snapshot = None if job._snapshots is None else job.snapshot
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
@@ -287,16 +291,6 @@ class _DriverFeed(RayFeed):
     def fail(self, error: JobError) -> None:
         """Fail the job."""
         self._job._fail(error)
-
-    @property
-    def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots."""
-        return self._job._snapshots is not None
-
-    def save(self, timeout: float) -> None:
-        """Take a snapshot, if the job keeps some."""
-        if self.keeps_snapshots:
-            self._job.snapshot(timeout)
 
     def _written(self, part: WrittenPart) -> None:
         if self._job._taker is not None:

@@ -61,8 +61,8 @@ class RayWorkers:
         self._placement = placement
         self._title = title
         self.actors: list[Any] = [self._made(worker) for worker in range(count)]
-        self._processes: list[Process] = []
-        self._replaced: list[Process | None] = [None] * count
+        self._processes: list[Process | None] = [None] * count
+        self._replaced = [*self._processes]
         self.pids: list[int] = []
 
     def _made(self, worker: int) -> Any:
@@ -88,8 +88,8 @@ class RayWorkers:
         A process that takes the place of another on its node waits until that has ended. Ray calls an actor dead before
         its process has ended, which could connect to a publisher as late as that, and publish.
         """
-        self._processes = self.call(self._job, "process", [(before,) for before in self._replaced])
-        self.pids = [process.pid for process in self._processes]
+        found: list[Process] = self.call(self._job, "process", [(before,) for before in self._replaced])
+        self._processes, self.pids = [*found], [process.pid for process in found]
         self._replaced = [None] * len(self.actors)
         processes = [f"process {pid} on node {node.name}" for pid, node in zip(self.pids, self._nodes, strict=True)]
         self._watch = WorkerWatch(self._job, self.actors, processes, self._config.hang_timeout_s)
@@ -177,10 +177,10 @@ class RayWorkers:
                     f"{said} did not come up {within}. Nodes that are busy take long to start processes: raise "
                     "RuntimeConfig.deploy_timeout_s. Other jobs may have taken the resources meanwhile"
                 )
-            failure = _failure_of(done[0])
+            failure = _failure_of(done[0], calls.index(done[0]))
             if failure is not None:
                 for other in ray.wait(calls, num_returns=len(calls), timeout=_OTHERS_TIMEOUT_S)[0]:
-                    _failure_of(other)  # Ray prints failures that nobody has looked at
+                    _failure_of(other, 0)  # Ray prints failures that nobody has looked at
                 raise failure
         return list(ray.get(calls))
 
@@ -304,7 +304,7 @@ def _has_left(call: Any) -> bool:
         return False
 
 
-def _failure_of(deployment: Any) -> Exception | None:
+def _failure_of(deployment: Any, worker: int) -> Exception | None:
     """Return why a call of a worker that comes up has failed, None if it has not."""
     import ray
 
@@ -318,5 +318,5 @@ def _failure_of(deployment: Any) -> Exception | None:
             else JobError(f"a worker could not come up: {error}")
         )
     except ray.exceptions.RayError as error:
-        return JobError(f"a worker died while it came up: {error}")
+        return JobError(f"worker {worker} died while it came up: {error}", worker=worker)
     return None

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidewheel.progress import TidewheelError
@@ -54,9 +55,7 @@ class Recovery:
         It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
         It has to as well while it has added dataflows, which keep no snapshots.
         """
-        is_death = isinstance(error, FeederGone | AttachmentGone)
-        is_death = is_death or (isinstance(error, JobError) and error.worker is not None)
-        if not is_death or getattr(error, "operator", None) is not None:
+        if not _is_death(error):
             return False
         if added := self._job.dataflows:
             _LOGGER.warning(
@@ -79,15 +78,29 @@ class Recovery:
                 return False
             self._is_under_way = True
             self._thread = threading.Thread(
-                target=self._recover, args=[error], name=f"tidewheel-recovery-{self._job.name}", daemon=True
+                target=self._run, args=[error], name=f"tidewheel-recovery-{self._job.name}", daemon=True
             )
             self._thread.start()
             return True
 
-    def have_come_up(self) -> None:
+    def _have_come_up(self) -> None:
         """Note that all workers are there: what has gone wrong before does not matter any more."""
         with self._lock:
             self._meanwhile = None
+
+    def bring_up(self, deploy: Callable[[], None]) -> None:
+        """Deploy the job on this thread. Where a worker dies meanwhile, the job goes back, as often as it may.
+
+        Raises:
+            TidewheelError: the job could not be deployed, or has failed meanwhile.
+        """
+        self._is_under_way = True
+        cause = self._outcome(deploy)
+        if cause is not None and _is_death(cause):
+            cause = self._go_back_again_and_again(cause)
+        if cause is not None:
+            raise cause
+        self._job._check_alive()
 
     def close(self) -> None:
         """End a recovery that is under way, as the job ends. Idempotent."""
@@ -97,12 +110,17 @@ class Recovery:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIMEOUT_S)
 
-    def _recover(self, error: TidewheelError) -> None:
+    def _run(self, error: TidewheelError) -> None:
+        cause = self._go_back_again_and_again(error)
+        if cause is not None:
+            self._job._fail_for_good(cause)
+
+    def _go_back_again_and_again(self, error: TidewheelError) -> TidewheelError | None:
+        """Go back until the job goes on; return why it has to fail, None if it goes on or has ended."""
         cause: TidewheelError | None = error
         while cause is not None and not self._closed.is_set():
             if self._attempts >= self._snapshots.restarts or isinstance(cause, CannotGoBack):
-                self._job._fail_for_good(cause)
-                return
+                return cause
             self._attempts += 1
             self._failed_at = time.monotonic()
             _LOGGER.warning(
@@ -115,21 +133,35 @@ class Recovery:
             )
             pause_s = 0.0 if self._attempts == 1 else min(2.0 ** (self._attempts - 2), _LONGEST_PAUSE_S)
             if self._closed.wait(pause_s):
-                return
-            cause = self._outcome()
+                return None
+            cause = self._outcome(self._go_back)
         if cause is None:
             _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
+        return None
 
-    def _outcome(self) -> TidewheelError | None:
-        """Go back once; return what has gone wrong, None if the job goes on."""
+    def _go_back(self) -> None:
+        try:
+            self._job._go_back(self._snapshots, self._have_come_up)
+        except TidewheelError:
+            raise
+        except (Exception, SystemExit) as error:  # Ray raises SystemExit where it is shut down
+            raise JobError(f"job {self._job.name!r} could not go back to its last snapshot: {error!r}") from error
+
+    def _outcome(self, attempt: Callable[[], None]) -> TidewheelError | None:
+        """Deploy the job once; return what has gone wrong, None if the job goes on."""
         failure: TidewheelError | None = None
         try:
-            self._job._go_back(self._snapshots)
+            attempt()
         except TidewheelError as error:
             failure = error
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
-            failure = JobError(f"job {self._job.name!r} could not go back to its last snapshot: {error!r}")
         with self._lock:
             failure, self._meanwhile = self._meanwhile or failure, None
             self._is_under_way = failure is not None
         return failure
+
+
+def _is_death(error: TidewheelError) -> bool:
+    """Tell whether a process has died, and no operator has failed, as that would fail again."""
+    is_death = isinstance(error, FeederGone | AttachmentGone)
+    is_death = is_death or (isinstance(error, JobError) and error.worker is not None)
+    return is_death and getattr(error, "operator", None) is None

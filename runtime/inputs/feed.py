@@ -36,7 +36,6 @@ _LOGGER = logging.getLogger(__name__)
 WORKER_THREAD = "tidewheel-worker-"
 """The begin of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
 
-
 Domains: TypeAlias = Mapping[str, TimeDomain]
 """The times of some inputs or probes, by name."""
 
@@ -147,6 +146,7 @@ class Feed(ABC):
         self._is_over = False
         self._failure: Exception | None = None
         self._end_calls: list[EndCall] = []
+        self._take_snapshot: Callable[[float], object] | None = None
 
     # ------------------------------------------------------------------ for handles
 
@@ -236,7 +236,7 @@ class Feed(ABC):
     def wait_until_usable(self) -> None:  # noqa: B027 - only a job on Ray goes back to a snapshot
         """Wait while the job goes back to a snapshot; not with the lock."""
 
-    def save(self, timeout: float) -> None:  # noqa: B027 - nothing to do where there are no snapshots
+    def save(self, timeout: float) -> None:
         """Wait until a snapshot has all that was sent before this call; if the job keeps none, do nothing.
 
         Raises:
@@ -244,11 +244,13 @@ class Feed(ABC):
             SnapshotError: the snapshot was not taken.
             TimeoutError: it is not complete within ``timeout`` seconds.
         """
+        if self._take_snapshot is not None:
+            self._take_snapshot(timeout)
 
     @property
     def keeps_snapshots(self) -> bool:
         """Whether the job keeps snapshots, which this process can take."""
-        return False
+        return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process does not know
         """Raise JobError if the job keeps snapshots, and this process does not know when one is complete."""

@@ -23,6 +23,8 @@ from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
+_AGAIN_S = 1.0
+"""The first pause before an awaited snapshot that has failed is tried again; each further one is twice as long."""
 _MOST_FAILURES = 16
 """So many failures are remembered, for threads that wait for one of them."""
 
@@ -59,6 +61,7 @@ class JobSnapshots:
         self._begun_at: float | None = None
         self._due_at = time.monotonic() + settings.every_s
         self._failed: dict[int, str] = {}
+        self._pause_s = self._again_at = 0.0
         self._ended = ""
         try:
             self._number = self._ownership.next_snapshot - 1
@@ -160,12 +163,14 @@ class JobSnapshots:
     def is_awaited(self, behind: int) -> bool:
         """Tell whether a later snapshot than the one with this number has to begin, and none is under way.
 
+        One that has failed begins again after a pause, which is at most as long as that between snapshots.
+
         Raises:
             SnapshotError: there will be none, as the folder was removed; not for -1, where nothing waits.
         """
         if self._ended and behind >= 0:
             raise SnapshotError(f"what waits for a snapshot can never be seen: {self._ended}")
-        return self._begun_at is None and self._number <= behind
+        return self._begun_at is None and self._committed <= behind and time.monotonic() >= self._again_at
 
     @property
     def has_ended(self) -> bool:
@@ -237,7 +242,7 @@ class JobSnapshots:
                 raise
             return
         self._committed = self._number
-        self._begun_at = None
+        self._begun_at, self._pause_s = None, 0.0
         try:
             self._ownership.prune()
         except SnapshotError as error:
@@ -246,6 +251,8 @@ class JobSnapshots:
     def _fail(self, reason: str) -> None:
         self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}
         self._begun_at = None
+        self._pause_s = min(2 * self._pause_s or _AGAIN_S, self.every_s)
+        self._again_at = time.monotonic() + self._pause_s
         _LOGGER.warning("snapshot %d in %s could not be taken: %s", self._number, self.url, reason)
 
     def outcome_of(self, number: int) -> bool:

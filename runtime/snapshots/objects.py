@@ -1,31 +1,19 @@
 """The contract of a folder of objects, wherever it is, and how to carry out the calls of `protocol` on one."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from tidewheel.runtime.snapshots.protocol import Call, Calls, Get, PutNew, Remove, Sizes
+from tidewheel.transport.store_url import Objects
 
 T = TypeVar("T")
 
 
-@runtime_checkable
-class ObjectFolder(Protocol):
-    """Objects by name, under a URL. All methods may be called from several threads, and raise `SnapshotError`."""
+class ObjectFolder(Objects, Protocol):
+    """Objects that may be large. All methods raise `SnapshotError`."""
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
         """Put an object that consists of frames, one after the other; readers see all of it or nothing."""
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        """Put a small object unless there is one of that name; return whether it was put."""
-
-    def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
-
-    def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``, by their names."""
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, those that are there."""
 
 
 def run(calls: Calls[T], folder: ObjectFolder) -> T:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import ray
 
 import tidewheel as tw
 from tests.links.link_kind import Task
@@ -19,6 +20,7 @@ from tests.ray.leftovers import nothing_left
 from tests.ray.recovered_flow import EPOCHS, batch_of, by_time, describe, do_nothing, feed, results
 from tests.ray.worker_killer import WorkerKiller
 from tidewheel.runtime.engines.ray_job import RayJob
+from tidewheel.runtime.engines.ray_workers import RayWorkers
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -124,6 +126,37 @@ def test_a_worker_may_die_at_each_step_of_the_way_back(tmp_path: Path, step: str
         found = results(job)
     assert len(killer.killed) == 2
     assert found == undisturbed()
+
+
+@pytest.mark.parametrize(
+    "step", ["deploy", *(pytest.param(step, marks=pytest.mark.long) for step in ("process", "read", "listen", "start"))]
+)
+def test_a_worker_may_die_while_the_job_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Another one takes its place. Also where that job goes on from a snapshot."""
+    call = RayWorkers.call
+    killed: list[int] = []
+
+    def call_without_one(workers: RayWorkers, job: str, method: str, *arguments: Any, **settings: Any) -> list[Any]:
+        if method == step and len(killed) == kills:
+            killed.append(1)
+            if workers.pids:
+                os.kill(workers.pids[1], signal.SIGKILL)
+            else:
+                ray.kill(workers.actors[1])
+        return call(workers, job, method, *arguments, **settings)
+
+    kills = 0
+    with nothing_left():
+        monkeypatch.setattr(RayWorkers, "call", call_without_one)
+        with run(describe(), tmp_path) as job:
+            job.input("numbers").send(batch_of(0))
+            job.stop(snapshot=True)
+        kills = 1
+        with run(describe(), tmp_path) as job:
+            feed(job)
+            found = results(job)
+    assert len(killed) == 2
+    assert found["counts"] == undisturbed()["counts"]
 
 
 def test_a_program_that_sends_nothing_need_not_know(tmp_path: Path) -> None:

@@ -6,27 +6,24 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from tests.kit.log.faulty_files import IDENTITY, FaultyFiles, abandon, segments_in
+from tests.kit.log.log_model import LogModel, groups
 from tidewheel.pubsub.log.errors import LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Record
+from tidewheel.pubsub.log.record_format import HEAD_BYTES
 from tidewheel.pubsub.log.segmented_log import Log
 
-payloads = st.binary(max_size=30) | st.integers(1000, 70_000).map(lambda size: b"%d" % size * (size // 5))
-groups = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255), st.lists(payloads, max_size=3)), max_size=4)
 
+class LogMachine(LogModel):
+    """The log, and the marks that it had."""
 
-class LogMachine(RuleBasedStateMachine):
-    """The model: records that are durable, records that are not yet, and how many were before each snapshot."""
+    log: Log
 
     @initialize()
     def begin(self) -> None:
         self.directory = Path(tempfile.mkdtemp())
-        self.durable: list[Record] = []
-        self.pending: list[Record] = []
-        self.removed = 0
-        self.snapshots = [0]
+        self.begin_model()
         self.marks: list[bytes] = []
         self.open()
 
@@ -40,28 +37,12 @@ class LogMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
     @property
-    def last_tick(self) -> int:
-        """The tick before which nothing more may come."""
-        return max([record.tick for record in self.durable[-1:] + self.pending[-1:]], default=-1)
+    def stored_bytes(self) -> int:
+        return sum(path.stat().st_size for path in segments_in(self.directory))
 
     def settle(self) -> None:
-        self.durable += self.pending
-        self.pending = []
+        super().settle()
         self.marks.append((self.directory / "mark").read_bytes())
-
-    def entries(self, group: list[tuple[int, int, list[bytes]]]) -> list[Entry]:
-        tick = max(0, self.last_tick)
-        made = []
-        for step, kind, parts in group:
-            tick += step
-            made.append(Entry(tick, kind, tuple(parts)))
-        return made
-
-    @rule(group=groups)
-    def append(self, group: list[tuple[int, int, list[bytes]]]) -> None:
-        made = self.entries(group)
-        self.log.append(made)
-        self.pending += [Record(entry.tick, entry.kind, b"".join(entry.parts)) for entry in made]
 
     @rule(group=groups, room=st.integers(0, 300))
     def append_to_a_disk_that_is_full(self, group: list[tuple[int, int, list[bytes]]], room: int) -> None:
@@ -84,29 +65,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def begin_segment(self) -> None:
-        count = len(self.durable) + len(self.pending)
-        self.log.begin_segment(b"%d" % count)
+        super().begin_segment()
         self.former = segments_in(self.directory)[-1].read_bytes()
-        self.settle()
-        self.snapshots.append(count)
 
     @precondition(lambda self: self.log.is_segment_due)
     @rule()
     def begin_segment_when_due(self) -> None:
         self.begin_segment()
-
-    @rule(back=st.integers(-1, 40))
-    def trim(self, back: int) -> None:
-        tick = self.last_tick - back
-        self.log.trim(tick)
-        kept = [count for count in self.snapshots if self.snapshots[-1] == count or not self.is_before(count, tick)]
-        self.removed = min(self.snapshots[-1], *kept)
-        self.snapshots = [count for count in self.snapshots if count >= self.removed]
-
-    def is_before(self, count: int, tick: int) -> bool:
-        """Tell whether all records of the segment that begins after ``count`` of them are before a tick."""
-        following = next(later for later in self.snapshots if later > count)
-        return self.durable[following - 1].tick < tick
 
     @rule()
     def close_and_open(self) -> None:
@@ -154,42 +119,9 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.cut_bytes <= written_bytes - whole or not is_used_file
         self.settle()
 
-    @rule(back=st.integers(-3, 30), max_bytes=st.sampled_from([0, 1, 100, 5000, 1 << 20]))
-    def read(self, back: int, max_bytes: int) -> None:
-        first_tick = max(0, self.last_tick - back)
-        expected = [record for record in self.durable[self.removed :] if record.tick >= first_tick]
-        found = self.log.read(first_tick, max_bytes)
-        assert found == expected[: len(found)]
-        sizes = [(record.tick, HEAD_BYTES + len(record.payload)) for record in found]
-        if found:
-            assert sum(size for tick, size in sizes if tick != found[-1].tick) < max(max_bytes, 1)
-        if len(found) < len(expected):
-            assert found
-            assert sum(size for _, size in sizes) >= max_bytes
-            assert expected[len(found)].tick > found[-1].tick
-
-    @rule(back=st.integers(-3, 30))
-    def replay(self, back: int) -> None:
-        tick = max(-1, self.last_tick - back)
-        if self.removed and tick < self.durable[self.removed - 1].tick:
-            return
-        replay = self.log.snapshot_at(tick)
-        count = int(replay.snapshot)
-        assert count in self.snapshots
-        assert list(replay.records) == [record for record in self.durable[count:] if record.tick <= tick]
-        assert all(record.tick <= tick for record in self.durable[:count])
-
     @invariant()
-    def tells_what_there_is(self) -> None:
-        if not hasattr(self, "log"):
-            return
-        kept = self.durable[self.removed :]
-        assert self.log.last_tick == (self.durable[-1].tick if self.durable else -1)
-        assert self.log.first_tick == (kept[0].tick if kept else self.log.last_tick + 1)
-        assert self.log.total_bytes <= sum(path.stat().st_size for path in segments_in(self.directory))
-        segments = self.log.segments()
-        assert len(segments) == len(segments_in(self.directory))
-        assert [one.ended_s for one in segments[:-1]] == [one.begun_s for one in segments[1:]]
+    def has_a_file_for_each_segment(self) -> None:
+        assert not hasattr(self, "log") or len(self.log.segments()) == len(segments_in(self.directory))
 
 
 TestLogMachine = LogMachine.TestCase

@@ -7,17 +7,16 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from tests.kit.log.faulty_store import FaultyStore, Killed, Objects, open_store_log
+from tests.kit.log.log_model import LogModel, groups
 from tidewheel.pubsub.log import object_recovery, object_segment, store_log
 from tidewheel.pubsub.log.errors import LogError, LogTakenOver
 from tidewheel.pubsub.log.object_format import numbers_of
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Record
+from tidewheel.pubsub.log.record_format import Entry
 from tidewheel.pubsub.log.store_log import StoreLog
 
-payloads = st.binary(max_size=30) | st.integers(100, 900).map(bytes)
-groups = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255), st.lists(payloads, max_size=3)), max_size=4)
 some_group = groups.filter(bool)
 A = TypeVar("A")
 R = TypeVar("R")
@@ -36,16 +35,15 @@ def in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_recovery, "at_once", one_by_one)
 
 
-class StoreLogMachine(RuleBasedStateMachine):
-    """The model: records that are durable, records that are not yet, and how many were before each snapshot."""
+class StoreLogMachine(LogModel):
+    """The log, and the writers that it had before."""
+
+    log: StoreLog
 
     @initialize()
     def begin(self) -> None:
         self.objects = Objects()
-        self.durable: list[Record] = []
-        self.pending: list[Record] = []
-        self.removed = 0
-        self.snapshots = [0]
+        self.begin_model()
         self.former: list[StoreLog] = []
         self.open()
 
@@ -54,26 +52,8 @@ class StoreLogMachine(RuleBasedStateMachine):
         self.log = open_store_log(self.store, segment_bytes=500, snapshot=b"0")
 
     @property
-    def last_tick(self) -> int:
-        return max([record.tick for record in self.durable[-1:] + self.pending[-1:]], default=-1)
-
-    def settle(self) -> None:
-        self.durable += self.pending
-        self.pending = []
-
-    def entries(self, group: list[tuple[int, int, list[bytes]]]) -> list[Entry]:
-        tick = max(0, self.last_tick)
-        made = []
-        for step, kind, parts in group:
-            tick += step
-            made.append(Entry(tick, kind, tuple(parts)))
-        return made
-
-    @rule(group=groups)
-    def append(self, group: list[tuple[int, int, list[bytes]]]) -> None:
-        made = self.entries(group)
-        self.log.append(made)
-        self.pending += [Record(entry.tick, entry.kind, b"".join(entry.parts)) for entry in made]
+    def stored_bytes(self) -> int:
+        return sum(map(len, self.objects.by_name.values()))
 
     @rule(fails=st.integers(0, 2), loses=st.integers(0, 2))
     def sync(self, fails: int, loses: int) -> None:
@@ -84,31 +64,12 @@ class StoreLogMachine(RuleBasedStateMachine):
         self.settle()
         self.store.fails = self.store.loses = 0
 
-    @rule()
-    def begin_segment(self) -> None:
-        count = len(self.durable) + len(self.pending)
-        self.log.begin_segment(b"%d" % count)
-        self.settle()
-        self.snapshots.append(count)
-
-    @rule(back=st.integers(-1, 40))
-    def trim(self, back: int) -> None:
-        tick = self.last_tick - back
-        self.log.trim(tick)
-        if self.forget(tick):
-            self.settle()  # an object states where the log begins, and has what waits
-
     def forget(self, tick: int) -> bool:
-        """Remove the segments that have only records before a tick; return whether there were any."""
-        had = len(self.snapshots)
-        while len(self.snapshots) > 1 and self.last_before(self.snapshots[1]) < tick:
-            self.snapshots.pop(0)
-        self.removed = self.snapshots[0]
-        return len(self.snapshots) < had
-
-    def last_before(self, count: int) -> int:
-        """Return the tick of the last of so many records."""
-        return self.durable[count - 1].tick if count else -1
+        """Remove segments from the model; an object states where the log begins, and has what waits."""
+        is_removed = super().forget(tick)
+        if is_removed:
+            self.settle()
+        return is_removed
 
     @rule()
     def close_and_open(self) -> None:
@@ -173,51 +134,13 @@ class StoreLogMachine(RuleBasedStateMachine):
             assert records == self.durable[self.removed :]
         self.pending = []
 
-    @rule(back=st.integers(-3, 30), max_bytes=st.sampled_from([0, 1, 100, 5000, 1 << 20]))
-    def read(self, back: int, max_bytes: int) -> None:
-        first_tick = max(0, self.last_tick - back)
-        expected = [record for record in self.durable[self.removed :] if record.tick >= first_tick]
-        found = self.log.read(first_tick, max_bytes)
-        assert found == expected[: len(found)]
-        sizes = [(record.tick, HEAD_BYTES + len(record.payload)) for record in found]
-        if found:
-            assert sum(size for tick, size in sizes if tick != found[-1].tick) < max(max_bytes, 1)
-        if len(found) < len(expected):
-            assert found
-            assert sum(size for _, size in sizes) >= max_bytes
-            assert expected[len(found)].tick > found[-1].tick
-
-    @rule(back=st.integers(-3, 30))
-    def replay(self, back: int) -> None:
-        tick = max(-1, self.last_tick - back)
-        if self.log.segments()[0].tick_before > tick:
-            return
-        replay = self.log.snapshot_at(tick)
-        count = int(replay.snapshot)
-        assert count in self.snapshots
-        assert list(replay.records) == [record for record in self.durable[count:] if record.tick <= tick]
-        assert all(record.tick <= tick for record in self.durable[:count])
-
-    @invariant()
-    def tells_what_there_is(self) -> None:
-        if not hasattr(self, "log"):
-            return
-        kept = self.durable[self.removed :]
-        assert self.log.last_tick == (self.durable[-1].tick if self.durable else -1)
-        assert self.log.first_tick == (kept[0].tick if kept else self.log.last_tick + 1)
-        assert self.log.total_bytes <= sum(map(len, self.objects.by_name.values()))
-        segments = self.log.segments()
-        assert len(segments) == len(self.snapshots)
-        assert [one.ended_s for one in segments[:-1]] == [one.begun_s for one in segments[1:]]
-
     @rule()
     def leaves_nothing(self) -> None:
         """After a trim there are the objects of the log, and the claims."""
         self.objects.interrupts.clear()
         self.former.clear()
         self.log.trim(0)
-        if self.forget(0):
-            self.settle()
+        self.forget(0)
         names = {name for segment in self.log.segments() for name in segment.names}
         claims = {name for name in self.objects.by_name if (numbers_of(name) or (0,))[0] in self.log._claims}
         assert self.objects.by_name.keys() == names | claims

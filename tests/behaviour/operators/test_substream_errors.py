@@ -56,6 +56,10 @@ def counting_what_comes_back() -> tw.Dataflow:
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "mixed": (lambda: divided().count(), "'count: partial' puts records of different substreams together.*'rests'"),
+    "joined": (
+        lambda: divided().join(divided(), on=rest),
+        "'join' puts records of different substreams together.*'rests'",
+    ),
     "twice": (lambda: divided().map(abs).substreams("more", rest), "substreams of 'rests' already"),
     "no substreams": (
         lambda: tw.run(
@@ -240,6 +244,12 @@ def test_ends_of_what_there_cannot_be_are_refused() -> None:
 
         return schedule
 
+    def behind_another(stream: tw.Stream[Any]) -> None:
+        stream.concat(stream.flow.input("other")).substreams("rests", rest).capture("c")
+
+    assert "input numbers has no substreams that could end: declare them" in fail(
+        behind_another, lambda handle: handle.end_substream(1)
+    )
     assert "an end of 'even' of 'named' came, where substreams have the names 'odd'" in fail(
         name, lambda handle: handle.end_substream("even")
     )

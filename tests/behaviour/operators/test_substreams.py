@@ -179,6 +179,36 @@ def assert_nothing_left(job: tw.Job) -> None:
         assert not any(message for port in core._ports.values() for message in (*port.queue, *port.held))
 
 
+def test_inputs_of_two_declarations_are_told_of_their_own_ends() -> None:
+    """Each once on each worker, though the keys are the same."""
+    flow = tw.Dataflow("two declarations")
+    one = flow.input("one").substreams("ones", lambda record: record[0])
+    other = flow.input("other").substreams("others", lambda record: record[0])
+    told: list[Any] = []
+
+    def build(context: Any) -> Any:
+        def schedule(ones: Any, others: Any, output: Any) -> None:
+            for token, batch in (*ones, *others):
+                output.send(token, batch)
+            told.extend((context.worker, "ones", key) for key in ones.ended)
+            told.extend((context.worker, "others", key) for key in others.ended)
+
+        return schedule
+
+    one.binary(other, "both", build, exchange=(rest_of_pair, rest_of_pair), bound="soft").capture("both")
+    with tw.run(flow, workers=2, engine="local") as job:
+        for name in ("one", "other"):
+            with job.input(name) as handle:
+                handle.send([("x", 1)])
+                handle.end_substream("x")
+        job.wait(DEADLINE_S)
+    assert sorted(told) == [(worker, name, "x") for worker in range(2) for name in ("ones", "others")]
+
+
+def rest_of_pair(record: tuple[str, int]) -> int:
+    return record[1]
+
+
 @pytest.mark.parametrize("key", [math.nan, ("a", math.nan), None, b"bytes", ("a", 1.5)], ids=repr)
 def test_keys_are_found_again_in_other_processes(key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Envelopes are pickled on their way, as they are on Ray; NaN is one key all the same."""

@@ -16,7 +16,7 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.exactly_once.subend import Subend
+from tidewheel.pubsub.exactly_once.subend import Order, Subend
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
@@ -244,6 +244,7 @@ class Reader:
         start: int | None = None,
         node: str = NODE,
         consolidates: bool = False,
+        order: Order = "publisher",
     ) -> None:
         self.name = name
         self.parents = parents
@@ -254,7 +255,7 @@ class Reader:
         self._links: dict[int, Parent] = {}
         begun = [pubend.run(pubend.actor.subscribe(name, name, start)) for pubend in topic.pubends]
         starts = dict(enumerate(begun))
-        self._subend = Subend(name, starts, size_of, may_consolidate=consolidates)
+        self._subend = Subend(name, starts, size_of, may_consolidate=consolidates, order=order)
         self.batches: list[list[tuple[int, bytes]]] = [[] for _ in topic.pubends]
 
     def times(self) -> list[list[int]]:

@@ -5,7 +5,8 @@ The end of a topic without a log has two phases: see `pubsub/protocol/topic_end.
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -253,20 +254,22 @@ def test_all_inputs_are_closed_in_the_pause_before_an_attempt(tmp_path: Path, ra
     assert rewound, f"seed {seed}: the job never went back"
 
 
-@pytest.mark.long
-def test_an_input_that_a_snapshot_has_as_closed_stays_closed(tmp_path: Path, ray_cluster: str) -> None:
-    """The job goes back to that snapshot and comes to its end; it waits for nothing more of the program."""
-    topic = "ends-closed"
-    with (
-        nothing_left(),
-        run(topic, tmp_path) as job,
-        DriverProcess(ray_cluster, READER, topic, "") as reader,
-    ):
+@contextmanager
+def held(topic: str, folder: Path, cluster: str) -> Iterator[tuple[RayJob, Ending, DriverProcess]]:
+    """Run a job whose workers have sent everything, while the publishers do not say so, and a reader of its topic."""
+    with nothing_left(), run(topic, folder) as job, DriverProcess(cluster, READER, topic, "") as reader:
         ending = Ending(job, topic, Random(0))
         ending.hold()
         send_all(job.input("numbers"))
         job.input("numbers").close()
         ending.wait_for_workers()
+        yield job, ending, reader
+
+
+@pytest.mark.long
+def test_an_input_that_a_snapshot_has_as_closed_stays_closed(tmp_path: Path, ray_cluster: str) -> None:
+    """The job goes back to that snapshot and comes to its end; it waits for nothing more of the program."""
+    with held("ends-closed", tmp_path, ray_cluster) as (job, ending, reader):
         job.snapshot(DEADLINE_S)
         assert eventually(lambda: not any(one["queued_bytes"] for one in ending.publication.statistics()), DEADLINE_S)
         ending.kill()
@@ -281,17 +284,7 @@ def test_an_input_that_a_snapshot_has_as_closed_stays_closed(tmp_path: Path, ray
 @pytest.mark.long
 def test_the_end_is_final_before_the_job_is_complete(tmp_path: Path, ray_cluster: str) -> None:
     """While a publisher has not said that it has everything, subscribers and `Job.wait` wait for the end."""
-    topic = "ends-held"
-    with (
-        nothing_left(),
-        run(topic, tmp_path) as job,
-        DriverProcess(ray_cluster, READER, topic, "") as reader,
-    ):
-        ending = Ending(job, topic, Random(0))
-        ending.hold()
-        send_all(job.input("numbers"))
-        job.input("numbers").close()
-        ending.wait_for_workers()
+    with held("ends-held", tmp_path, ray_cluster) as (job, ending, reader):
         ends = ending.publication._end_of_topic.ends
         assert eventually(lambda: len(ends) == 2, DEADLINE_S)
         with pytest.raises(TimeoutError):

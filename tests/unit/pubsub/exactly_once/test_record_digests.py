@@ -104,6 +104,15 @@ def test_floating_point_numbers_are_told_apart_by_some_digits(number: float, noi
         assert rounded(number) != rounded(number * 1.001)
 
 
+@given(parts=st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=8), seed=st.integers(0, 99))
+def test_sums_that_cancel_out_need_a_sum_that_does_not_depend_on_the_order(parts: list[int], seed: int) -> None:
+    """What is left of them has few digits of its own. `math.fsum` is what the documentation advises."""
+    numbers = [*(part / 10 for part in parts), *(-part / 10 for part in parts), 0.1]
+    shuffled = Random(seed).sample(numbers, len(numbers))
+    assert rounded(math.fsum(numbers)) == rounded(math.fsum(shuffled)) == rounded(0.1)
+    assert rounded(sum([1e15, 0.1, -1e15])) != rounded(sum([1e15, -1e15, 0.1]))
+
+
 def test_rows_of_tables_have_digests() -> None:
     """The order of rows does not matter, with nulls, texts and lists; another value is seen."""
     rows = [

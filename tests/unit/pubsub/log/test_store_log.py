@@ -289,3 +289,45 @@ def test_what_could_not_be_removed_is_removed_later(store: FaultyStore) -> None:
     log.trim(0)
     assert object_name(2) not in store.objects.by_name
     assert ticks_of(again(store)) == [2]
+
+
+def writes_before_each_claim(
+    store: FaultyStore, monkeypatch: pytest.MonkeyPatch, most: int, *, begins_segments: bool = False
+) -> list[int]:
+    """Have the writer before put an object whenever this one wants to put one; return the ticks that it has put."""
+    old = open_store_log(FaultyStore(store.objects))
+    put_new, ticks = store.put_new, list[int]()
+
+    def put(name: str, data: bytes) -> bool:
+        if len(ticks) < most:
+            ticks.append(len(ticks) + 1)
+            write(old, ticks[-1])
+            if begins_segments and ticks[-1] % 5 == 0:
+                old.begin_segment(b"%d" % ticks[-1])
+        return put_new(name, data)
+
+    monkeypatch.setattr(store, "put_new", put)
+    return ticks
+
+
+@pytest.mark.parametrize("begins_segments", [False, True])
+def test_a_writer_that_writes_all_the_time_is_replaced(
+    store: FaultyStore, monkeypatch: pytest.MonkeyPatch, *, begins_segments: bool
+) -> None:
+    """It takes many numbers first. What it has put is read one by one, so the objects are listed once."""
+    ticks = writes_before_each_claim(store, monkeypatch, 30, begins_segments=begins_segments)
+    new = open_store_log(store)
+    assert len(ticks) == 30
+    assert store.calls.count(("sizes", "")) == 1
+    write(new, 31)
+    other = again(store)
+    assert ticks_of(new) == ticks_of(other) == [*ticks, 31]
+    assert [one.snapshot() for one in new.segments()] == [one.snapshot() for one in other.segments()]
+    assert [one.ended_s for one in new.segments()] == [one.ended_s for one in other.segments()]
+
+
+def test_a_writer_that_cannot_be_replaced_is_told(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what is at work, and what to do."""
+    writes_before_each_claim(store, monkeypatch, 1000)
+    with pytest.raises(LogTakenOver, match=r"another publisher of this partition had put the next object .*: end it"):
+        open_store_log(store)

@@ -66,6 +66,27 @@ def test_objects_are_fetched_first(store: FaultyStore) -> None:
     reads.close()
 
 
+def test_one_that_fails_does_not_keep_others_from_what_is_fetched(store: FaultyStore) -> None:
+    """It raises an error when it is told, and the others are told in order."""
+    loop, told = Loop(), list[str]()
+    reads = LogReads(open_store_log(store), loop.calls.put)
+
+    def fails() -> None:
+        told.append("first")
+        raise ZeroDivisionError
+
+    with pytest.raises(NotReady) as missing:
+        reads.read(2, 100)
+    for then in (fails, lambda: told.append("second"), lambda: told.append("third")):
+        reads.fetch(missing.value, then)
+    with pytest.raises(ZeroDivisionError):
+        loop.turn()
+    assert told == ["first", "second", "third"]
+    with pytest.raises(NotReady):
+        reads.read(2, 100)
+    reads.close()
+
+
 def test_a_store_that_does_not_answer_is_asked_again(store: FaultyStore) -> None:
     """When the child asks again; until then there is nothing to say to it."""
     loop, found = Loop(), list[list[Record]]()

@@ -11,6 +11,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.publishers import recognition as recognition_module
 from tidewheel.pubsub.publishers.epochs_again import Difference
+from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls
 from tidewheel.pubsub.publishers.recognition import Recognition
 
 NEXT = Generation(1, (9,))
@@ -58,7 +59,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recognition(*publishers: Publisher) -> Recognition:
-    return Recognition("topic", IntegerDomain(), publishers)
+    return Recognition(IntegerDomain(), PublisherCalls("topic", publishers))
 
 
 def names(publisher: Publisher) -> list[str]:

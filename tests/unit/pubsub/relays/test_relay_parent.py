@@ -46,8 +46,11 @@ class World:
         self.to_ask: list[Upstream] = []
         self.to_raise: Exception | None = None
 
-    def find(self, _actor: Any, _child: str, _node: str, _most_at_once: int, registration: str | None) -> Parent:
+    def find(
+        self, _actor: Any, _child: str, _node: str, _most_at_once: int, registration: str | None, within_s: float
+    ) -> Parent:
         assert registration is None, "the parent is a publisher"
+        assert within_s == HANGS_S, "one that hangs is asked again"
         self.searches += 1
         if self.error is not None:
             raise self.error

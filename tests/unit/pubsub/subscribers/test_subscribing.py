@@ -2,13 +2,16 @@
 
 import logging
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import ray
 
+import tidewheel as tw
 from tidewheel.pubsub.catalog import catalog_actor
-from tidewheel.pubsub.errors import NoCluster, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 from tidewheel.transport import ray_internals
@@ -54,3 +57,11 @@ def test_a_subscriber_that_waits_elsewhere_is_told_of_other_clusters(
     assert caplog.messages == [
         f"topic 'numbers' is not on the Ray cluster at 10.0.0.1:1, which this process uses; {others}"
     ]
+
+
+@pytest.mark.parametrize("call", [tw.relay, tw.subscribe, partial(tw.end_subscription, name="mine")])
+@pytest.mark.parametrize("timeout", ["a", [1]])
+def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout: Any) -> None:
+    """By all that waits for a topic, before it looks for a cluster."""
+    with pytest.raises(DeliveryError, match=r"topic 'nowhere': timeout is a number of seconds, or None .*, not \S+$"):
+        call("nowhere", timeout=timeout)

@@ -95,3 +95,42 @@ def test_who_has_sent_and_waits_is_told(job: RayJob, handle: tw.InputHandle) -> 
     with job._changed:
         job._changed.notify_all()
     other.join(DEADLINE_S)
+
+
+class Workers:
+    """Workers one of which dies when they are to start; the job is told of that, or goes back, on another thread."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+        self.told: list[Task] = []
+
+    def call(self, *_: object) -> None:
+        self.told.append(Task(self._then))
+        raise tw.JobError("worker 1 died while it came up", worker=1)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_job_whose_worker_dies_as_it_starts_goes_back(job: RayJob, *, is_replaced: bool) -> None:
+    """Which starts the other workers, so `start` only waits for that; it raises the error if the job has failed."""
+
+    def then() -> None:
+        with job._changed:
+            if is_replaced:
+                job._goes_back = True
+            else:
+                job._error = tw.JobError("worker 1 died, and was the last that may")
+            job._changed.notify_all()
+        with job._changed:
+            job._goes_back, job._returns = False, job._returns + 1
+            job._changed.notify_all()
+
+    job._lock, job._started = threading.RLock(), False
+    job._goes_back, job._returns, job.workers = False, 0, 2
+    workers = Workers(then)
+    job._workers = workers  # type: ignore[assignment]
+    if is_replaced:
+        job.start()
+    else:
+        with pytest.raises(tw.JobError, match="was the last that may"):
+            job.start()
+    workers.told[0].join(DEADLINE_S)

@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
+from tidewheel.runtime.snapshots import job_snapshots
 from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
@@ -88,6 +89,21 @@ def test_one_for_which_operators_wait_is_taken_at_once(bench: Bench) -> None:
     bench.snapshots._ended = "the folder was removed"
     assert eventually(lambda: bool(bench.failures))
     assert "can never be seen: the folder was removed" in str(bench.failures[0])
+
+
+def test_one_for_which_operators_wait_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a pause that grows, and long before the next one is due: until then, records would be held back."""
+    monkeypatch.setattr(job_snapshots, "_AGAIN_S", 0.001)
+    bench.answers = False
+    bench.statuses[0].awaits = 0
+    for number in (1, 2):
+        assert eventually(lambda: len(bench.begun) == number)  # noqa: B023 - it is called at once
+        bench.answers = number == 2
+        bench.taker.add(WrittenPart(number, 1, failure="the disk is full"))
+        bench.taker.add(WrittenPart(number, 0))
+        assert eventually(lambda: number in bench.snapshots._failed)  # noqa: B023
+        assert bench.snapshots._pause_s == 0.001 * number
+    assert eventually(lambda: bench.saved[-1:] == [3])
 
 
 def test_one_that_takes_too_long_is_a_timeout(bench: Bench) -> None:
