@@ -29,6 +29,7 @@ from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch, length, size_in_bytes
+from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.held_bytes import RecordSizes
 
 PART_BYTES = 128 << 20
@@ -203,8 +204,8 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is none, or a method is async, ``visible`` is neither "snapshot" nor "epoch", or the times are in
-            no order.
+        GraphError: it is none or cannot be pickled, a method is async, ``visible`` is neither "snapshot" nor "epoch",
+            or the times are in no order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
@@ -214,6 +215,11 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
                 f"sink: {method.__qualname__} is async, and the worker awaits nothing. Write it with def; it may call "
                 "asyncio.run"
             )
+    if (reason := unpicklable(sink)) is not None:
+        raise GraphError(
+            f"sink: each worker receives a copy of {sink!r}, which cannot be pickled: {reason}. Keep what it needs to "
+            "connect, such as a path, and connect in its methods"
+        )
     if visible not in ("snapshot", "epoch"):
         raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
     if isinstance(domain, ProductDomain):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,18 @@ class Waits(Log):
         super().commit(epoch, parts)
 
 
+class Connected(Log):
+    """It keeps its connection."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("db"))
+        self.database = sqlite3.connect(":memory:")
+
+
+def two_sinks(numbers: tw.Stream[int]) -> object:
+    return numbers.sink(Table("db")), numbers.map(abs).sink(Table("other")), numbers.map(abs).sink(Table("db"))
+
+
 def loop_with_sink(numbers: tw.Stream[int]) -> object:
     return numbers.iterate(lambda left: (left.sink(Table("db")), left))
 
@@ -172,6 +185,8 @@ def loop_with_sink(numbers: tw.Stream[int]) -> object:
         (lambda numbers: numbers.sink(Table("db"), visible="soon"), "visible is 'snapshot' or 'epoch', not 'soon'"),
         (lambda numbers: numbers.sink(Table("db"), part_bytes=0), "part_bytes is a whole number, 1 or more, not 0"),
         (lambda numbers: numbers.sink(Waits(Path("db"))), r"Waits\.commit is async, and the worker awaits nothing"),
+        (lambda numbers: numbers.sink(Connected()), "cannot be pickled: .*connect in its methods"),
+        (two_sinks, "dataflow 'test' stores into an equal Table already: give each stream a place of its own"),
         (loop_with_sink, "inside a loop, or at pairs, times are in no order"),
     ],
 )
