@@ -138,14 +138,6 @@ class CommitRecord:
         """Return the schema of all files; None before the first."""
         return None if self.schema is None else pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.schema)))
 
-    def to_json(self) -> str:
-        """Return the record as text.
-
-        Raises:
-            BridgeError: a time is of a kind that text does not keep.
-        """
-        return json.dumps({**asdict(self), "times": plain_times(self.times)}, indent=1)
-
 
 NOTHING: Final = CommitRecord(0, (), (), None)
 """The record before the first file."""
@@ -223,8 +215,12 @@ class EpochCheckpoint:
         return replace(record, times=tuple(map(_time, record.times)))
 
     def save(self, record: CommitRecord) -> None:
-        """Save a record, which is committed once the file that it names is there; it is durable when this returns."""
-        self._save(COMMITS_FILE, record.to_json())
+        """Save a record, which is committed once the file that it names is there; it is durable when this returns.
+
+        Raises:
+            BridgeError: a time is of a kind that text does not keep.
+        """
+        self._save(COMMITS_FILE, json.dumps({**asdict(record), "times": plain_times(record.times)}, indent=1))
 
     def _save(self, name: str, text: str) -> None:
         new = self._folder / (name + _NEW)

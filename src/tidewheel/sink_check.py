@@ -6,7 +6,7 @@ import pickle
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.frames import unpicklable
 
 Visible: TypeAlias = Literal["snapshot", "epoch"]
 Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
@@ -65,12 +66,12 @@ def check_sink(
     try:
         for visible in ("snapshot", "epoch"):
             checked = _Checked(make, read, epochs, expected, visible, workers, workers_after)
-            for call in checked.store():
+            for call, lines in checked.store().items():
                 is_last = visible == "snapshot" and call.epoch in (None, max(expected))
-                for crash in call.moments(with_lines=is_last):
-                    after = checked.store(crash)
+                for crash in call.moments(lines if is_last else 0):
+                    begun, lines_begun = next(iter(checked.store(crash).items()))
                     if is_last and call.name == "commit":
-                        checked.store(crash, *after[0].moments(with_lines=True), crash)
+                        checked.store(crash, *begun.moments(lines_begun), crash)
     finally:
         log.removeFilter(_is_real)
 
@@ -85,29 +86,20 @@ class _Crashed(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class _Crash:
-    """The moment of a crash in a run: before a line of a call, where 0 stands for the call, or `_AFTER` it."""
-
-    name: str
-    epoch: Time | None
-    number: int
-    line: int
-
-
-@dataclass(slots=True)
 class _Call:
-    """One call of the sink, how many such there were before in this run, and how many different lines have run."""
+    """A call of the sink, and how many such there were before in this run."""
 
     name: str
     epoch: Time | None
     number: int
-    lines: int = 0
 
-    def moments(self, *, with_lines: bool) -> Iterator[_Crash]:
-        """Yield the moments of crashes that are worth a run: no worker differs from another at its beginning."""
-        if self.name != "last_committed" or not self.number:
-            for line in (*range(1 + self.lines * with_lines), _AFTER):
-                yield _Crash(self.name, self.epoch, self.number, line)
+    def __str__(self) -> str:
+        return f"{self.name}({'' if self.epoch is None else repr(self.epoch)})"
+
+    def moments(self, lines: int) -> list[tuple["_Call", int]]:
+        """Return the crashes that are worth a run: before the call, its lines, and after it; workers begin alike."""
+        is_again = self.name == "last_committed" and self.number > 0
+        return [] if is_again else [(self, line) for line in (*range(1 + lines), _AFTER)]
 
 
 class _Watched(Sink):
@@ -116,7 +108,7 @@ class _Watched(Sink):
     Workers that prepare have another object than the one that commits.
     """
 
-    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crashes: Sequence[_Crash]) -> None:
+    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crashes: Sequence[tuple[_Call, int]]) -> None:
         methods = [getattr(type(sink), name) for name in ("prepare", "commit", "last_committed")]
         self._homes = {_home(one.__code__) for one in methods if one is not Sink.prepare}
         self._packed = pickle.dumps(sink)
@@ -134,11 +126,13 @@ class _Watched(Sink):
         """Make the objects again, as after a crash."""
         self._preparing, self.committing = (pickle.loads(self._packed) for _ in range(2))  # noqa: S301 - its own
         self._crash = next(self._crashes, None)
-        self.calls: list[_Call] = []
+        self.calls: dict[_Call, int] = {}
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
         """Call it."""
         part = self._called("prepare", epoch, self._preparing.prepare, epoch, records)
+        if (reason := unpicklable(part)) is not None:
+            raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")
         if self._look is not None:
             self._look(self)
         return pickle.loads(pickle.dumps(part))  # noqa: S301 - its own
@@ -164,26 +158,22 @@ class _Watched(Sink):
 
     def _called(self, name: str, epoch: Time | None, function: Callable[..., Any], *given: Any) -> Any:
         call = _Call(name, epoch, sum((one.name, one.epoch) == (name, epoch) for one in self.calls))
-        self.calls.append(call)
-        crash = self._crash
-        is_it = crash is not None and (crash.name, crash.epoch, crash.number) == (name, epoch, call.number)
-        line = crash.line if crash is not None and is_it else None
-        said = f"{name}({'' if epoch is None else repr(epoch)})"
+        line = self._crash[1] if self._crash is not None and self._crash[0] == call else None
         if line == 0:
-            self._crashed.append(f"before {said}")
+            self._crashed.append(f"before {call}")
             raise _Crashed
         traced = _Lines(self._homes, line)
         try:
             result = traced.run(function, *given)
         except _Crashed:
-            self._crashed.append(f"before {traced.place} in {said}")
+            self._crashed.append(f"before {traced.place} in {call}")
             raise
         finally:
-            call.lines = len(traced.seen)
+            self.calls[call] = len(traced.seen)
         if name == "commit":
             self.committed.append(epoch)
         if line == _AFTER:
-            self._crashed.append(f"after {said}")
+            self._crashed.append(f"after {call}")
             raise _Crashed
         return result
 
@@ -263,8 +253,8 @@ class _Checked:
     workers: int
     workers_after: int
 
-    def store(self, *crashes: _Crash) -> list[_Call]:
-        """Store all epochs, and return the calls of the sink in the last run."""
+    def store(self, *crashes: tuple[_Call, int]) -> dict[_Call, int]:
+        """Store all epochs, and return the calls of the sink in the last run, with how many lines of it have run."""
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
@@ -272,7 +262,7 @@ class _Checked:
             for run, crash in enumerate((*crashes, None)):
                 sink.begin()
                 with suppress(_Crashed):
-                    if crash is not None and crash.name == "last_committed":
+                    if crash is not None and crash[0].name == "last_committed":
                         sink.last_committed()  # a worker that begins: no job is needed
                     else:
                         self._run(sink, Path(scratch, "snapshots"), self.workers_after if run else self.workers)

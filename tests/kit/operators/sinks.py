@@ -130,6 +130,13 @@ class ShowsPrepared(Table):
             self.insert(database, epoch, [records])
 
 
+class KeepsOpen(Table):
+    """Its parts are connections."""
+
+    def prepare(self, epoch: Time, records: Batch) -> Any:
+        return self.connect()
+
+
 class SaysTooMuch(Table):
     """Its last epoch is the last one that is prepared."""
 
