@@ -81,6 +81,9 @@ class OutputOperators(StreamBase[Record]):
             overwrite: whether logs that are there already are replaced; otherwise that fails the job.
             name: what errors, statistics and drawings call it.
 
+        Raises:
+            GraphError: the folder is none, or this dataflow captures to it already.
+
         >>> import tempfile
         >>> import tidewheel as tw
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,6 +99,7 @@ class OutputOperators(StreamBase[Record]):
         [Captured(time=0, batch=['to', 'be'])]
         """
         path = _folder("capture_to", folder)
+        self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
         build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
         self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self

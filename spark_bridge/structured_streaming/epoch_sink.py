@@ -89,15 +89,13 @@ class EpochSink(Sink):
                 files.write_table(hidden, table)
                 files.sync_file(hidden)
                 files.sync_directory(hidden.parent)
-                size = hidden.stat().st_size
-                record = record.after(self._domain, new, table.schema.remove_metadata(), size)
+                record = record.after(self._domain, new, table.schema.remove_metadata(), hidden.stat().st_size)
                 self._checkpoint.save(record)
                 self._appear(record)
 
     def last_committed(self) -> Time | None:
         """Return the last epoch of the last file."""
-        times = self.record().times
-        return times[-1] if times else None
+        return next(reversed(self.record().times), None)
 
     def record(self) -> CommitRecord:
         """Return what is committed, and finish the commit that a crash has cut off after its record."""

@@ -14,9 +14,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Literal, TypeAlias
 
+import cloudpickle
+
 from tidewheel.operators.dataflow import Dataflow
-from tidewheel.operators.sinks.sink import Sink
-from tidewheel.progress import Time
+from tidewheel.operators.sinks.sink import Sink, sink_operators
+from tidewheel.progress import IntegerDomain, Time
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
@@ -59,8 +61,12 @@ def check_sink(
 
     Raises:
         AssertionError: the sink breaks its contract; it says how, and at which call the job had crashed.
+        GraphError: it is no sink, or cannot be used as one.
+        ValueError: no epoch has records.
     """
     expected = {time: Counter(map(repr, part)) for time, part in enumerate(epochs) if part}
+    if not expected:
+        raise ValueError("check_sink: epochs has no records, so a sink would have nothing to store")
     log = logging.getLogger(Job.__module__)
     log.addFilter(_is_real)
     try:
@@ -109,9 +115,10 @@ class _Watched(Sink):
     """
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crashes: Sequence[tuple[_Call, int]]) -> None:
+        sink_operators(sink, IntegerDomain(), 1, "epoch")
         methods = [getattr(type(sink), name) for name in ("prepare", "commit", "last_committed")]
         self._homes = {_home(one.__code__) for one in methods if one is not Sink.prepare}
-        self._packed = pickle.dumps(sink)
+        self._packed = cloudpickle.dumps(sink)
         self._look = None if crashes else look
         self._crashes = iter(crashes)
         self._crashed: list[str] = []
@@ -135,7 +142,7 @@ class _Watched(Sink):
             raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")
         if self._look is not None:
             self._look(self)
-        return pickle.loads(pickle.dumps(part))  # noqa: S301 - its own
+        return pickle.loads(cloudpickle.dumps(part))  # noqa: S301 - its own
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Call it."""

@@ -1,6 +1,7 @@
 """The check of sinks passes those that keep the contract, and refuses others with a message that says why."""
 
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+import tidewheel as tw
 from tests.kit.operators import sinks
 from tests.kit.operators.sinks import Table, read_table
 from tidewheel.operators.sinks.write_files import EpochFolders
@@ -102,3 +104,27 @@ def test_a_wrong_sink_is_refused(kind: type[Table], message: str) -> None:
     """The message says what is wrong, and after which crash."""
     with pytest.raises(AssertionError, match=message):
         check_sink(into(kind), read, EPOCHS)
+
+
+def test_a_sink_in_a_function_can_be_checked() -> None:
+    """It is pickled by value, as Ray does it."""
+
+    class Inner(Table):
+        pass
+
+    with pytest.raises(AssertionError, match="epoch 0 misses"):
+        check_sink(into(Inner), lambda _: {}, [[1]])
+
+
+@pytest.mark.parametrize(
+    ("make", "epochs", "message"),
+    [
+        (lambda _: Table, [[1]], "an object of a subclass of tw.Sink, not <class"),
+        (lambda _: sqlite3.connect(":memory:"), [[1]], "an object of a subclass of tw.Sink, not <sqlite3.Connection"),
+        (into(Table), [[]], "epochs has no records, so a sink would have nothing to store"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(make: Any, epochs: list[list[int]], message: str) -> None:
+    """With the error that `sink` raises, and not with one of the check's own workings."""
+    with pytest.raises((tw.GraphError, ValueError), match=message):
+        check_sink(make, read, epochs)
