@@ -103,9 +103,9 @@ class _Call:
         return f"{self.name}({'' if self.epoch is None else repr(self.epoch)})"
 
     def moments(self, lines: int) -> list[tuple["_Call", int]]:
-        """Return the crashes that are worth a run: before the call, its lines, and after it; workers begin alike."""
-        is_again = self.name == "last_committed" and self.number > 0
-        return [] if is_again else [(self, line) for line in (*range(1 + lines), _AFTER)]
+        """Return the crashes that are worth a run: before the call or each of its lines, and after it."""
+        is_again = self.name == "last_committed" and self.number > 0  # workers begin alike
+        return [] if is_again else [(self, line) for line in (*range(lines > 0, 1 + lines), _AFTER)]
 
 
 class _Watched(Sink):
