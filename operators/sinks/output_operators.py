@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import cloudpickle
+
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
@@ -79,6 +81,9 @@ class OutputOperators(StreamBase[Record]):
             overwrite: whether logs that are there already are replaced; otherwise that fails the job.
             name: what errors, statistics and drawings call it.
 
+        Raises:
+            GraphError: the folder is none, or this dataflow captures to it already.
+
         >>> import tempfile
         >>> import tidewheel as tw
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -94,6 +99,7 @@ class OutputOperators(StreamBase[Record]):
         [Captured(time=0, batch=['to', 'be'])]
         """
         path = _folder("capture_to", folder)
+        self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
         build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
         self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self
@@ -243,7 +249,8 @@ class OutputOperators(StreamBase[Record]):
             name: what errors, statistics and drawings call it.
 
         Raises:
-            GraphError: an argument is wrong, or times are not totally ordered here, as in a loop.
+            GraphError: an argument is wrong, an equal sink is in use in this dataflow, or times are not totally ordered
+                here, as in a loop.
 
         >>> import tidewheel as tw
         >>> class Printer(tw.Sink):  # it forgets what it has printed, and so is no good one
@@ -261,7 +268,9 @@ class OutputOperators(StreamBase[Record]):
         1 [3, 4, 5]
         """
         check_positive("sink", "part_bytes", part_bytes)
-        return self._committed(name, sink_operators(sink, self.nesting.domain, part_bytes, visible))
+        made = sink_operators(sink, self.nesting.domain, part_bytes, visible)
+        self._claim("sink", cloudpickle.dumps(sink).hex(), f"stores into an equal {type(sink).__qualname__}")
+        return self._committed(name, made)
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
         """Add the operators of a sink; return the stream of what is committed."""
@@ -317,18 +326,18 @@ class OutputOperators(StreamBase[Record]):
         if format not in FILE_FORMATS:
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
         check_positive("write_files", "file_bytes", file_bytes)
-        self._claim_folder(path)
+        self._claim("write_files", str(path.resolve()), f"writes to {str(path)!r}")
         return self._committed(name, EpochFolders(path, format, overwrite).operators(self.nesting.domain, file_bytes))
 
-    def _claim_folder(self, path: Path) -> None:
-        """Raise GraphError if this dataflow writes to a folder already, since both would write the same names."""
+    def _claim(self, operator: str, place: str, does: str) -> None:
+        """Raise GraphError if such an operator has the place: each would leave out, or replace, what is there."""
         description = self._description
         try:
-            description.register("folder", str(path.resolve()), description.size)
+            description.register(operator, place, description.size)
         except GraphError as error:
             raise GraphError(
-                f"write_files: dataflow {description.name!r} writes to {str(path)!r} already: give each stream a "
-                "folder of its own, or concat() them first"
+                f"{operator}: dataflow {description.name!r} {does} already: give each stream a place of its own, or "
+                "concat() them first"
             ) from error
 
 

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from operator import add
 from typing import Any
 
@@ -29,6 +29,7 @@ from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.transport.batches import Batch, length, size_in_bytes
+from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.held_bytes import RecordSizes
 
 PART_BYTES = 128 << 20
@@ -203,17 +204,27 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is none, or a method is async, ``visible`` is neither "snapshot" nor "epoch", or the times are in
-            no order.
+        GraphError: it is none or cannot be pickled, a method is async or takes other arguments, ``visible`` is neither
+            "snapshot" nor "epoch", or the times are in no order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
-    for method in (sink.prepare, sink.commit, sink.last_committed):
-        if iscoroutinefunction(method):
+    for name, given in (("prepare", ("epoch", "records")), ("commit", ("epoch", "parts")), ("last_committed", ())):
+        method, called = getattr(sink, name), f"{type(sink).__qualname__}.{name}"
+        if iscoroutinefunction(method) or isgeneratorfunction(method):
             raise GraphError(
-                f"sink: {method.__qualname__} is async, and the worker awaits nothing. Write it with def; it may call "
-                "asyncio.run"
+                f"sink: {called} is async or yields, and the worker awaits nothing. Write it with def and return; it "
+                "may call asyncio.run"
             )
+        try:
+            signature(method).bind(*given)
+        except TypeError as error:
+            raise GraphError(f"sink: {called} is called with ({', '.join(given)}), and cannot be: {error}") from None
+    if (reason := unpicklable(sink)) is not None:
+        raise GraphError(
+            f"sink: each worker receives a copy of {sink!r}, which cannot be pickled: {reason}. Keep what it needs to "
+            "connect, such as a path, and connect in its methods"
+        )
     if visible not in ("snapshot", "epoch"):
         raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")
     if isinstance(domain, ProductDomain):

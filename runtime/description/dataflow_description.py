@@ -29,7 +29,7 @@ from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.transport.attachment import Attachment
 
-_KINDS = ("input", "capture", "probe", "topic", "folder", "declaration")
+_KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration")
 """The kinds of named things; a name is unique among its kind."""
 
 

@@ -60,6 +60,30 @@ class WriterIdentity:
         """The name of the durable subscription."""
         return f"write_epochs-{self.writer}"
 
+    def file(self, number: int) -> Path:
+        """Return the place of a file."""
+        return Path(self.path, f"epochs-{self.writer}-{number:010}.parquet")
+
+    def hidden(self, number: int) -> Path:
+        """Return the place of a file before it appears: Spark does not read such names."""
+        return Path(self.path, f".{self.file(number).name}.unfinished")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRows:
+    """The rows of an epoch, for a file.
+
+    Attributes:
+        time: the epoch.
+        table: the rows.
+        partition: of the topic that they come from, and ``number``, that of their message there.
+    """
+
+    time: Time
+    table: pa.Table
+    partition: int = 0
+    number: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
@@ -70,14 +94,16 @@ class CommitRecord:
         times: the maximal times that are committed.
         newest: of each partition the number of the newest message that is committed; 0 for none.
         schema: of all files, as an Arrow IPC message in hexadecimal digits; None before the first file.
+        bytes: the size of the newest file.
     """
 
     file: int
     times: tuple[Time, ...]
     newest: tuple[int, ...]
     schema: str | None
+    bytes: int = 0
 
-    def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch]) -> bool:
+    def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
         """Tell whether an epoch is committed. Complexity: O(maximal times + batches); the times of integers have one.
 
         Args:
@@ -98,31 +124,19 @@ class CommitRecord:
             )
         return True
 
-    def after(
-        self, domain: TimeDomain, times: Iterable[Time], batches: Iterable[Batch], schema: pa.Schema
-    ) -> "CommitRecord":
-        """Return the record of the next file, which has epochs of these times, of these batches."""
-        maximal = list(self.times)
-        for time in times:
-            maximal = [kept for kept in maximal if not domain.less_equal(kept, time)]
-            maximal.append(time)
-        newest = list(self.newest)
-        for batch in batches:
-            newest += [0] * (batch.partition + 1 - len(newest))
-            newest[batch.partition] = max(newest[batch.partition], batch.number)
-        return CommitRecord(self.file + 1, tuple(maximal), tuple(newest), schema.serialize().to_pybytes().hex())
+    def after(self, domain: TimeDomain, parts: Iterable[EpochRows], schema: pa.Schema, size: int) -> "CommitRecord":
+        """Return the record of the next file, of so many bytes, which has these parts, in the order of their epochs."""
+        maximal, newest = list(self.times), list(self.newest)
+        for part in parts:
+            maximal = [kept for kept in maximal if not domain.less_equal(kept, part.time)]
+            maximal.append(part.time)
+            newest += [0] * (part.partition + 1 - len(newest))
+            newest[part.partition] = max(newest[part.partition], part.number)
+        return CommitRecord(self.file + 1, tuple(maximal), tuple(newest), schema.serialize().to_pybytes().hex(), size)
 
     def arrow_schema(self) -> pa.Schema | None:
         """Return the schema of all files; None before the first."""
         return None if self.schema is None else pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(self.schema)))
-
-    def to_json(self) -> str:
-        """Return the record as text.
-
-        Raises:
-            BridgeError: a time is of a kind that text does not keep.
-        """
-        return json.dumps({**asdict(self), "times": plain_times(self.times)}, indent=1)
 
 
 NOTHING: Final = CommitRecord(0, (), (), None)
@@ -161,12 +175,12 @@ def _time(plain: Any) -> Time:
 class EpochCheckpoint:
     """The checkpoint in a folder, which is locked when it is changed.
 
-    A crash leaves each of its files as it was, or as it was to be.
+    A crash leaves each of its files as it was, or as it was to be. ``files`` are the calls that change them.
     """
 
     def __init__(self, folder: Path, files: EpochFiles) -> None:
         self._folder = folder
-        self._files = files
+        self.files = files
 
     @property
     def is_in_use(self) -> bool:
@@ -201,15 +215,19 @@ class EpochCheckpoint:
         return replace(record, times=tuple(map(_time, record.times)))
 
     def save(self, record: CommitRecord) -> None:
-        """Save a record, which is committed once the file that it names is there; it is durable when this returns."""
-        self._save(COMMITS_FILE, record.to_json())
+        """Save a record, which is committed once the file that it names is there; it is durable when this returns.
+
+        Raises:
+            BridgeError: a time is of a kind that text does not keep.
+        """
+        self._save(COMMITS_FILE, json.dumps({**asdict(record), "times": plain_times(record.times)}, indent=1))
 
     def _save(self, name: str, text: str) -> None:
         new = self._folder / (name + _NEW)
-        self._files.write_text(new, text)
-        self._files.sync_file(new)
-        self._files.rename(new, self._folder / name)
-        self._files.sync_directory(self._folder)
+        self.files.write_text(new, text)
+        self.files.sync_file(new)
+        self.files.rename(new, self._folder / name)
+        self.files.sync_directory(self._folder)
 
     def _refuse_foreign(self) -> None:
         foreign = sorted({entry.name for entry in self._folder.iterdir()} - {IDENTITY_FILE + _NEW})

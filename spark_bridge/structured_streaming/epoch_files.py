@@ -16,8 +16,8 @@ class EpochFiles(files.Files):
     """The operating system's own. Nothing is durable before `sync_file`, and no name before `sync_directory`."""
 
     def write_table(self, path: Path, table: pa.Table) -> None:
-        """Write a Parquet file under a new name."""
-        with path.open("xb") as file:
+        """Write a Parquet file, in place of one that has the name."""
+        with path.open("wb") as file:
             parquet.write_table(table, file)
 
     def write_text(self, path: Path, text: str) -> None:
@@ -49,11 +49,3 @@ def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:
             f"another write_epochs writes to {path} at this moment: close it, or use another path and checkpoint"
         )
     return descriptor
-
-
-def is_open_as(path: Path, descriptor: int) -> bool:
-    """Tell whether a folder is still the one that was opened with this descriptor."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

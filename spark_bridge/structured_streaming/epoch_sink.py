@@ -1,124 +1,138 @@
-"""The sink of the epochs of a topic: each in turn is left out, put into the next file, or has nothing to write."""
+"""The sink into a folder of Parquet files, each of whole epochs, that appear once and never change.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+A commit is, in this order, each step durable before the next: the rows under a hidden name; the commit record in the
+checkpoint; the file's real name. So after a crash there is one question: is the hidden file still there that the record
+names? If it is, the record was made and the name was not, so it gets that name now. If it is not, it had its name,
+whatever readers may have done to the file since. Any other hidden file is not in the record, and its epochs come again.
+
+One file has all parts of a commit, as Spark sees two files at two moments. So parts travel to the commit with their
+rows. Nothing of an epoch is on the disk before.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import pyarrow as pa
 
-from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.messages.events import Batch, Epoch
+from tidewheel.operators.sinks.sink import Sink
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
-from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder, EpochGroup
+from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
+    CommitRecord,
+    EpochCheckpoint,
+    EpochRows,
+    WriterIdentity,
+    plain_times,
+)
 from tidewheel.transport.batches import shown
 
-
-@dataclass(frozen=True, slots=True)
-class EpochWriterStatistics:
-    """The counts of a writer since its start.
-
-    Attributes:
-        epochs: how many epochs with rows it has committed.
-        rows: how many rows they have.
-        files: how many files.
-        bytes: the size of these files.
-        left_out: how many epochs came again that were committed before.
-    """
-
-    epochs: int = 0
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    left_out: int = 0
+_MOST_CHUNKS: Final = 64
 
 
-class EpochSink:
-    """Takes the epochs of a topic into a folder, and says which batches are to be acknowledged after that.
+class EpochSink(Sink):
+    """A folder of files. A file may have several epochs: the last one, and those before it that are in no file yet.
 
     Args:
-        folder: where they go.
-        domain: the order of their times.
-        schema: of their rows, None for that of the first; in a folder that has files it is theirs.
-        file_bytes: a group of epochs becomes a file once it is so large, as Arrow has it in memory.
-        max_delay_s: a group becomes a file once its first epoch has waited for so many seconds.
+        identity: the writer.
+        checkpoint: the folder of its commit record.
+        domain: the order of the times.
+        schema: of the rows, None for that of the first; in a folder that has files it is theirs.
 
     Attributes:
-        statistics: the counts so far.
+        tables: makes the tables, all of one schema.
 
     Raises:
         BridgeError: the folder has files of another schema, or of times of another kind.
     """
 
     def __init__(
-        self, folder: EpochFolder, domain: TimeDomain, schema: pa.Schema | None, file_bytes: int, max_delay_s: float
+        self, identity: WriterIdentity, checkpoint: EpochCheckpoint, domain: TimeDomain, schema: pa.Schema | None
     ) -> None:
-        self._folder = folder
-        self._domain = domain
-        self._file_bytes = file_bytes
-        self._max_delay_s = max_delay_s
-        self._group = EpochGroup()
-        self.statistics = EpochWriterStatistics()
-        self._tables = _tables(folder, schema)
-        strange = [time for time in folder.record.times if not domain.contains(time)]
+        self._identity, self._checkpoint, self._domain = identity, checkpoint, domain
+        record = checkpoint.record()
+        strange = [time for time in record.times if not domain.contains(time)]
         if strange:
             raise BridgeError(
-                f"{folder.identity.path} has epoch {strange[0]!r}, which is no time of topic "
-                f"{folder.identity.topic!r} ({domain!r}): write this one to another path, with another checkpoint"
+                f"{identity.path} has epoch {strange[0]!r}, which is no time of topic "
+                f"{identity.topic!r} ({domain!r}): write this one to another path, with another checkpoint"
             )
+        self.tables = _tables(identity, record.arrow_schema(), schema)
 
-    @property
-    def schema(self) -> pa.Schema | None:
-        """The schema of the rows that are written, the time column included; None before an epoch has told it."""
-        return self._tables.schema
+    def prepare(self, epoch: Time, records: Any, partition: int = 0, number: int = 0) -> EpochRows:
+        """Return the rows as a file has them. Raises BridgeError if they do not go with those before."""
+        is_first = self.tables.schema is None
+        table = self.tables.table(epoch, records)
+        assert table is not None, "an epoch without records is not prepared"
+        if is_first:
+            _refuse_null(table.schema)
+        return EpochRows(epoch, table, partition, number)
 
-    def receive(self, epoch: Epoch, now_s: float) -> Sequence[Batch]:
-        """Take an epoch; return what can be acknowledged now.
+    def commit(self, epoch: Time, parts: Sequence[EpochRows]) -> None:
+        """Let a file appear that has all parts, but those of epochs that are committed.
+
+        Args:
+            epoch: the last of them.
+            parts: its parts, and those of epochs before it that are in no commit yet.
 
         Raises:
-            BridgeError: its rows do not go with those before, it comes from another log, or the commit has failed.
+            BridgeError: it was not possible. The next commit or `record` finds out how far it got.
         """
-        full = [batch for batch in epoch.batches if len(batch)]
-        if not full:
-            return epoch.batches
-        if self._folder.record.has(self._domain, epoch.time, full):
-            self._count(left_out=1)
-            return epoch.batches
-        made = [self._tables.table(epoch.time, batch.data) for batch in full]
-        tables = [table for table in made if table is not None]
-        if not self._group.times:
-            _refuse_null(tables[0].schema)
-        self._group.add(epoch.time, tables, epoch.batches, now_s)
-        return self.look(now_s)
+        with readable(self._identity.path, "the topic sends again all that was not committed"):
+            record = self.record()
+            new = [part for part in parts if not record.has(self._domain, part.time, [part])]
+            if new:
+                table = _joined(new, {"topic": self._identity.topic}, epoch)  # raises if JSON does not keep the times
+                hidden, files = self._identity.hidden(record.file + 1), self._checkpoint.files
+                files.write_table(hidden, table)
+                files.sync_file(hidden)
+                files.sync_directory(hidden.parent)
+                record = record.after(self._domain, new, table.schema.remove_metadata(), hidden.stat().st_size)
+                self._checkpoint.save(record)
+                self._appear(record)
 
-    def due_in_s(self, now_s: float) -> float | None:
-        """Return in how many seconds a file is due; None if no epoch waits."""
-        if not self._group.times:
-            return None
-        is_large = self._group.bytes >= self._file_bytes
-        return 0.0 if is_large else max(0.0, self._group.since_s + self._max_delay_s - now_s)
+    def last_committed(self) -> Time | None:
+        """Return the last epoch of the last file."""
+        return next(reversed(self.record().times), None)
 
-    def look(self, now_s: float) -> Sequence[Batch]:
-        """Make a file if one is due; return what can be acknowledged then."""
-        return self.flush() if self.due_in_s(now_s) == 0.0 else []
+    def record(self) -> CommitRecord:
+        """Return what is committed, and finish the commit that a crash has cut off after its record."""
+        record = self._checkpoint.record()
+        if self._identity.hidden(record.file).exists():
+            self._appear(record)
+        return record
 
-    def flush(self) -> Sequence[Batch]:
-        """Make a file of all that waits; return what can be acknowledged then."""
-        group = self._group
-        if not group.times or self._folder.is_broken:
-            return []
-        size = self._folder.commit(group, self._domain)
-        self._group = EpochGroup()
-        self._count(epochs=len(group.times), rows=sum(table.num_rows for table in group.tables), files=1, bytes=size)
-        return group.batches
-
-    def _count(self, **more: int) -> None:
-        counts = {name: getattr(self.statistics, name) + count for name, count in more.items()}
-        self.statistics = replace(self.statistics, **counts)
+    def _appear(self, record: CommitRecord) -> None:
+        file = self._identity.file(record.file)
+        if file.exists():
+            raise BridgeError(f"{file} is there already, and is not of this writer: remove it, and start again")
+        self._checkpoint.files.rename(self._identity.hidden(record.file), file)
+        self._checkpoint.files.sync_directory(file.parent)
 
 
-def _tables(folder: EpochFolder, schema: pa.Schema | None) -> RecordTables:
-    """Return the `RecordTables` of the schema of the folder's files, or of the one that was given."""
-    identity, written = folder.identity, folder.record.arrow_schema()
+@contextmanager
+def readable(where: str, what: str = "nothing was written") -> Iterator[None]:
+    """Raise errors of the operating system and of Arrow as BridgeError."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise BridgeError(f"{where}: {error}; {what}") from error
+
+
+def _joined(parts: Sequence[EpochRows], note: dict[str, Any], last: Time) -> pa.Table:
+    """Return the rows of parts, with a note of what they are, for people."""
+    table = pa.concat_tables(part.table for part in parts)
+    if len(parts) > _MOST_CHUNKS:
+        table = table.combine_chunks()
+    times = plain_times([*dict.fromkeys(part.time for part in parts), last])
+    note |= {"epochs": len(times) - 1, "first": times[0], "last": times[-1]}
+    return table.replace_schema_metadata({"tidewheel": json.dumps(note)})
+
+
+def _tables(identity: WriterIdentity, written: pa.Schema | None, schema: pa.Schema | None) -> RecordTables:
+    """Return the `RecordTables` of the schema of the files that are written, or of the one that was given."""
     given = None if schema is None else RecordTables(schema, identity.time)
     if given is not None and given.schema is not None:
         _refuse_null(given.schema)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-    from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink, EpochWriterStatistics
+    from tidewheel.spark_bridge.structured_streaming.epoch_groups import EpochGroups, EpochWriterStatistics
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class EpochWriter:
     Args:
         subscription: to the topic, exactly once, with ``ack="manual"``.
         folder: where the epochs go.
-        sink: puts them there.
+        groups: puts them there.
 
     Attributes:
         topic: the name of the topic.
@@ -49,13 +49,13 @@ class EpochWriter:
         subscription: the name of the durable subscription; ``tw.end_subscription`` ends it when nobody will go on.
     """
 
-    def __init__(self, subscription: Subscription, folder: "EpochFolder", sink: "EpochSink") -> None:
+    def __init__(self, subscription: Subscription, folder: "EpochFolder", groups: "EpochGroups") -> None:
         self.topic = folder.identity.topic
         self.path = folder.identity.path
         self.subscription = folder.identity.subscription
         self._subscription = subscription
         self._folder = folder
-        self._sink = sink
+        self._groups = groups
         self._stop = threading.Event()
         self._is_complete = False
         self._error: Exception | None = None
@@ -66,7 +66,7 @@ class EpochWriter:
     @property
     def schema(self) -> "pa.Schema | None":
         """The schema of the files; None as long as neither ``schema=`` nor an epoch has told it."""
-        return self._sink.schema
+        return self._groups.schema
 
     @property
     def is_over(self) -> bool:
@@ -75,7 +75,7 @@ class EpochWriter:
 
     def statistics(self) -> "EpochWriterStatistics":
         """Return counts of what was committed so far, from the start of this writer."""
-        return self._sink.statistics
+        return self._groups.statistics
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the topic has ended, and all of it is in the folder.
@@ -137,20 +137,20 @@ class EpochWriter:
                     try:
                         epoch = self._next()
                     except TimeoutError:
-                        self._acknowledge(self._sink.look(time.monotonic()))
+                        self._acknowledge(self._groups.look(time.monotonic()))
                         continue
                     if epoch is None:
                         return True
                     if epoch.ends:  # they are not written
                         self._subscription.acknowledge(Epoch(epoch.time, (), epoch.ends))
-                    self._acknowledge(self._sink.receive(epoch, time.monotonic()))
+                    self._acknowledge(self._groups.receive(epoch, time.monotonic()))
                 return False
             finally:
-                self._acknowledge(self._sink.flush())
+                self._acknowledge(self._groups.flush())
 
     def _next(self) -> Epoch | None:
         """Return the next epoch, None at the end of the topic; TimeoutError says that it is time to look around."""
-        due_in_s = self._sink.due_in_s(time.monotonic())
+        due_in_s = self._groups.due_in_s(time.monotonic())
         wait_s = _LOOK_EVERY_S if due_in_s is None else min(due_in_s, _LOOK_EVERY_S)
         return next(self._subscription.epochs(timeout=wait_s), None)
 
@@ -209,7 +209,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     """
     from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
     from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-    from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+    from tidewheel.spark_bridge.structured_streaming.epoch_groups import EpochGroups
 
     _check(format, file_bytes, max_delay_s)
     place, saved = _folders(path, checkpoint)
@@ -223,11 +223,11 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
             name=folder.identity.subscription,
             ack="manual",
             # If the subscription was ended, or given up, whoever goes on has to hear of what is no longer kept.
-            start=_FIRST_TICK if folder.record.file else "earliest",
+            start="earliest" if folder.is_new else _FIRST_TICK,
         )
         undo.callback(subscription.close)
-        sink = EpochSink(folder, subscription.domain, schema, file_bytes, max_delay_s)
-        writer = EpochWriter(subscription, folder, sink)
+        groups = EpochGroups(folder, subscription.domain, schema, file_bytes, max_delay_s)
+        writer = EpochWriter(subscription, folder, groups)
         undo.pop_all()
     return writer
 

@@ -141,17 +141,19 @@ def _jobs(options: argparse.Namespace) -> None:
 
 def _snapshots(options: argparse.Namespace) -> None:
     folder = SnapshotFolder(options.folder)
+    stored, now = folder.stored_snapshots(), datetime.now(UTC)
+    if not stored:
+        raise SnapshotError(f"{folder.url} has no snapshots: is it the folder of tw.Snapshots(...)?")
     if options.delete is not None:
         with folder.claim("tidewheel snapshots --delete") as owner:
             owner.delete(options.delete)
         return
-    stored, now = folder.stored_snapshots(), datetime.now(UTC)
     if options.number is None:
         _print_table(table(stored, now))
         return
     found = [snapshot for snapshot in stored if snapshot.manifest.number == options.number]
     if not found:
-        numbers = ", ".join(str(snapshot.manifest.number) for snapshot in stored) or "no snapshots"
+        numbers = ", ".join(str(snapshot.manifest.number) for snapshot in stored)
         raise SnapshotError(f"{folder.url} has no snapshot {options.number}. It has: {numbers}")
     for line in description(found[0], now):
         _say(line)

@@ -11,18 +11,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Literal, TypeAlias
 
+import cloudpickle
+
 from tidewheel.operators.dataflow import Dataflow
-from tidewheel.operators.sinks.sink import Sink
-from tidewheel.progress import Time
+from tidewheel.operators.sinks.sink import Sink, sink_operators
+from tidewheel.progress import IntegerDomain, Time
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.frames import unpicklable
 
 Visible: TypeAlias = Literal["snapshot", "epoch"]
 Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
@@ -43,8 +46,10 @@ def check_sink(
     """Check that a sink stores each epoch once, and whole, wherever it crashes.
 
     A job on the local engine stores some epochs. Each run crashes at another moment: before or after a call of the
-    sink or, in the last epoch, before a line of the sink's own file. Then the job goes on with another object, from its
-    last snapshot or from its beginning. A power failure is not tried: call fsync, or let a database do so.
+    sink or, in the last epoch, before a line of it or of another file in its folder. No handler of the sink runs after
+    that, as if its process was killed. Then the job goes on with another object, from its last snapshot or from its
+    beginning. After a crash in a commit there are runs with more crashes: at each line of `last_committed`, and at the
+    same moment again. A power failure is not tried: call fsync, or let a database do so.
 
     Args:
         make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty. A destination
@@ -56,18 +61,23 @@ def check_sink(
 
     Raises:
         AssertionError: the sink breaks its contract; it says how, and at which call the job had crashed.
+        GraphError: it is no sink, or cannot be used as one.
+        ValueError: no epoch has records.
     """
     expected = {time: Counter(map(repr, part)) for time, part in enumerate(epochs) if part}
+    if not expected:
+        raise ValueError("check_sink: epochs has no records, so a sink would have nothing to store")
     log = logging.getLogger(Job.__module__)
     log.addFilter(_is_real)
     try:
         for visible in ("snapshot", "epoch"):
-            checked = _Checked(make, read, epochs, expected, visible)
-            calls = checked.store(None, [workers])
-            for number, call in enumerate(calls):
-                lines = call.lines if visible == "snapshot" and call.epoch == max(expected) else 0
-                for moment in (*range(1 + lines), _AFTER):
-                    checked.store((number, moment), [workers, workers_after])
+            checked = _Checked(make, read, epochs, expected, visible, workers, workers_after)
+            for call, lines in checked.store().items():
+                is_last = visible == "snapshot" and call.epoch in (None, max(expected))
+                for crash in call.moments(lines if is_last else 0):
+                    begun, lines_begun = next(iter(checked.store(crash).items()))
+                    if is_last and call.name == "commit":
+                        checked.store(crash, *begun.moments(lines_begun), crash)
     finally:
         log.removeFilter(_is_real)
 
@@ -81,130 +91,190 @@ class _Crashed(BaseException):
     """The process of the job has died, as it were."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of the sink: what it was, how many lines it has reached for the first time, and the last of them."""
+    """A call of the sink, and how many such there were before in this run."""
 
     name: str
-    epoch: Time
-    lines: int = 0
-    place: str = ""
+    epoch: Time | None
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.name}({'' if self.epoch is None else repr(self.epoch)})"
+
+    def moments(self, lines: int) -> list[tuple["_Call", int]]:
+        """Return the crashes that are worth a run: before the call or each of its lines, and after it."""
+        is_again = self.name == "last_committed" and self.number > 0  # workers begin alike
+        return [] if is_again else [(self, line) for line in (*range(lines > 0, 1 + lines), _AFTER)]
 
 
 class _Watched(Sink):
-    """Notes the calls of a sink, and crashes at one.
+    """Notes the calls of a sink, and crashes in each run at one, as long as there are crashes.
 
     Workers that prepare have another object than the one that commits.
-
-    Args:
-        sink: the sink.
-        look: called after something is prepared in a run without a crash.
-        crash: the number of the call, and the line in it before which it crashes: 0 for none, and `_AFTER` for all.
     """
 
-    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: tuple[int, int] | None) -> None:
-        methods = [getattr(type(sink), name) for name in ("prepare", "commit")]
-        self._files = {one.__code__.co_filename for one in methods if one is not Sink.prepare}
-        self._packed = pickle.dumps(sink)
-        self._look = look
-        self._crash = crash
-        self.calls: list[_Call] = []
+    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crashes: Sequence[tuple[_Call, int]]) -> None:
+        sink_operators(sink, IntegerDomain(), 1, "epoch")
+        methods = [getattr(type(sink), name) for name in ("prepare", "commit", "last_committed")]
+        self._homes = {_home(one.__code__) for one in methods if one is not Sink.prepare}
+        self._packed = cloudpickle.dumps(sink)
+        self._look = None if crashes else look
+        self._crashes = iter(crashes)
+        self._crashed: list[str] = []
         self.parts: dict[Time, list[Any]] = {}
         self.begun: list[Time] = []
         self.committed: list[Time] = []
-        self.begin()
+
+    def __reduce__(self) -> Any:
+        return object, ()  # the local engine makes no copies
 
     def begin(self) -> None:
         """Make the objects again, as after a crash."""
         self._preparing, self.committing = (pickle.loads(self._packed) for _ in range(2))  # noqa: S301 - its own
+        self._crash = next(self._crashes, None)
+        self.calls: dict[_Call, int] = {}
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
         """Call it."""
-        part = self._called("prepare", self._preparing.prepare, epoch, records)
-        if self._crash is None:
+        part = self._called("prepare", epoch, self._preparing.prepare, epoch, records)
+        if (reason := unpicklable(part)) is not None:
+            raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")
+        if self._look is not None:
             self._look(self)
-        return pickle.loads(pickle.dumps(part))  # noqa: S301 - its own
+        return pickle.loads(cloudpickle.dumps(part))  # noqa: S301 - its own
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Call it."""
         self.parts[epoch] = list(parts)
         self.begun.append(epoch)
-        self._called("commit", self.committing.commit, epoch, parts)
+        self._called("commit", epoch, self.committing.commit, epoch, parts)
 
     def last_committed(self) -> Time | None:
         """Call it, and compare what it returns with the commits."""
-        found: Time | None = self.committing.last_committed()
+        found: Time | None = self._called("last_committed", None, self.committing.last_committed)
         known = self.committed[-1] if self.committed else None
         if found != known and found not in self.begun[len(self.committed) :]:
-            raise AssertionError(f"last_committed() returns {found!r} {self.state()}")
+            commits = f"after commit({known!r}) has returned" if self.committed else "before any commit"
+            raise AssertionError(f"last_committed() returns {found!r} {commits}{self.place()}")
         return found
-
-    def state(self) -> str:
-        """Say which commits there were, and where the job has crashed."""
-        commits = f"after commit({self.committed[-1]!r}) has returned" if self.committed else "before any commit"
-        return commits + self.place()
 
     def place(self) -> str:
         """Say where the job has crashed; nothing if it has not."""
-        if self._crash is None or self._crash[0] >= len(self.calls):
-            return ""
-        call, line = self.calls[self._crash[0]], self._crash[1]
-        moment = {0: "before", _AFTER: "after"}.get(line, f"before {call.place} in")
-        return f", with a crash {moment} {call.name}({call.epoch!r})"
+        return ", with a crash " + ", and one ".join(self._crashed) if self._crashed else ""
 
-    def _called(self, name: str, function: Callable[..., Any], epoch: Time, given: Any) -> Any:
-        number, call = len(self.calls), _Call(name, epoch)
-        self.calls.append(call)
-        line = self._crash[1] if self._crash is not None and self._crash[0] == number else None
+    def _called(self, name: str, epoch: Time | None, function: Callable[..., Any], *given: Any) -> Any:
+        call = _Call(name, epoch, sum((one.name, one.epoch) == (name, epoch) for one in self.calls))
+        line = self._crash[1] if self._crash is not None and self._crash[0] == call else None
         if line == 0:
+            self._crashed.append(f"before {call}")
             raise _Crashed
-        seen: set[tuple[str, int]] = set()
-
-        def trace(frame: FrameType, event: str, _: Any) -> Any:
-            if frame.f_code.co_filename not in self._files:
-                return None
-            if event == "line" and (place := (frame.f_code.co_qualname, frame.f_lineno)) not in seen:
-                seen.add(place)
-                call.place = f"line {frame.f_lineno - frame.f_code.co_firstlineno + 1} of {frame.f_code.co_name}()"
-                if len(seen) == line:
-                    raise _Crashed
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
+        traced = _Lines(self._homes, line)
         try:
-            result = function(epoch, given)
+            result = traced.run(function, *given)
+        except _Crashed:
+            self._crashed.append(f"before {traced.place} in {call}")
+            raise
         finally:
-            sys.settrace(before)
-            call.lines = len(seen)
+            self.calls[call] = len(traced.seen)
         if name == "commit":
             self.committed.append(epoch)
         if line == _AFTER:
+            self._crashed.append(f"after {call}")
             raise _Crashed
         return result
 
 
+def _home(code: CodeType) -> str:
+    """Return the folder of a file; a file without one, such as that of a notebook, is on its own."""
+    return os.path.dirname(code.co_filename) or code.co_filename  # noqa: PTH120 - once for each call of a function
+
+
+class _Lines:
+    """Counts the lines that run of files in some folders, and crashes before one of them.
+
+    A trace function that raises is unset, so handlers would run unseen. Then the profile function stops what they call,
+    is unset, too, and has set the trace function again.
+
+    Args:
+        homes: the folders.
+        last: the number of the line, from 1 on; None for none.
+
+    Attributes:
+        seen: the lines that have run, by function and number.
+        place: the last of them.
+    """
+
+    def __init__(self, homes: set[str], last: int | None) -> None:
+        self._homes = homes
+        self._last = last
+        self.seen: set[tuple[str, int]] = set()
+        self._is_dead = False
+        self.place = ""
+
+    def run(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return the result of a call. Raises _Crashed if it has come to the line."""
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            result = function(*given)
+        finally:
+            sys.settrace(before)
+            if self._is_dead:
+                sys.setprofile(None)
+                raise _Crashed
+        return result
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if _home(code) not in self._homes:
+            return None
+        if event == "line" and not self._is_dead and (code.co_qualname, frame.f_lineno) not in self.seen:
+            self.seen.add((code.co_qualname, frame.f_lineno))
+            self.place = f"line {frame.f_lineno - code.co_firstlineno + 1} of {code.co_name}()"
+            self._is_dead = len(self.seen) == self._last
+        if self._is_dead:
+            sys.setprofile(self._profile)
+            raise _Crashed
+        return self._trace
+
+    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+        caller = frame.f_back if event == "call" else frame
+        if event in ("call", "c_call") and caller is not None and _home(caller.f_code) in self._homes:
+            sys.settrace(self._trace)
+            while caller is not None and _home(caller.f_code) in self._homes:
+                caller.f_trace = self._trace
+                caller = caller.f_back
+            raise _Crashed
+
+
 @dataclass
 class _Checked:
-    """One run, or two with a crash between them, into a new destination."""
+    """Runs with crashes between them, each time into a new destination."""
 
     make: Callable[[Path], Sink]
     read: Read
     epochs: Sequence[Sequence[Any]]
     expected: dict[Time, Counter[str]]
     visible: Visible
+    workers: int
+    workers_after: int
 
-    def store(self, crash: tuple[int, int] | None, workers: Sequence[int]) -> list[_Call]:
-        """Store all epochs, and return the calls of the sink."""
+    def store(self, *crashes: tuple[_Call, int]) -> dict[_Call, int]:
+        """Store all epochs, and return the calls of the sink in the last run, with how many lines of it have run."""
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
-            sink = _Watched(self.make(folder), partial(self._check_whole, folder), crash)
-            for number in workers:
+            sink = _Watched(self.make(folder), partial(self._check_whole, folder), crashes)
+            for run, crash in enumerate((*crashes, None)):
                 sink.begin()
                 with suppress(_Crashed):
-                    self._run(sink, Path(scratch, "snapshots"), number)
+                    if crash is not None and crash[0].name == "last_committed":
+                        sink.last_committed()  # a worker that begins: no job is needed
+                    else:
+                        self._run(sink, Path(scratch, "snapshots"), self.workers_after if run else self.workers)
                 self._check_whole(folder, sink)
+            calls = sink.calls
             self._check_all(folder, sink, "")
             for time, parts in sink.parts.items():
                 sink.begin()
@@ -213,7 +283,7 @@ class _Checked:
                 self._check_all(folder, sink, f"commit({time!r}) was called again, and has to do nothing: ")
             sink.begin()
             sink.last_committed()
-            return sink.calls
+            return calls
 
     def _run(self, sink: _Watched, snapshots: Path, workers: int) -> None:
         flow = Dataflow("sink")

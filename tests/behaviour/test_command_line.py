@@ -134,3 +134,13 @@ def test_snapshots_are_listed_described_and_deleted(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().err == f"tidewheel: {folder.url} has no snapshot 2. It has: 1\n"
     assert main(["snapshots", folder.url, "--delete", "2"]) == 1
     assert "has no snapshot 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["3"], ["--delete", "3"]])
+def test_a_folder_without_snapshots_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """Its name may be misspelled. It is not made."""
+    assert main(["snapshots", str(tmp_path / "nowhere"), *more]) == 1
+    assert "nowhere has no snapshots: is it the folder of tw.Snapshots(...)?" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,16 +1,22 @@
 """The check of sinks passes those that keep the contract, and refuses others with a message that says why."""
 
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
+import tidewheel as tw
 from tests.kit.operators import sinks
 from tests.kit.operators.sinks import Table, read_table
 from tidewheel.operators.sinks.write_files import EpochFolders
-from tidewheel.progress import Time
+from tidewheel.progress import IntegerDomain, Time
+from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
+from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
+from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
 from tidewheel.testing import check_sink
 
 EPOCHS = [[3, 1], [], [4]]
@@ -44,10 +50,33 @@ def test_the_sink_of_files_passes() -> None:
 
 
 class FilesOfRecords(EpochFolders):
-    """Receives one batch, as other sinks do, and not a list of batches."""
+    """Receives one batch, as other sinks do, and not a list of batches; cleans up before it says what is there."""
+
+    def last_committed(self) -> Time | None:
+        self.recover(but_unfinished=True)
+        return super().last_committed()
 
     def prepare(self, epoch: Time, records: Any) -> str:
         return super().prepare(epoch, [records])
+
+
+@pytest.mark.long
+def test_the_sink_of_spark_tables_passes() -> None:
+    """It is what `write_epochs` uses: a file that appears once its epochs are noted in a checkpoint."""
+
+    def make(folder: Path) -> EpochSink:
+        place = EpochFolder(WriterIdentity.new("topic", folder / "epochs", "parquet", "at"), folder / "checkpoint")
+        place.close()
+        return EpochSink(place.identity, place.checkpoint, IntegerDomain(), None)
+
+    def read_tables(folder: Path) -> Mapping[Time, Iterable[Any]]:
+        found: dict[Time, list[Any]] = {}
+        for file in (folder / "epochs").glob("[!.]*"):
+            for row in parquet.read_table(file).to_pylist():
+                found.setdefault(row.pop("at"), []).append(row)
+        return found
+
+    check_sink(make, read_tables, [[{"n": n} for n in part] for part in EPOCHS])
 
 
 @pytest.mark.parametrize(
@@ -58,8 +87,15 @@ class FilesOfRecords(EpochFolders):
             sinks.CommitsInTwoSteps,
             r"epoch 2 misses \{\} and has .* too much, with a crash before line \d of commit\(\)",
         ),
+        (sinks.UndoesByHand, r"epoch 2 misses \{\} and has .* too much, with a crash before line \d+ of commit\(\)"),
+        pytest.param(
+            sinks.RepairsInTwoSteps,
+            r"with a crash before line \d of commit.*, and one before line \d of last_committed",
+            marks=pytest.mark.long,
+        ),
         (sinks.LosesPrepared, r"epoch 0 misses \{'3': 1, '1': 1\}"),
         (sinks.ShowsPrepared, r"a reader sees epoch 0 before its commit"),
+        (sinks.KeepsOpen, r"prepare\(0\) returns .*closing.*, which travels and cannot be pickled: TypeError: cannot"),
         (sinks.SaysTooMuch, r"last_committed\(\) returns 0 before any commit, with a crash .* prepare\(0\)"),
         (sinks.SaysNothing, r"last_committed\(\) returns None after commit\(\d\) has returned"),
     ],
@@ -68,3 +104,27 @@ def test_a_wrong_sink_is_refused(kind: type[Table], message: str) -> None:
     """The message says what is wrong, and after which crash."""
     with pytest.raises(AssertionError, match=message):
         check_sink(into(kind), read, EPOCHS)
+
+
+def test_a_sink_in_a_function_can_be_checked() -> None:
+    """It is pickled by value, as Ray does it."""
+
+    class Inner(Table):
+        pass
+
+    with pytest.raises(AssertionError, match="epoch 0 misses"):
+        check_sink(into(Inner), lambda _: {}, [[1]])
+
+
+@pytest.mark.parametrize(
+    ("make", "epochs", "message"),
+    [
+        (lambda _: Table, [[1]], "an object of a subclass of tw.Sink, not <class"),
+        (lambda _: sqlite3.connect(":memory:"), [[1]], "an object of a subclass of tw.Sink, not <sqlite3.Connection"),
+        (into(Table), [[]], "epochs has no records, so a sink would have nothing to store"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(make: Any, epochs: list[list[int]], message: str) -> None:
+    """With the error that `sink` raises, and not with one of the check's own workings."""
+    with pytest.raises((tw.GraphError, ValueError), match=message):
+        check_sink(make, read, epochs)

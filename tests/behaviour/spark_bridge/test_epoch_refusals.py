@@ -15,7 +15,7 @@ from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
 from tidewheel.spark_bridge import BridgeError, write_epochs
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+from tidewheel.spark_bridge.structured_streaming.epoch_groups import EpochGroups
 
 AT_ONCE = (1, 0.0)
 
@@ -35,8 +35,8 @@ class Place:
         self._open.append(EpochFolder(identity(self.path, topic, self.time), checkpoint or self.checkpoint))
         return self._open[-1]
 
-    def sink(self, schema: pa.Schema | None = None, domain: TimeDomain = NUMBERS) -> EpochSink:
-        return EpochSink(self.folder(), domain, schema, *AT_ONCE)
+    def sink(self, schema: pa.Schema | None = None, domain: TimeDomain = NUMBERS) -> EpochGroups:
+        return EpochGroups(self.folder(), domain, schema, *AT_ONCE)
 
     def write(self, time: Any = 0, number: int = 1) -> None:
         """Write an epoch and go."""

@@ -21,7 +21,8 @@ class Table(tw.Sink):
         database = sqlite3.connect(self.path, timeout=60)
         database.execute("PRAGMA synchronous = OFF")  # processes die in tests, and power does not fail
         database.execute("CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY)")
-        database.execute("CREATE TABLE IF NOT EXISTS records (epoch INTEGER, record INTEGER)")
+        for table in ("records", "pending"):
+            database.execute(f"CREATE TABLE IF NOT EXISTS {table} (epoch INTEGER, record INTEGER)")
         return closing(database)
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
@@ -68,6 +69,45 @@ class CommitsInTwoSteps(Table):
                     database.execute("INSERT INTO epochs VALUES (?)", (epoch,))
 
 
+class UndoesByHand(Table):
+    """It takes back half a commit in a handler, and no handler runs in a process that is killed."""
+
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        with self.connect() as database:
+            if not database.execute("SELECT 1 FROM epochs WHERE epoch = ?", (epoch,)).fetchone():
+                try:
+                    with database:
+                        self.insert(database, epoch, parts)
+                    with database:
+                        database.execute("INSERT INTO epochs VALUES (?)", (epoch,))
+                except BaseException:
+                    with database:
+                        database.execute("DELETE FROM records WHERE epoch = ?", (epoch,))
+                    raise
+
+
+class RepairsInTwoSteps(Table):
+    """It goes on with half a commit when it begins, and would do a part of that again after one more crash."""
+
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        with self.connect() as database:
+            with database:
+                if database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", (epoch,)).rowcount:
+                    rows = [(epoch, record) for part in parts for record in part]
+                    database.executemany("INSERT INTO pending VALUES (?, ?)", rows)
+            with database:
+                database.execute("INSERT INTO records SELECT * FROM pending")
+                database.execute("DELETE FROM pending")
+
+    def last_committed(self) -> Time | None:
+        with self.connect() as database:
+            with database:
+                database.execute("INSERT INTO records SELECT * FROM pending")
+            with database:
+                database.execute("DELETE FROM pending")
+        return super().last_committed()
+
+
 class LosesPrepared(Table):
     """It keeps what it has prepared in the object."""
 
@@ -88,6 +128,13 @@ class ShowsPrepared(Table):
     def prepare(self, epoch: Time, records: Batch) -> None:
         with self.connect() as database, database:
             self.insert(database, epoch, [records])
+
+
+class KeepsOpen(Table):
+    """Its parts are connections."""
+
+    def prepare(self, epoch: Time, records: Batch) -> Any:
+        return self.connect()
 
 
 class SaysTooMuch(Table):

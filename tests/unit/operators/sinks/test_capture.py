@@ -224,3 +224,12 @@ def test_what_is_no_folder_is_refused_at_once(folder: Any) -> None:
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match=r"capture_to: a folder is a text or a pathlib\.Path, not"):
         tw.Dataflow("test").input("numbers").capture_to(folder)
+
+
+def test_two_captures_into_one_folder_are_refused(tmp_path: Path) -> None:
+    """Each would replace the logs of the other, with ``overwrite=True`` in silence."""
+    numbers = tw.Dataflow("test").input("numbers").capture_to(tmp_path, overwrite=True)
+    with pytest.raises(
+        tw.GraphError, match=r"capture_to: dataflow 'test' writes to '.*' already: give each stream a place"
+    ):
+        numbers.map(abs).capture_to(tmp_path / ".." / tmp_path.name, overwrite=True)

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,38 @@ class Waits(Log):
         super().commit(epoch, parts)
 
 
+class Yields(Log):
+    """It gives its parts one by one."""
+
+    def prepare(self, epoch: Time, records: Batch) -> Any:
+        yield records
+
+
+class Narrow(Log):
+    """Its commit knows no parts."""
+
+    def commit(self, epoch: Time) -> None:  # type: ignore[override]
+        pass
+
+
+class Nothing(Log):
+    """It has no commit, and hides that."""
+
+    commit = None  # type: ignore[assignment]
+
+
+class Connected(Log):
+    """It keeps its connection."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("db"))
+        self.database = sqlite3.connect(":memory:")
+
+
+def two_sinks(numbers: tw.Stream[int]) -> object:
+    return numbers.sink(Table("db")), numbers.map(abs).sink(Table("other")), numbers.map(abs).sink(Table("db"))
+
+
 def loop_with_sink(numbers: tw.Stream[int]) -> object:
     return numbers.iterate(lambda left: (left.sink(Table("db")), left))
 
@@ -171,7 +204,18 @@ def loop_with_sink(numbers: tw.Stream[int]) -> object:
         (lambda numbers: numbers.sink("bills.db"), "sink: it is an object of a subclass of tw.Sink, not 'bills.db'"),
         (lambda numbers: numbers.sink(Table("db"), visible="soon"), "visible is 'snapshot' or 'epoch', not 'soon'"),
         (lambda numbers: numbers.sink(Table("db"), part_bytes=0), "part_bytes is a whole number, 1 or more, not 0"),
-        (lambda numbers: numbers.sink(Waits(Path("db"))), r"Waits\.commit is async, and the worker awaits nothing"),
+        (
+            lambda numbers: numbers.sink(Waits(Path("db"))),
+            r"Waits\.commit is async or yields, and the worker awaits nothing",
+        ),
+        (lambda numbers: numbers.sink(Yields(Path("db"))), r"Yields\.prepare is async or yields"),
+        (
+            lambda numbers: numbers.sink(Narrow(Path("db"))),
+            r"Narrow\.commit is called with \(epoch, parts\), and cannot be: too many positional arguments",
+        ),
+        (lambda numbers: numbers.sink(Nothing(Path("db"))), r"Nothing\.commit .* cannot be: None is not a callable"),
+        (lambda numbers: numbers.sink(Connected()), "cannot be pickled: .*connect in its methods"),
+        (two_sinks, "dataflow 'test' stores into an equal Table already: give each stream a place of its own"),
         (loop_with_sink, "inside a loop, or at pairs, times are in no order"),
     ],
 )

@@ -134,7 +134,7 @@ def test_one_writer_a_folder(tmp_path: Path) -> None:
     flow = tw.Dataflow("test")
     numbers = flow.input("numbers")
     numbers.write_files(tmp_path / "a")
-    message = r"write_files: dataflow 'test' writes to '.*/a' already: give each stream a folder of its own, or concat"
+    message = r"write_files: dataflow 'test' writes to '.*/a' already: give each stream a place of its own, or concat"
     for again in (tmp_path / "a", str(tmp_path / "b" / ".." / "a")):
         with pytest.raises(tw.GraphError, match=message.replace("/a'", "a'")):
             numbers.write_files(again, "csv", overwrite=True)

@@ -25,7 +25,7 @@ from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
-from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+from tidewheel.spark_bridge.structured_streaming.epoch_groups import EpochGroups
 
 SEED = int(os.environ.get("TIDEWHEEL_EPOCHS_SEED") or secrets.randbits(32))
 NUMBERS = IntegerDomain()
@@ -102,7 +102,7 @@ def write(
     folder = EpochFolder(identity(path), path.parent / "checkpoint", files)
     now_s = 0.0
     try:
-        sink = EpochSink(folder, topic.domain, None, *limits)
+        sink = EpochGroups(folder, topic.domain, None, *limits)
         for epoch in topic.unread():
             topic.acknowledge(sink.receive(epoch, now_s))
             reader.look()
@@ -246,7 +246,7 @@ def _survives(files: LossyFiles, case: Path) -> bool:
 def test_small_epochs_share_a_file_and_large_ones_have_their_own(tmp_path: Path) -> None:
     """A file is made when it is large enough, or its first epoch has waited, and never of a part of an epoch."""
     folder = EpochFolder(identity(tmp_path / "epochs"), tmp_path / "checkpoint")
-    sink = EpochSink(folder, NUMBERS, None, 10_000, 1.0)
+    sink = EpochGroups(folder, NUMBERS, None, 10_000, 1.0)
     assert sink.due_in_s(0.0) is None
     assert sink.receive(Epoch(0, (batch(0, 1, [1]),)), 10.0) == []
     assert sink.receive(Epoch(1, (batch(1, 2, [1]),)), 10.5) == []

@@ -1,0 +1,137 @@
+"""The epochs of a topic on their way into a sink: each is left out, joins the next commit, or has nothing to store.
+
+The subscription drives the sink, as a job does elsewhere: each epoch is prepared, then committed, then acknowledged. An
+epoch that comes again after a crash is one that the sink has, or has nothing of.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.messages.events import Batch, Epoch
+from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import EpochRows
+from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
+from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+
+
+@dataclass(frozen=True, slots=True)
+class EpochWriterStatistics:
+    """The counts of a writer since its start.
+
+    Attributes:
+        epochs: how many epochs with rows it has committed.
+        rows: how many rows they have.
+        files: how many files.
+        bytes: the size of these files.
+        left_out: how many epochs came again that were committed before.
+    """
+
+    epochs: int = 0
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    left_out: int = 0
+
+
+class EpochGroups:
+    """Takes the epochs of a topic into a folder, and says which batches are to be acknowledged after that.
+
+    A reader of the folder takes every file that appears as new rows, so small files cannot be put together after it has
+    seen them: small epochs wait for each other before.
+
+    Args:
+        folder: where they go.
+        domain: the order of their times.
+        schema: of their rows, None for that of the first; in a folder that has files it is theirs.
+        file_bytes: a group of epochs becomes a file once it is so large, as Arrow has it in memory.
+        max_delay_s: a group becomes a file once its first epoch has waited for so many seconds.
+
+    Attributes:
+        statistics: the counts so far.
+
+    Raises:
+        BridgeError: the folder has files of another schema, or of times of another kind.
+    """
+
+    def __init__(
+        self, folder: EpochFolder, domain: TimeDomain, schema: pa.Schema | None, file_bytes: int, max_delay_s: float
+    ) -> None:
+        self._folder = folder
+        self._file_bytes = file_bytes
+        self._max_delay_s = max_delay_s
+        self._begin_group()
+        self.statistics = EpochWriterStatistics()
+        self._domain = domain
+        self._sink = EpochSink(folder.identity, folder.checkpoint, domain, schema)
+        self._record = self._sink.record()
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of the rows that are written, the time column included; None before an epoch has told it."""
+        return self._sink.tables.schema
+
+    def receive(self, epoch: Epoch, now_s: float) -> Sequence[Batch]:
+        """Take an epoch; return what can be acknowledged now.
+
+        Raises:
+            BridgeError: its rows do not go with those before, it comes from another log, or the commit has failed.
+        """
+        full = [batch for batch in epoch.batches if len(batch)]
+        if not full:
+            return epoch.batches
+        if self._record.has(self._domain, epoch.time, full):
+            self._count(left_out=1)
+            return epoch.batches
+        parts = [self._sink.prepare(epoch.time, batch.data, batch.partition, batch.number) for batch in full]
+        if not self._parts:
+            self._since_s = now_s
+        self._parts += parts
+        self._batches += map(_without_content, epoch.batches)
+        self._bytes += sum(part.table.nbytes for part in parts)
+        return self.look(now_s)
+
+    def due_in_s(self, now_s: float) -> float | None:
+        """Return in how many seconds a file is due; None if no epoch waits."""
+        if not self._parts:
+            return None
+        is_large = self._bytes >= self._file_bytes
+        return 0.0 if is_large else max(0.0, self._since_s + self._max_delay_s - now_s)
+
+    def look(self, now_s: float) -> Sequence[Batch]:
+        """Make a file if one is due; return what can be acknowledged then."""
+        return self.flush() if self.due_in_s(now_s) == 0.0 else []
+
+    def flush(self) -> Sequence[Batch]:
+        """Make a file of all that waits; return what can be acknowledged then.
+
+        Raises:
+            BridgeError: the commit has failed. The topic sends again what is not acknowledged.
+        """
+        parts, batches = self._parts, self._batches
+        self._begin_group()
+        if parts:
+            self._folder.check()
+            self._sink.commit(parts[-1].time, parts)
+            self._record = self._sink.record()
+            epochs, rows = len({part.time for part in parts}), sum(part.table.num_rows for part in parts)
+            self._count(epochs=epochs, rows=rows, files=1, bytes=self._record.bytes)
+        return batches
+
+    def _begin_group(self) -> None:
+        self._parts: list[EpochRows] = []
+        self._batches: list[Batch] = []  # to acknowledge, without their content
+        self._bytes = 0
+        self._since_s = 0.0
+
+    def _count(self, **more: int) -> None:
+        counts = {name: getattr(self.statistics, name) + count for name, count in more.items()}
+        self.statistics = replace(self.statistics, **counts)
+
+
+def _without_content(batch: Batch) -> Batch:
+    """Return a batch that acknowledges another one, and does not hold its content meanwhile."""
+    nothing = DataMessage(batch.time, b"", "pickle", 0)
+    return Batch(batch.time, batch.partition, nothing, batch.counter, number=batch.number)
