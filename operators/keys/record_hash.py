@@ -123,28 +123,30 @@ def owners_of_records(keys: list[Any], workers: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class GatherPact(Pact):
-    """Sends everything to worker 0, batches as they are.
+    """Sends everything to one worker, batches as they are.
 
-    >>> GatherPact().split(["a", "b"], 3)
-    [['a', 'b'], None, None]
+    >>> GatherPact().split(["a", "b"], 3), GatherPact(2).split(["a", "b"], 3)
+    ([['a', 'b'], None, None], [None, None, ['a', 'b']])
     """
+
+    to: int = 0
 
     keeps_substreams: ClassVar[bool] = True
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return worker 0."""
-        return 0
+        """Return that worker."""
+        return self.to
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch for worker 0, and None for all others."""
-        return [batch, *[None] * (workers - 1)]
+        """Return the batch for that worker, and None for all others."""
+        return [batch if worker == self.to else None for worker in range(workers)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give worker 0 all."""
-        return [(0, batch, label)]
+        """Give that worker all."""
+        return [(self.to, batch, label)]
 
     def describe(self) -> str:
         """Return where all goes."""
-        return "to worker 0"
+        return f"to worker {self.to}"

@@ -13,7 +13,7 @@ from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
 from tidewheel.operators.sinks.covered import build_covered
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
-from tidewheel.operators.sinks.publish import build_publish, declared_schema
+from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
@@ -24,7 +24,6 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
-from tidewheel.runtime.description.pacts import SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records
 
@@ -135,7 +134,7 @@ class OutputOperators(StreamBase[Record]):
                 subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
             log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
                 ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
-                environment. A job started again with the same log goes on where it was, and tells nothing twice.
+                environment. A job started again with the same log goes on where it was, with any number of workers.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once,
                 with the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs
@@ -170,8 +169,8 @@ class OutputOperators(StreamBase[Record]):
         shown = self._shown_with(topic, visible, ends=ends)
         self._description.attach(topic, publication)
         self._description.register("topic", topic, self._description.size)
-        pact = GatherPact() if partition == "merged" else SubstreamPact() if ends else None
         wanted = EndsWanted(ordered=False) if ends else False
+        pact = publish_pact(publication)
         shown._operator(name or f"publish {topic}", [], 0, build_publish(publication), [pact], by_substream=wanted)
         return self
 

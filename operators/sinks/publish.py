@@ -9,19 +9,22 @@ Invariants of these ends:
 - It is never before the end of what had the key earlier, whose records may have been delayed by more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tidewheel.operators.epochs.division import Division, at_first, split_by_key, updated
+from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.fed_partitions import moved
 from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.runtime.description.pacts import Pact, SubstreamPact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.state.shards import owner_of
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel
@@ -142,6 +145,36 @@ class PublishedEnds:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionPact(GatherPact):
+    """Sends everything to the worker that feeds the partition of a topic with logs, often this one.
+
+    Where the number of workers has changed, worker 0 gets what had waited.
+    """
+
+    topic: str = ""
+
+    keeps_substreams: ClassVar[bool] = False
+
+    def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
+        """Return the pact for a worker, from its connection to its publisher."""
+        connection: PublisherConnection = attachments[self.topic]
+        return None if connection.partition == worker else GatherPact(connection.partition)
+
+    def describe(self) -> str:
+        """Return where all goes."""
+        return "by partition"
+
+
+def publish_pact(described: Publication) -> Pact | None:
+    """Return how records are spread over the workers that publish a topic; None if they stay where they are."""
+    if described.partition == "merged":
+        return GatherPact()
+    if described.ends:
+        return SubstreamPact()
+    return None if described.log is None else PartitionPact(topic=described.topic)
+
+
 def build_publish(described: Publication) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
@@ -214,11 +247,6 @@ class _Share:
             if not connection.has_room():
                 return False
         return True
-
-
-def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:
-    """Return how the frontier has moved: -1 for each time that has left it, +1 for each that has entered."""
-    return [*((time, -1) for time in before if time not in now), *((time, 1) for time in now if time not in before)]
 
 
 @dataclass(slots=True)

@@ -2,15 +2,20 @@
 
 A snapshot does not keep what the publisher has received. A worker that goes on from it says how much that was, sends
 what the publisher may not have received, and then what comes next.
+
+On another number of workers, the publishers without a log are new, and worker 0 has everything. With logs, each
+partition goes to its feeder as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents
 from tidewheel.pubsub.messages.wire import DataMessage, WorkerPosition
-from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
+from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 
 
 class Published:
@@ -18,7 +23,7 @@ class Published:
 
     Args:
         domain: the times of the topic.
-        announced: the frontier that the publisher was told last; None for the least time.
+        announced: the frontier that the publisher was told last; None for the least time. Partitions with logs know it.
         saved: what a snapshot has of the events.
 
     Attributes:
@@ -26,15 +31,15 @@ class Published:
         is_behind: whether the frontier of the operator's input may be before it, as it begins at the least time.
     """
 
-    def __init__(
-        self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: SavedEvents | None = None
-    ) -> None:
+    def __init__(self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: Saved | None = None) -> None:
         self._domain = domain
         self._saved = saved
         self._connection: PublisherConnection | None = None
+        if isinstance(saved, Mapping):
+            announced = list(chain.from_iterable(one.lower for one in saved.values()))
         self.announced = Antichain(domain, [domain.minimum()] if announced is None else announced)
         self.is_behind = announced is not None
-        self._lowers = [] if saved is None else [Antichain(domain, saved.position.lower)]
+        self._lowers = [Antichain(domain, saved.position.lower)] if isinstance(saved, SavedEvents) else []
 
     def __reduce__(self) -> tuple[Any, ...]:
         saved = self._saved if self._connection is None else self._connection.saved()
@@ -46,15 +51,27 @@ class Published:
         self._connection, self._saved = connection, None
 
     def split(self, workers: int) -> list["Published | None"]:
-        """Return all of it for worker 0: its publisher is a new one, and has nothing of epochs that have begun."""
-        return [self, *[None] * (workers - 1)]
+        """Return the part of each worker: of partitions with logs what it feeds, otherwise all for worker 0.
+
+        A publisher without a log is a new one then, and has nothing of epochs that have begun.
+        """
+        if not isinstance(self._saved, Mapping):
+            return [self, *[None] * (workers - 1)]
+        parts: list[dict[int, SavedEvents]] = [{} for _ in range(workers)]
+        for partition, saved in self._saved.items():
+            parts[feeder_of(partition, workers)][partition] = saved
+        return [Published(self._domain, None, part) if part else None for part in parts]
 
     def merge(self, other: "Published") -> "Published":
-        """Return the shares of two workers as one. Moves of the frontier that were not received are left out.
+        """Return the shares of two workers as one.
 
-        So are kept batches of times that another worker had passed: its part of these epochs is not published again.
+        Without logs, moves of the frontier that were not received are left out. So are kept batches of times that
+        another worker had passed: its part of these epochs is not published again.
         """
-        saved = [one._saved for one in (self, other) if one._saved is not None]
+        partitions = [one._saved for one in (self, other) if isinstance(one._saved, Mapping)]
+        if partitions:  # a worker that feeds none has nothing
+            return Published(self._domain, None, dict(chain.from_iterable(one.items() for one in partitions)))
+        saved = [one._saved for one in (self, other) if isinstance(one._saved, SavedEvents)]
         if not saved:
             return Published(self._domain, [*self.announced, *other.announced])
         lowers = [*self._lowers, *other._lowers]
@@ -62,8 +79,7 @@ class Published:
         sent = {time: batches for one in saved for time, batches in one.position.sent.items()}
         batches = [event for one in saved for event in one.kept if isinstance(event, DataMessage)]
         kept = [batch for batch in batches if all(one.less_equal(batch.time) for one in lowers)]
-        number = max(one.position.number for one in saved)  # a topic with a log of one partition has one share
-        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved), number=number)
+        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved))
         merged = Published(self._domain, position.lower, SavedEvents(position, kept))
         merged._lowers = lowers
         return merged

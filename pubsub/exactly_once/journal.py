@@ -9,6 +9,9 @@ another order, and at other partitions. So an epoch that was complete at all par
 compared elsewhere. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say
 so.
 
+A partition ends only once all have everything, as a partition that has ended cannot go back. Until then the last move
+of its worker's frontier, to nothing, is not logged. Instead a move of nothing says that the worker has sent everything.
+
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
 ===================  ==========================  =====================================================
@@ -51,12 +54,20 @@ class LogPlace(NamedTuple):
         lower: its lower frontier; empty if the partition has ended.
         generation: how often the job has gone back, or has begun again.
         complete: the frontier of the whole topic when that generation began; nothing before the first return.
+        has_all: whether its worker has sent everything of that generation.
     """
 
     has_begun: bool
     lower: list[Time]
     generation: int
     complete: tuple[Time, ...] = ()
+    has_all: bool = False
+
+
+def have_all(places: Sequence[LogPlace]) -> bool:
+    """Tell whether the logs of all partitions have everything, and the end of the topic is not in all of them."""
+    is_whole = all(place.has_all and place.generation == places[0].generation for place in places)
+    return is_whole and any(place.lower for place in places)
 
 
 def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
@@ -230,6 +241,8 @@ class Journal:
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
         if is_abreast and not self.is_sure:  # all that came before the last move in the log is sent
             self.reached, self.is_sure = max(self.reached, self._moved), True
+        if not len(self._worker.frontier):
+            return []
         self.advance(changes)
         self._is_abreast = is_abreast
         return changes
@@ -267,6 +280,21 @@ class Journal:
         """Record the tick of a move of the frontier, or of a return."""
         self._moved = tick
 
+    @property
+    def is_completed(self) -> bool:
+        """Whether the worker has sent everything, and the log does not say so yet."""
+        return not (len(self._worker.frontier) or self._epochs.has_all or self.has_ended)
+
+    def complete(self) -> None:
+        """Record that the log says that the worker has sent everything."""
+        self._epochs.has_all = True
+
+    def conclude(self) -> list[tuple[Time, int]]:
+        """Record that the end of the partition is logged, if its worker has sent everything; return the last move."""
+        changes = [(time, -1) for time in self.lower] if self._epochs.has_all else []
+        self.advance(changes)
+        return changes
+
     def advance(self, changes: list[tuple[Time, int]]) -> None:
         """Record that a move of the frontier is logged."""
         if changes:
@@ -290,6 +318,7 @@ class Journal:
         """Return the states of all epochs; the journal no longer changes them."""
         epochs = EpochStates(self._domain)
         epochs.go_back(self._place())
+        epochs.has_all = self._epochs.has_all
         return epochs
 
     def _place(self) -> WentBack:
@@ -299,13 +328,14 @@ class Journal:
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        return pickle.dumps((self._place(), self._checksums, self._ticks, self._moved), 5)
+        return pickle.dumps((self._place(), self._checksums, self._ticks, self._moved, self._epochs.has_all), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        place, checksums, ticks, moved = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        place, checksums, ticks, moved, has_all = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
+        journal._epochs.has_all = has_all
         journal._checksums, journal._ticks, journal._moved = checksums, ticks, moved
         return journal

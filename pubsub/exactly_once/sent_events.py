@@ -10,10 +10,19 @@ Source: seed "Gryphon exactly-once", section 2.2.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, check_size, encode
-from tidewheel.pubsub.messages.wire import FIRST, DataMessage, FeedEvent, Generation, WorkerPosition
+from tidewheel.pubsub.messages.wire import (
+    FIRST,
+    DataMessage,
+    FeedEvent,
+    Generation,
+    LowerFrontierUpdate,
+    WorkerPosition,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,12 @@ class SavedEvents:
     position: WorkerPosition
     kept: Sequence[FeedEvent]
 
+    @property
+    def lower(self) -> list[Time]:
+        """The frontier behind all of them; empty once the worker has sent everything."""
+        moves = (event.updates for event in self.kept if isinstance(event, LowerFrontierUpdate))
+        return [time for time, _ in ChangeBatch(chain(((time, 1) for time in self.position.lower), *moves))]
+
 
 class SentEvents:
     """The events of one worker, from the least time on.
@@ -36,6 +51,8 @@ class SentEvents:
         domain: the times of the topic.
         saved: where it goes on; None for the least time.
         generation: the generation of what the worker sends.
+        keeps_end: whether the last move of the frontier, to nothing, is never dropped. A log may have to go back behind
+            it, and then has to be told it again.
 
     Attributes:
         waiting: the number of events that the publisher has not confirmed.
@@ -56,6 +73,8 @@ class SentEvents:
         domain: TimeDomain,
         saved: SavedEvents | None = None,
         generation: Generation = FIRST,
+        *,
+        keeps_end: bool = False,
     ) -> None:
         begin = WorkerPosition([domain.minimum()], {}) if saved is None else saved.position
         self._lower = MutableAntichain(domain)
@@ -65,6 +84,8 @@ class SentEvents:
         self._confirmed = begin.events
         self._number = begin.number
         self._generation = generation
+        self._keeps_end = keeps_end
+        self._end: list[FeedEvent] = []
         self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
         self.waiting = self.waiting_bytes = 0
         for event in () if saved is None else saved.kept:
@@ -102,6 +123,7 @@ class SentEvents:
         self._confirmed += count
         self._number = number
         updates: list[tuple[Time, int]] = []
+        last: LowerFrontierUpdate | None = None
         for _ in range(count):
             event, message = self._events.popleft()
             self.waiting_bytes -= message.size_bytes
@@ -109,8 +131,13 @@ class SentEvents:
                 self._durable[event.time] = self._durable.get(event.time, 0) + 1
             else:
                 updates += event.updates
+                last = event
         if updates:
             self._lower.update(updates)
+            if self._keeps_end and not self._lower.elements() and last is not None:
+                self._end = [last]
+                self._confirmed -= 1
+                self._lower.update((time, -change) for time, change in last.updates)
             passed = [time for time in self._durable if not self._lower.less_equal(time)]
             for time in passed:
                 del self._durable[time]
@@ -125,7 +152,7 @@ class SentEvents:
     @property
     def saved(self) -> SavedEvents:
         """What a snapshot has to have of this."""
-        return SavedEvents(self.position, [event for event, _ in self._events])
+        return SavedEvents(self.position, [*self._end, *(event for event, _ in self._events)])
 
     def messages(self) -> list[EncodedMessage]:
         """Return the events that are not known to be durable, in order, encoded for sending."""

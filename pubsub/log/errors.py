@@ -23,7 +23,17 @@ class LogLocked(LogError):  # noqa: N818  it names what is so
 
 
 class LogMismatch(LogError):  # noqa: N818  it names what is so
-    """The directory holds the log of another partition, or a log in another format."""
+    """The directory holds the log of another partition, or a log in another format.
+
+    Args:
+        message: the error, its place, and the remedy.
+        path: the directory of the log, or the file concerned; in an object store its URL.
+        partitions: how many the topic of that log has, if nothing else is different; otherwise None.
+    """
+
+    def __init__(self, message: str, *, path: Path | str | None = None, partitions: int | None = None) -> None:
+        super().__init__(message, path=path)
+        self.partitions = partitions
 
 
 class LogFull(LogError):  # noqa: N818  it names what happened

@@ -73,6 +73,14 @@ class FoundObjects:
             self.left_over += self.segments.pop(0).names
 
 
+def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
+    """Tell whether there is a log. It reads one object, and raises what `find_objects` raises."""
+    sizes = _listed(store)
+    if sizes:
+        _Headers(store, url, identity, sizes).header(_last(sizes))
+    return bool(sizes)
+
+
 def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjects | None:
     """Return the objects of a log; None if there are none.
 
@@ -86,12 +94,11 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
     if not sizes:
         return None
     reader = _Headers(store, url, identity, sizes)
-    last = max((numbers_of(name) or (0, 0))[1] for name in sizes)
-    newest = reader.header(object_name(last))
+    newest = reader.header(_last(sizes))
     if not isinstance(newest, ObjectHeader):
-        raise corrupted(f"{url}/{object_name(last)}", 0, "it is no single object")
+        raise corrupted(f"{url}/{_last(sizes)}", 0, "it is no single object")
     try:
-        names = _chain(sizes, url, newest.first, last)
+        names = _chain(sizes, url, newest.first, newest.number)
     except LogCorrupted as error:
         if _listed(store) != sizes:  # a listing takes several requests
             raise ObjectsChanged(f"the objects in {url} have changed while they were listed", path=url) from error
@@ -112,6 +119,10 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
 
 def _listed(store: LogStore) -> dict[str, int]:
     return {name: size for name, size in store.sizes("").items() if numbers_of(name) is not None}
+
+
+def _last(sizes: Mapping[str, int]) -> str:
+    return object_name(max((numbers_of(name) or (0, 0))[1] for name in sizes))
 
 
 def _continues(header: ObjectHeader | MergedHeader) -> bool:

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import TypeAlias
 
-from tidewheel.pubsub.log.errors import StoreFailed
+from tidewheel.pubsub.log.errors import LogMismatch, StoreFailed
 from tidewheel.pubsub.log.files import FILES, Files
+from tidewheel.pubsub.log.object_recovery import has_objects
+from tidewheel.pubsub.log.object_segment import LogStore
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.segment import SUFFIX, open_segment
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.log.store_log import StoreLog
 from tidewheel.transport.store_url import is_url
@@ -41,7 +44,33 @@ def open_log(
     """
     if not is_url(str(place)):
         return Log(Path(place), identity, snapshot=snapshot, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
+    return StoreLog(_store(str(place)), str(place), identity, snapshot=snapshot, segment_bytes=segment_bytes)
+
+
+def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
+    """Return how many partitions the topic has whose log is in a place; 0 if there is no log. It writes nothing.
+
+    Args:
+        place: as for `open_log`.
+        identity: the owner of the log, but for the number of partitions.
+
+    Raises:
+        LogError: the log cannot be read, or has another owner.
+    """
+    try:
+        if is_url(str(place)):
+            is_there = has_objects(_store(str(place)), str(place), identity)
+        else:
+            newest = sorted(Path(place).glob(f"*{SUFFIX}"))[-1:]
+            is_there = bool([open_segment(path, identity) for path in newest])
+    except LogMismatch as error:
+        if error.partitions is None:
+            raise
+        return error.partitions
+    return identity.partitions if is_there else 0
+
+
+def _store(url: str) -> LogStore:
     from tidewheel.transport.object_store import RemoteFolder  # which takes its time to import
 
-    store = RemoteFolder(str(place), _ANSWER_S, lambda text: StoreFailed(text, path=str(place)))
-    return StoreLog(store, str(place), identity, snapshot=snapshot, segment_bytes=segment_bytes)
+    return RemoteFolder(url, _ANSWER_S, lambda text: StoreFailed(text, path=url))

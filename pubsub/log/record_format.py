@@ -89,13 +89,15 @@ class LogIdentity(msgspec.Struct, frozen=True):
         """Raise LogMismatch if the log in a place is another one."""
         if found == self:
             return
-        remedy = "give each a place of its own"
+        remedy, partitions = "give each a place of its own", None
         if found == msgspec.structs.replace(self, partitions=found.partitions):
+            partitions = found.partitions
             remedy = (
-                "a topic has a partition for each worker, and a log keeps their number. Run as many workers as before, "
-                "or give the topic another log. With partition='merged' the number of workers may change"
+                "a log keeps the number of partitions of its topic. With partition='worker', and without ends, the "
+                "topic goes on with any number of workers. Otherwise give it another log"
             )
-        raise LogMismatch(f"{place} holds the log of {found}; asked for was that of {self}: {remedy}", path=place)
+        text = f"{place} holds the log of {found}; asked for was that of {self}: {remedy}"
+        raise LogMismatch(text, path=place, partitions=partitions)
 
 
 class SegmentHeader(msgspec.Struct, frozen=True):

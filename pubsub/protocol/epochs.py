@@ -38,6 +38,7 @@ class EpochStates:
         generation: how often the job has gone back.
         complete: the frontier that the logs of the whole topic had then; nothing without a log.
         passed: the frontier of the worker then, if that was not before the one of the log; nothing otherwise.
+        has_all: whether the log says that the worker has sent everything, though the partition may not have ended.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -56,6 +57,7 @@ class EpochStates:
         self.generation = 0
         self.complete: tuple[Time, ...] = ()
         self.passed: tuple[Time, ...] = ()
+        self.has_all = False
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
@@ -68,6 +70,7 @@ class EpochStates:
         """Go back to where a message says."""
         self._set(message.lower, message.standing or ())
         self.generation, self.complete, self.passed = message.generation, message.complete, message.passed
+        self.has_all = False
 
     def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
         self._lower = MutableAntichain(self._domain)

@@ -1,4 +1,4 @@
-"""The end of a topic without a log in two phases, as the driver of its job decides it. No I/O.
+"""The end of a topic in two phases, as the driver of its job decides it. No I/O.
 
 A publisher that has everything up to the end of its partition says so, and does not end the partition. Its subscribers
 receive every epoch, and are not told of the end. Once all publishers have said so, the end is final.
@@ -16,6 +16,8 @@ Invariants:
   So no worker waits for a publisher that dies after the end is final.
 - An input that is closed in the snapshot stays closed when the job goes back. The program closes the others again.
 - A publisher in place of a dead one learns the names of its subscribers from the others. It ends after they have come.
+- A log notes that it has everything, and a job that begins again asks for that. So a topic with logs ends when all have
+  everything, though the driver has died. A worker that repeats the end is answered as the first time.
 - Every message may be repeated: publishers say and hear the same again without effect.
 """
 

@@ -7,9 +7,8 @@ operator leaves unread what comes next, until it has.
 
 import logging
 import socket
-from collections.abc import Callable, Iterable
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
@@ -34,6 +33,10 @@ _LISTEN_TIMEOUT_S = 60.0
 _PING_TIMEOUT_S = 10.0
 
 
+Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
+"""What a snapshot has of one worker: its events, or for a topic with logs those of each partition that it feeds."""
+
+
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
     """Log that a topic publishes nothing before its first subscribers have come, and where they find it."""
     _LOG.warning(
@@ -55,12 +58,12 @@ class PublisherConnection:
 
     Args:
         topic: its name.
-        partition: the number of the partition.
+        partition: the number of the partition in which the records of this worker are published; also an attribute.
     """
 
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = topic
-        self._partition = partition
+        self.partition = partition
         self._events: list[FeedEvent] = []
         self._gathered_bytes = 0
         self._most_gathered = _MOST_GATHERED
@@ -86,9 +89,9 @@ class PublisherConnection:
             message = encode(time, content)
         except DeliveryError as error:
             raise DeliveryError(
-                f"{where(self._topic, self._partition)} at time {time!r}: {error}",
+                f"{where(self._topic, self.partition)} at time {time!r}: {error}",
                 topic=self._topic,
-                partition=self._partition,
+                partition=self.partition,
             ) from error
         if message.records or message.encoding == "ends":
             self._events.append(message)
@@ -98,14 +101,14 @@ class PublisherConnection:
         """Receive one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
-    def go_on(self, saved: SavedEvents | None) -> None:
+    def go_on(self, saved: Saved | None) -> None:
         """Begin to send, before the first event, where a snapshot of the job is; at the least time if that is None.
 
         Raises:
             DeliveryError: the publisher cannot be reached.
         """
 
-    def saved(self) -> SavedEvents | None:
+    def saved(self) -> Saved | None:
         """Return what a snapshot has to have, for `go_on`; None if the job takes none, or nothing is published here."""
         return None
 
@@ -152,7 +155,7 @@ class PublisherConnection:
         """Hand events to the publisher."""
 
     def _refusal(self, reason: object) -> DeliveryError:
-        return DeliveryError.at(self._topic, self._partition, f"did not take what was published: {reason}")
+        return DeliveryError.at(self._topic, self.partition, f"did not take what was published: {reason}")
 
 
 class RayConnection(PublisherConnection):
@@ -197,19 +200,22 @@ class RayConnection(PublisherConnection):
         self._has_connected = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        described = self._topic, self._partition, self._domain, self._publisher, self._has_log, self._awaits
+        described = self._topic, self.partition, self._domain, self._publisher, self._has_log, self._awaits
         return type(self), (*described, self._is_remembered, self.generation)
 
-    def go_on(self, saved: SavedEvents | None) -> None:
+    def go_on(self, saved: Saved | None) -> None:
         """Begin to send where a snapshot is, or again: the publisher is told at once, as subscribers wait for that."""
         if not self._is_remembered and not self.generation.number:
             return
-        sent = self._sent_events(saved)
+        assert not isinstance(saved, Mapping), "FedPartitions has that of several partitions"
         if saved is not None:
-            moves = [event.updates for event in saved.kept if isinstance(event, LowerFrontierUpdate)]
-            lower = [(time, 1) for time in saved.position.lower]
-            self._frontier = ChangeBatch([*lower, *chain.from_iterable(moves)])
-        self._feed = self._new_feed(sent)
+            self._frontier = ChangeBatch((time, 1) for time in saved.lower)
+        self._feed = self._new_feed(self._sent_events(saved))
+
+    @property
+    def announced(self) -> list[Time]:
+        """The frontier that the publisher was told last, or will be with the next flush; empty at the end."""
+        return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
         """Return what the publisher has, and what it may not have."""
@@ -249,13 +255,20 @@ class RayConnection(PublisherConnection):
             if self._feed is None:
                 self._feed = self._new_feed()
             self._feed.send(events)
-            if not self._frontier:
+        except (FeedLost, FeedRefused) as error:
+            raise self._error(error) from error
+
+    def flush(self) -> None:
+        """Send everything since the last flush; after the end, wait until the publisher has it, also of a snapshot."""
+        super().flush()
+        try:
+            if not self._frontier and self._feed is not None and self._feed.is_waiting:
                 self._feed.finish()
         except (FeedLost, FeedRefused) as error:
             raise self._error(error) from error
 
     def _sent_events(self, saved: SavedEvents | None = None) -> SentEvents:
-        return SentEvents(self._domain, saved, self.generation)
+        return SentEvents(self._domain, saved, self.generation, keeps_end=self._has_log)
 
     def _new_feed(self, sent: SentEvents | None = None) -> Feed:
         if self._has_log or self._is_remembered:
@@ -291,4 +304,4 @@ class RayConnection(PublisherConnection):
             ray.get(self._publisher.ping.remote(), timeout=_PING_TIMEOUT_S)
         except ray.exceptions.RayError as said:
             reason = said
-        return PublisherLost.at(self._topic, self._partition, f"is dead: {reason}")
+        return PublisherLost.at(self._topic, self.partition, f"is dead: {reason}")

@@ -36,6 +36,7 @@ from tidewheel.pubsub.publishers.partition_log import (
     PartitionLog,
     Step,
     cursor_entry,
+    last_messages,
     message_entry,
     new_messages,
     recover,
@@ -127,7 +128,12 @@ class DurablePubend:
             )
             where = f"topic {identity.topic!r}, partition {identity.partition}"
             self.subscriptions = Subscriptions(self._pubend, recovered.standings, where)
-            self.writer = PartitionWriter(self.log, self._snapshot, self._logged, later)
+            self.writer = PartitionWriter(
+                self.log,
+                lambda: snapshot(self._journal, self._silence.reserved, self._message_end, self.subscriptions.noted),
+                self._logged,
+                later,
+            )
             self._silence = PromisedSilence(self._pubend, self.writer, tell, self._now, reserved)
             opened.pop_all()
 
@@ -159,6 +165,11 @@ class DurablePubend:
             size_bytes = self._write(steps)
         confirmed = Confirmed(len(sent), size_bytes, self._journal.reached)
         self._unconfirmed.add(self.written_tick, confirmed, is_sure=self._journal.is_sure)
+
+    def conclude(self) -> None:
+        """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""
+        self._check()
+        self._write(last_messages(self._journal))
 
     def _write(self, steps: Sequence[Step]) -> int:
         """Have messages logged; return how many bytes they have."""
@@ -235,9 +246,6 @@ class DurablePubend:
         end = max(ends, default=0)
         if end > self._pubend.first_tick:
             self._pubend.forget(end)
-
-    def _snapshot(self) -> bytes:
-        return snapshot(self._journal, self._silence.reserved, self._message_end, self.subscriptions.noted)
 
     def _logged(self, tick: int) -> None:
         """Tell what is durable up to a tick."""

@@ -103,6 +103,11 @@ class Feed:
         with self._changed:
             return self._sent.saved
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the publisher has not confirmed everything."""
+        return bool(self._sent.waiting)
+
     def finish(self) -> None:
         """Wait until the publisher has confirmed everything, and let go of the connection."""
         try:

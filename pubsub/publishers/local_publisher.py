@@ -1,7 +1,7 @@
 """The publisher of one partition in the process of a local job, and the connection of its worker."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -10,7 +10,7 @@ from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, Numbered, WorkerPosition
 from tidewheel.pubsub.protocol.publisher import Publisher
-from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, PublisherConnection, log_awaited
+from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, PublisherConnection, Saved, log_awaited
 
 _PART_GATHERED = 4
 
@@ -122,8 +122,9 @@ class LocalConnection(PublisherConnection):
         self._log_at_s = monotonic() + AWAITED_S
         self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
-    def go_on(self, saved: SavedEvents | None) -> None:
+    def go_on(self, saved: Saved | None) -> None:
         """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
+        assert not isinstance(saved, Mapping), "topics of local jobs have no logs"
         if self._remembered is not None:
             self._sent = SentEvents(self._remembered, saved and SavedEvents(saved.position, ()))
             self._events = [] if saved is None else list(saved.kept)

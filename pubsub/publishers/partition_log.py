@@ -121,7 +121,10 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
                 journal.record(event.time, checksum_of(message.payload))
                 journal.logged(event.time, record.tick)
             elif isinstance(event, LowerFrontierUpdate):
-                journal.advance(list(event.updates))
+                if event.updates:
+                    journal.advance(list(event.updates))
+                else:
+                    journal.complete()
                 journal.moved(record.tick)
             elif isinstance(event, WentBack):
                 journal.go_back(event)
@@ -152,7 +155,7 @@ class Step(NamedTuple):
     Attributes:
         message: the message.
         time: of a batch; None where it is none.
-        changes: of the frontier, where it is no batch, or a return; nothing at the end.
+        changes: of the frontier, where it is no batch, or a return; nothing once everything has come.
         checksum: of the payload of a batch, if it has one.
     """
 
@@ -167,8 +170,10 @@ class Step(NamedTuple):
             epochs.observe(self.time)
         elif isinstance(self.changes, WentBack):
             epochs.go_back(self.changes)
-        else:
+        elif self.changes:
             epochs.advance(self.changes)
+        else:
+            epochs.has_all = True
 
     def note(self, journal: Journal, tick: int) -> None:
         """Tell a journal, which has the message, with which tick it is logged."""
@@ -192,11 +197,19 @@ def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
     if not isinstance(event, LowerFrontierUpdate):
         raise ProtocolError(f"a worker does not send {event!r}")
     changes = journal.frontier(event.updates)
-    if not changes:
+    if not (changes or journal.is_completed):
         return []
+    if not changes:
+        journal.complete()
     moved = message if changes == event.updates else encode(LowerFrontierUpdate(changes))
-    step = Step(moved, None, changes)
-    return [step, Step(encode(PartitionEnded()), None, ())] if journal.has_ended else [step]
+    return [Step(moved, None, changes)]
+
+
+def last_messages(journal: Journal) -> list[Step]:
+    """Return what is to be logged as all partitions have everything; nothing if the partition has ended."""
+    changes = journal.conclude()
+    moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
+    return [moved, Step(encode(PartitionEnded()), None, ())] if changes else []
 
 
 class PartitionLog:

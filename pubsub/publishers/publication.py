@@ -16,7 +16,8 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
-from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
+from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
@@ -80,15 +81,22 @@ class Publication:
         return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), life, declared, delivery, goes_back)
 
     def partitions(self, host: AttachmentHost) -> int:
-        """Return how many partitions the topic has."""
+        """Return how many partitions the topic has, if its logs are not of another number of workers."""
         return host.workers if self.partition == "worker" else 1
 
     def handles(
         self, host: AttachmentHost, connections: Sequence[PublisherConnection]
     ) -> Sequence[PublisherConnection]:
         """Return a connection for each worker, from one for each partition."""
-        idle = range(len(connections), host.workers)
-        return [*connections, *(PublisherConnection(self.topic, worker) for worker in idle)]
+        partitions, workers = len(connections), range(host.workers)
+        idle = [PublisherConnection(self.topic, worker % partitions) for worker in workers[partitions:]]
+        if self.log is None:
+            return [*connections, *idle]
+        fed: list[list[RayConnection]] = [[] for _ in workers]
+        for one in connections:
+            assert isinstance(one, RayConnection), "only topics of jobs on Ray have logs"
+            fed[feeder_of(one.partition, host.workers)].append(one)
+        return [*(FedPartitions(self.topic, self.domain, own) for own in fed if own), *idle]
 
     def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakePartition":
         """Return what makes a partition in the process of its publisher, on a node."""

@@ -138,14 +138,14 @@ class PublisherActor:
         return await self._wait_until(partition, lambda: partition.has_ended, timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until a partition without a log has everything of a generation; return its end, None if it has not yet.
+        """Wait until the partition has everything of a generation; return its end, None if it has not yet.
 
         Subscribers have a moment to receive it, too; those of the process ``but_for`` are not waited for.
         """
         return await self._live.ending.known(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """End a partition without a log, as all of the topic have everything; then do as `drained`. Idempotent.
+        """End the partition, as all of the topic have everything; then do as `drained`. Idempotent.
 
         Args:
             ends: what the publishers have known, by partition. One that has died since has another in its place.

@@ -1,13 +1,16 @@
 """The publisher actors of one publication in Ray: their start, and calls of all of them at once."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeAlias
 
-from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.progress import TimeDomain
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
+from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
@@ -16,6 +19,10 @@ _AGAIN_S = 0.2
 _LOOK_S = 1.0
 _REPLY_MARGIN_S = 2.0
 _GO_BACK_S = 30.0
+_LOOK_AT_LOGS_S = 120.0
+
+MakePartitions: TypeAlias = Callable[[int, int, str], MakePartition]
+"""Makes what makes a partition in its process, from its number, the number of partitions and the id of its node."""
 
 
 class PublisherCalls:
@@ -78,10 +85,7 @@ class PublisherCalls:
 
     def kill(self, of: Sequence[int] | None = None) -> None:
         """End the processes of all publishers, or of those of some partitions; Ray does not start them again."""
-        import ray
-
-        for partition in range(len(self._publishers)) if of is None else of:
-            ray.kill(self._publishers[partition], no_restart=True)
+        kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
         """End the processes of publishers that do not answer."""
@@ -101,23 +105,73 @@ def answer_of(call: Any) -> Any:
 
 
 def start_publishers(
-    topic: str, makers: Sequence[MakePartition], nodes: Sequence[str], *, starts_again: bool, has_log: bool
+    topic: str,
+    make: MakePartitions,
+    nodes: Sequence[str],
+    partitions: int,
+    *,
+    starts_again: bool,
+    has_log: bool,
+    logged: Callable[[Sequence[Any]], Sequence[int | None]] | None = None,
 ) -> list[Any]:
-    """Start an actor for each partition, on its node; return their handles.
+    """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
     Args:
         topic: its name.
-        makers: make the partitions.
-        nodes: the ids of their nodes.
+        make: makes the partitions.
+        nodes: the ids of the nodes of the workers.
+        partitions: how many there are, if there are no logs yet.
         starts_again: whether Ray starts an actor again that has died. It does so only on that node.
         has_log: whether the topic has a log.
+        logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
+
+    Raises:
+        DeliveryError: the log of a partition is not on its node.
     """
     options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
     actor = actor_class(PublisherActorWithLog if has_log else PublisherActor)
-    return [
-        actor.options(**options, scheduling_strategy=_only_on(node)).remote(topic, number, maker)
-        for number, (maker, node) in enumerate(zip(makers, nodes, strict=True))
-    ]
+
+    def started(count: int) -> list[Any]:
+        places = [nodes[feeder_of(number, len(nodes))] for number in range(count)]
+        on = [actor.options(**options, scheduling_strategy=_only_on(node)) for node in places]
+        return [on[number].remote(topic, number, make(number, count, node)) for number, node in enumerate(places)]
+
+    publishers = started(partitions)
+    stay = None if logged is None else logged(publishers)[0]
+    if logged is None or not stay or stay == partitions:  # if the log cannot be read, its opening says why
+        return publishers
+    kill(publishers)
+    publishers = started(stay)
+    found = logged(publishers)
+    if 0 in found:
+        kill(publishers)
+        number = found.index(0)
+        refusal = (
+            f"has its log on another node than worker {feeder_of(number, len(nodes))}, which would feed it. Run as "
+            "many workers as before, or keep logs in an object store"
+        )
+        raise DeliveryError.at(topic, number, refusal)
+    return publishers
+
+
+def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> list[int | None]:
+    """Return what the log of each publisher says of their number: 0 without a log, None if it cannot be read."""
+    import ray
+
+    calls = []
+    for number, publisher in enumerate(publishers):
+        identity = identity_of(topic, number, len(publishers), domain)
+        calls.append(publisher.logged_partitions.remote(log.of_partition(topic, number), identity))
+    done = ray.wait(calls, num_returns=len(calls), timeout=_LOOK_AT_LOGS_S)[0]
+    return [answer_of(call) if call in done else None for call in calls]
+
+
+def kill(publishers: Sequence[Any]) -> None:
+    """End the processes of publishers; Ray does not start them again."""
+    import ray
+
+    for publisher in publishers:
+        ray.kill(publisher, no_restart=True)
 
 
 def _only_on(node: str) -> Any:

@@ -4,13 +4,16 @@ It does not import Ray either; see `publisher_actor`.
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.opening import logged_partitions
+from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
@@ -28,6 +31,13 @@ class PublisherActorWithLog(PublisherActor):
 
     # ------------------------------------------------------------------ calls of the publication
 
+    async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
+        """Return how many partitions the log in a place of this node says, 0 if there is none; do not open it.
+
+        Raises LogError.
+        """
+        return await asyncio.to_thread(logged_partitions, place, identity)
+
     async def open(self) -> LogPlace:
         """Open the log, in the actor's first life, and return how far it is; later the first call opens it.
 
@@ -43,7 +53,22 @@ class PublisherActorWithLog(PublisherActor):
         if not await self._wait_until(partition, lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
         told = core.told
-        return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete)
+        return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
+
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the log has everything of a generation; return its end, None if it has not yet."""
+        core = self._durable.core
+
+        def has_all() -> bool:
+            return core.told.generation >= generation and core.told.has_all
+
+        is_known = await self._wait_until(self.partition, has_all, timeout_s)
+        return PartitionEnd(core.written_tick, core.told.generation) if is_known else None
+
+    async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
+        """End the partition, as all of the topic have everything; then do as `drained`. Idempotent. Raises LogError."""
+        self._durable.core.conclude()
+        return await self.drained(timeout_s, but_for)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""

@@ -3,18 +3,20 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final
 
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.journal import LogPlace, next_generation
+from tidewheel.pubsub.exactly_once.journal import LogPlace, have_all, next_generation
 from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd, TopicEnd
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, RayConnection, log_awaited
+from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, RunningPublication
-from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of, start_publishers
+from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of, logged_partitions, start_publishers
 from tidewheel.pubsub.publishers.recognition import Recognition
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.transport.attachment import AttachmentHost
@@ -47,24 +49,30 @@ class RayPublication(RunningPublication):
         self._is_finished = False
         self._is_durable = False
         self._end_reason: str | None = None
-        self._unread = set(range(publication.partitions(host)))
         self._log = "" if publication.log is None else publication.log.of_topic(publication.topic)
         self._nodes = tuple(host.nodes)
-        nodes, is_remembered = host.nodes[: publication.partitions(host)], host.keeps_snapshots
-        makers = [publication.maker(n, len(nodes), node, is_remembered=is_remembered) for n, node in enumerate(nodes)]
-        has_log = bool(self._log)
+        log = publication.log
+        may_stay = publication.partition == "worker" and not publication.ends
         self._publishers = start_publishers(
-            self._topic, makers, nodes, starts_again=has_log or is_remembered, has_log=has_log
+            publication.topic,
+            partial(publication.maker, is_remembered=host.keeps_snapshots),
+            host.nodes,
+            publication.partitions(host),
+            starts_again=bool(self._log) or host.keeps_snapshots,
+            has_log=bool(self._log),
+            logged=partial(logged_partitions, log, publication.topic, publication.domain) if log and may_stay else None,
         )
+        self._unread = set(range(len(self._publishers)))
         self._calls = PublisherCalls(self._topic, self._publishers)
         self._end_of_topic = TopicEnd(len(self._publishers))
-        self._ends_alone = bool(self._log) or not host.keeps_snapshots
+        self._ends_alone = not (self._log or host.keeps_snapshots)
         self._awaited = publication.awaited
         self._domain = publication.domain
         self._ends = publication.ends
         self._generation = FIRST
         self._recognition = Recognition(self._domain, self._calls)
         self._lonely = set(range(len(self._publishers)))
+        self._away: set[int] = set()
         self._entry = CatalogEntry(publication.entry(host, self._publishers))
         try:
             self._entry.register()
@@ -74,22 +82,20 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._calls.kill()
             raise
-        self.handles = publication.handles(
-            host,
-            [
-                RayConnection(
-                    self._topic,
-                    partition,
-                    publication.domain,
-                    publisher,
-                    bool(self._log),
-                    bool(self._awaited),
-                    host.keeps_snapshots,
-                    self._generation,
-                )
-                for partition, publisher in enumerate(self._publishers)
-            ],
-        )
+        self._connections = [
+            RayConnection(
+                self._topic,
+                partition,
+                publication.domain,
+                publisher,
+                bool(self._log),
+                bool(self._awaited),
+                host.keeps_snapshots,
+                self._generation,
+            )
+            for partition, publisher in enumerate(self._publishers)
+        ]
+        self.handles = publication.handles(host, self._connections)
         self._problems: dict[int, str] = {}
         self._waiting: dict[Any, tuple[Callable[[int, Any], None], int]] = {}
         for partition in range(len(self._publishers)):
@@ -120,6 +126,7 @@ class RayPublication(RunningPublication):
                     raise reason from None
                 text = f"topic {self._topic!r}, partition {partition}: its log cannot be opened: {error}"
                 raise DeliveryError(text, topic=self._topic, partition=partition) from error
+        places = self._concluded(places)
         has_begun = any(place.has_begun for place in places)
         self._awaited = 0 if has_begun else self._awaited
         if has_begun and self._ends:
@@ -138,17 +145,29 @@ class RayPublication(RunningPublication):
                 self._log,
             )
 
+    def _concluded(self, places: list[LogPlace]) -> list[LogPlace]:
+        """End the topic in its logs if they have everything, as a job has died just before; return where they are."""
+        if not have_all(places):
+            return places
+        self._calls.answers("end", {}, 0.0)
+        return self._calls.answers("place", _LOOK_S)
+
     def _go_on_from(self, places: Sequence[LogPlace]) -> None:
         """Begin a new generation, if the logs have anything; not where ends are published."""
         self._generation = next_generation(self._domain, places) if not self._ends else self._generation
+        self._end_of_topic.go_back(self._generation.number)
         self._recognition.begin(self._generation)
 
     @property
     def pending(self) -> list[Any]:
         """The calls that watch publishers: `check` is to be called at once when one is answered, or fails."""
-        watching = [call for call, (take_answer, _) in list(self._waiting.items()) if take_answer == self._ended]
         # Others may fail while their publisher is started again.
-        return self._recognition.pending + ([] if self._ends_alone else watching)
+        away = range(len(self._publishers)) if self._ends_alone else self._away
+        return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
+
+    def _watching(self) -> dict[Any, int]:
+        """Return the calls that watch publishers, with their partitions."""
+        return {call: at for call, (take_answer, at) in list(self._waiting.items()) if take_answer == self._ended}
 
     @property
     def has_ended(self) -> bool:
@@ -197,7 +216,7 @@ class RayPublication(RunningPublication):
 
     def _watch_no_more(self) -> None:
         """Drop the calls that watch: they may fail yet, of a publisher that is started again already."""
-        for call in self.pending:
+        for call in self._watching():
             self._waiting.pop(call, None)
 
     def _await(self, partition: int, within_s: float) -> None:
@@ -225,12 +244,15 @@ class RayPublication(RunningPublication):
                     self._end_of_topic.lose(partition)
                 raise PublisherLost.at(self._topic, partition, f"is dead: {error}") from error
             _LOG.warning("topic %r, partition %s: the publisher is started again: %s", self._topic, partition, error)
-            found = False
+            self._away.add(partition)
+            self._watch(partition)
+            return
+        self._away.discard(partition)
         if isinstance(found, PartitionEnd):
             self._receive_end(partition, found)
         elif not found:
             self._watch(partition)
-        elif self._end_of_topic.is_final:
+        elif self._end_of_topic.is_final and not self._log:
             self._unread.discard(partition)
 
     def _receive_end(self, partition: int, found: PartitionEnd) -> None:
@@ -259,26 +281,26 @@ class RayPublication(RunningPublication):
         """Prepare for workers, on these nodes, that go back to a snapshot; those of before do not send any more."""
         self._recognition.check()
         for partition in range(len(self._publishers)):
-            if nodes[partition] != self._nodes[partition]:
+            worker = feeder_of(partition, len(nodes))
+            if nodes[worker] != self._nodes[worker]:
                 moved = "its worker is on another node now, and a publisher stays where it is"
                 raise PublisherLost.at(self._topic, partition, f"cannot be reached: {moved}")
         end = self._end_of_topic
-        if not self._log:
-            self._generation = Generation(self._generation.number + 1)
-            with self._lock:
+        with self._lock:
+            self._watch_no_more()
+            if not self._log:
+                self._generation = Generation(self._generation.number + 1)
                 end.go_back(self._generation.number)
-                self._watch_no_more()
         readers = {name for names in self._calls.answers("go_back", bool(self._lonely)) for name in names}
         if self._log:
-            self._go_on_from(self._calls.answers("place", _LOOK_S))
+            self._go_on_from(self._concluded(self._calls.answers("place", _LOOK_S)))
         else:  # a publisher that was started again knows no subscribers; they have the same names at all partitions
             self._calls.answers("go_back", bool(self._lonely), sorted(readers))
             if end.is_final:  # before the workers repeat it
                 self._calls.answers("end", dict(end.ends), 0.0)
-            self._watch_all()
-        for handle in self.handles:
-            if isinstance(handle, RayConnection):
-                handle.generation = self._generation
+        self._watch_all()
+        for connection in self._connections:
+            connection.generation = self._generation
 
     def wait_for_subscribers(self, count: int, timeout: float) -> None:
         """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""

@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -59,6 +59,10 @@ class Pact(ABC):
 
     def for_worker(self, worker: int) -> "Pact":
         """Return the pact by which ``worker`` sends over one edge: another one if it remembers what was sent."""
+        return self
+
+    def beside(self, attachments: Mapping[str, Any], worker: int) -> "Pact | None":
+        """Return the pact for a worker with these attachments; None if its records stay on it."""
         return self
 
 

@@ -1,6 +1,7 @@
 """The connections between the operators of one worker, made before these are built."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan
@@ -28,11 +29,16 @@ _OF_SUBSTREAMS: _Kinds = (SubstreamInstance, SubstreamInput, SubstreamOutput, Su
 
 
 def wire(
-    host: OperatorHost, plan: Plan, compiled: CompiledGraph, declared: tuple[DeclaredSubstreams, ...]
+    host: OperatorHost,
+    plan: Plan,
+    compiled: CompiledGraph,
+    declared: tuple[DeclaredSubstreams, ...],
+    attachments: Mapping[str, Any],
 ) -> tuple[list[OperatorInstance], Edges]:
     """Make an instance of each operator of ``plan`` with its ports; connect these, and return instances and edges.
 
-    Only a dataflow that declares substreams has ports and channels that know of them.
+    Only a dataflow that declares substreams has ports and channels that know of them. Some edges depend on the worker's
+    handles of ``attachments``.
     """
     make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
     instances = [
@@ -63,7 +69,9 @@ def wire(
         for port, source in enumerate(operator.sources):
             asking = operator.stages[0].name if operator.stages else operator.name
             entry = instances[index].inputs[port]
-            channel = make_channel(host, entry.location, entry.put, index, asking, operator.pacts[port])
+            described = operator.pacts[port]
+            pact = None if described is None else described.beside(attachments, host.worker)
+            channel = make_channel(host, entry.location, entry.put, index, asking, pact)
             instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges

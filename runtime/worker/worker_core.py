@@ -116,7 +116,7 @@ class WorkerCore(OperatorHost):
         self._on_leak = on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)
-        self._instances, self._edges = wire(self, plan, self._compiled, declared)
+        self._instances, self._edges = wire(self, plan, self._compiled, declared, attachments or {})
         self._ports = {port.location: port for instance in self._instances for port in instance.inputs}
         saved = beginning.substreams if beginning is not None and beginning.number else None
         self._substreams = WorkerSubstreams(self, self._compiled, declared, self._instances, saved)

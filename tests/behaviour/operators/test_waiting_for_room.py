@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from tidewheel.operators.sinks.publish import WaitingForRoom, moved
-from tidewheel.progress import Antichain, IntegerDomain
+from tidewheel.operators.sinks.publish import WaitingForRoom
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
@@ -75,11 +74,3 @@ def test_an_earlier_time_is_a_timer_of_its_own() -> None:
     for connection.again_s in (60.0, 60.0, 1.0, 1.0, 60.0):
         room.begin()
     assert context.timers == [160.0, 101.0]
-
-
-def test_how_a_frontier_has_moved() -> None:
-    """What stays is not told."""
-    domain = IntegerDomain()
-    assert moved(Antichain(domain, [0]), Antichain(domain, [0])) == []
-    assert moved(Antichain(domain, [0]), Antichain(domain, [2])) == [(0, -1), (2, 1)]
-    assert moved(Antichain(domain, [2]), Antichain(domain, [])) == [(2, -1)]

@@ -249,6 +249,8 @@ def published(host: Host, epochs: int) -> Feed:
         send(feed, at)
     feed.send([LowerFrontierUpdate([(epochs, -1)])])
     feed.finish()
+    host.call(host.actor.end({}, 0.0))
+    assert host.call(host.actor.ended(DEADLINE_S))
     return feed
 
 

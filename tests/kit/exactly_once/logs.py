@@ -12,7 +12,7 @@ from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
-from tidewheel.pubsub.publishers.partition_log import Step, new_messages
+from tidewheel.pubsub.publishers.partition_log import Step, last_messages, new_messages
 
 
 class Log:
@@ -77,8 +77,10 @@ class Log:
                 self.journal.record(step.time, step.checksum)
             elif isinstance(step.changes, WentBack):
                 self.journal.go_back(step.changes)
-            else:
+            elif step.changes:
                 self.journal.advance(list(step.changes))
+            else:
+                self.journal.complete()
             step.note(self.journal, self.tick_of(at))
         if random.random() < 0.5:
             self.journal = Journal.restore(self._domain, self.journal.snapshot())
@@ -88,7 +90,13 @@ class Log:
 
     def place(self) -> LogPlace:
         epochs = self._epochs(self.durable)
-        return LogPlace(epochs.has_begun, list(epochs.lower), epochs.generation, epochs.complete)
+        return LogPlace(epochs.has_begun, list(epochs.lower), epochs.generation, epochs.complete, epochs.has_all)
+
+    def conclude(self) -> None:
+        """End the partition, as all have everything."""
+        for step in last_messages(self.journal):
+            self._log(step)
+        self.durable = len(self.steps)
 
     def _epochs(self, count: int) -> EpochStates:
         epochs = EpochStates(self._domain)

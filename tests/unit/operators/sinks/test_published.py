@@ -1,6 +1,7 @@
 """What a snapshot has of a publish operator: pickled, gone on from, and divided among another number of workers."""
 
 import pickle
+from collections.abc import Mapping
 from functools import reduce
 
 import pytest
@@ -9,7 +10,7 @@ from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
-from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
 INTEGERS = IntegerDomain()
 BATCH, LATER = (DataMessage(time, b"", "pickle", 1) for time in (4, 5))
@@ -22,7 +23,8 @@ class Connection(PublisherConnection):
         super().__init__("topic", 0)
         self.sent = SentEvents(INTEGERS)
 
-    def go_on(self, saved: SavedEvents | None) -> None:
+    def go_on(self, saved: Saved | None) -> None:
+        assert not isinstance(saved, Mapping)
         self.sent = SentEvents(INTEGERS, saved)
 
     def saved(self) -> SavedEvents | None:
@@ -59,12 +61,34 @@ def test_fewer_workers_have_all_that_had_begun() -> None:
     assert connection.sent.saved.kept == [BATCH]
 
 
-def test_fewer_workers_know_where_the_only_log_is() -> None:
-    """Otherwise all that it has of epochs that have begun would be void, and would not come again."""
-    one = Published(INTEGERS, [5], SavedEvents(WorkerPosition([3], {4: 2}, 7, number=9), [BATCH]))
-    connection = Connection()
-    one.merge(Published(INTEGERS, [6])).connect(connection)
-    assert connection.sent.position == WorkerPosition([3], {4: 2}, 7, number=9)
+SAVED = {
+    number: SavedEvents(WorkerPosition([3 + number], {4: 2}, 7, number=number), [BATCH, LowerFrontierUpdate([])])
+    for number in range(5)
+}
+
+
+@pytest.mark.parametrize(("workers", "later"), [(2, 3), (3, 1), (1, 4), (5, 2), (4, 5)])
+def test_each_partition_with_a_log_goes_to_its_next_feeder(workers: int, later: int) -> None:
+    """As it is, with its place in the log; nothing of it is left out, or comes to two of them."""
+    shares = [
+        Published(INTEGERS, None, {number: SAVED[number] for number in range(worker, 5, workers)} or None)
+        for worker in range(workers)
+    ]
+    divided = [share.split(later) for share in shares]
+    for worker in range(later):
+        parts = [one[worker] for one in divided if one[worker] is not None]
+        merged = pickle.loads(pickle.dumps(reduce(Published.merge, parts)))  # type: ignore[arg-type]
+        assert merged._saved == {number: SAVED[number] for number in range(worker, 5, later)}
+        assert list(merged.announced) == [3 + worker]
+        assert merged.is_behind
+
+
+def test_a_worker_that_feeds_no_partition_leaves_nothing() -> None:
+    """Its share disappears in that of another one."""
+    fed, idle = Published(INTEGERS, None, {0: SAVED[2]}), Published(INTEGERS, [9])
+    for one, other in ((fed, idle), (idle, fed)):
+        merged = one.merge(other)
+        assert (merged._saved, list(merged.announced)) == ({0: SAVED[2]}, [5])
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 2, 0)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, ResentDifferentlyError, next_generation
+from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, ResentDifferentlyError, have_all, next_generation
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochFilter
 
@@ -19,14 +19,21 @@ Event = tuple[Any, ...]
 
 
 def send(journal: Journal, events: list[Event]) -> list[Event]:
-    """Send data as ("data", time, number, checksum) and moves as ("move", changes); return what is logged of it."""
+    """Send data as ("data", time, number, checksum) and moves as ("move", changes); return what is logged of it.
+
+    A move of nothing is logged once everything is sent.
+    """
     logged: list[Event] = []
     for event in events:
         if event[0] == "data":
             _, time, number, checksum = event
             if journal.data(time, number, checksum):
                 logged.append(event)
-        elif changes := journal.frontier(event[1]):
+            continue
+        changes = journal.frontier(event[1])
+        if changes or journal.is_completed:
+            if not changes:
+                journal.complete()
             logged.append(("move", changes))
     return logged
 
@@ -37,8 +44,10 @@ def replayed(domain: TimeDomain, events: list[Event]) -> Journal:
     for event in events:
         if event[0] == "data":
             journal.record(event[1], event[3])
-        else:
+        elif event[1]:
             journal.advance(event[1])
+        else:
+            journal.complete()
     return journal
 
 
@@ -73,6 +82,8 @@ def test_starting_again_logs_nothing_twice(run: list[Event], stops: list[float],
     once = send(Journal(INTEGERS), run)
     assert [event for event in logged if event[0] == "data"] == [event for event in once if event[0] == "data"]
     assert logged == once
+    assert journal.lower
+    assert journal.conclude()
     assert not journal.lower
 
 
@@ -85,8 +96,28 @@ def test_partial_orders() -> None:
     again = [("data", (1, 0), 0, 5), move([(0, 0)], [(0, 1)]), ("data", (0, 1), 0, 6), move([(0, 1)], [])]
     with pytest.raises(ProtocolError, match=r"the frontier of its worker has passed"):
         send(Journal(PAIRS), [move([(0, 0)], [(0, 1)]), ("data", (1, 0), 0, 5)])
-    assert send(journal, again) == [("move", [((1, 0), -1), ((0, 1), -1)])] or not journal.lower
-    assert journal.lower == []
+    assert send(journal, again) == [("move", [((1, 0), -1)]), ("move", [])]
+    assert (journal.lower, journal.conclude(), journal.lower) == ([(0, 1)], [((0, 1), -1)], [])
+
+
+def test_a_partition_ends_only_when_all_have_everything() -> None:
+    """A job that begins again may have to go back behind it, if another partition has not; then it all comes anew."""
+    journal = Journal(INTEGERS)
+    send(journal, [("data", 0, 0, 5)])
+    assert journal.conclude() == []
+    send(journal, [move([0], [1]), ("data", 1, 0, 6), move([1], [])])
+    place = LogPlace(True, [1], 0, has_all=True)
+    other = place._replace(lower=[0], has_all=False)
+    assert (have_all([place, other]), have_all([place, place._replace(lower=[])])) == (False, True)
+    assert not have_all([place._replace(lower=[])])
+    assert not have_all([place, place._replace(generation=1)])
+    generation = next_generation(INTEGERS, [place, other])
+    assert generation == Generation(1, (0,))
+    assert journal.begin(WorkerPosition([0], {}, generation=generation)) is not None
+    assert not journal.epochs().has_all
+    assert send(journal, [("data", 0, 0, 7), move([0], [])]) == [("data", 0, 0, 7), ("move", [])]
+    assert journal.conclude() == [(0, -1)]
+    assert journal.conclude() == []
 
 
 def test_what_is_not_the_same_is_an_error() -> None:
@@ -118,7 +149,7 @@ def test_what_is_complete_needs_no_memory() -> None:
         assert journal.data(time, 0, time)
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
-    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1)
+    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1, False)
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
 
 

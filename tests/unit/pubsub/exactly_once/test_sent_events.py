@@ -29,7 +29,11 @@ class Log:
             assert place is not None
             if self.journal.data(event.time, place.number, checksum_of(event.payload)):
                 self.records.append(event)
-        elif changes := self.journal.frontier(event.updates):
+            return
+        changes = self.journal.frontier(event.updates)
+        if changes or self.journal.is_completed:
+            if not changes:
+                self.journal.complete()
             self.records.append(LowerFrontierUpdate(changes))
 
     def crash(self, left: int) -> None:
@@ -39,8 +43,10 @@ class Log:
         for event in self.records:
             if isinstance(event, DataMessage):
                 self.journal.record(event.time, checksum_of(event.payload))
-            else:
+            elif event.updates:
                 self.journal.advance(list(event.updates))
+            else:
+                self.journal.complete()
 
 
 def events_of(run: list[Any]) -> list[FeedEvent]:
@@ -57,7 +63,7 @@ def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
     Or it goes on from a snapshot that was taken at any moment.
     """
     events = events_of(run)
-    log, worker = Log(), SentEvents(INTEGERS)
+    log, worker = Log(), SentEvents(INTEGERS, keeps_end=True)
     at = fed = 0  # how many events the worker has made, and how many of those that wait it has sent
     durable = 0  # how many records are
     saved, saved_at = worker.saved, 0
@@ -81,16 +87,17 @@ def test_everything_is_logged_once(run: list[Any], data: st.DataObject) -> None:
             saved, saved_at = worker.saved, at
         else:
             goes_back = step == "goes back"
-            worker, at = SentEvents(INTEGERS, saved if goes_back else None), saved_at * goes_back
+            worker, at = SentEvents(INTEGERS, saved if goes_back else None, keeps_end=True), saved_at * goes_back
             log.journal.begin(worker.position)
             for message in worker.messages():
                 log.feed(message)
             fed = worker.waiting
     for event in events[at:]:
         log.feed(worker.add(event))
-    assert log.records == events
+    assert log.records == [*events[:-1], LowerFrontierUpdate([])], "the end is logged once all partitions have it"
     worker.durable(worker.waiting)
-    assert (worker.waiting, worker.waiting_bytes, worker.position) == (0, 0, WorkerPosition([], {}, len(events)))
+    assert (worker.waiting, worker.waiting_bytes, worker.position.events) == (0, 0, len(events) - 1)
+    assert (worker.saved.kept, worker.saved.lower) == (events[-1:], []), "a snapshot has it to send again"
 
 
 def test_what_cannot_be() -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.kit.log.faulty_files import ALL, IDENTITY, entries, entry, record, records, ticks_of
 from tests.kit.stores.failing_store import failing_store
@@ -12,7 +13,7 @@ from tests.kit.stores.s3_fixtures import use_endpoint
 from tests.waiting import eventually
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogMismatch, StoreFailed
 from tidewheel.pubsub.log.group_commit import GroupCommit
-from tidewheel.pubsub.log.opening import AnyLog, open_log
+from tidewheel.pubsub.log.opening import AnyLog, logged_partitions, open_log
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity
 
 
@@ -26,6 +27,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def opened(place: str, snapshot: bytes = b"first", segment_bytes: int = ALL) -> AnyLog:
     return open_log(place, IDENTITY, snapshot, segment_bytes)
+
+
+def test_a_log_says_how_many_partitions_its_topic_has(place: str) -> None:
+    """Also while another process has it open, and whatever number is asked for; nothing is written."""
+    more = replace(IDENTITY, partitions=5)
+    assert logged_partitions(place, IDENTITY) == logged_partitions(place, more) == 0
+    assert logged_partitions(place, IDENTITY) == 0
+    with closing(opened(place)) as log:
+        log.append(entries([3]))
+        assert logged_partitions(place, IDENTITY) == logged_partitions(place, more) == 2
+        assert log.sync() == 3
+    assert logged_partitions(place, more) == 2
+    with pytest.raises(LogMismatch, match="topic 'bills'"):
+        logged_partitions(place, replace(more, topic="bills"))
 
 
 def test_what_was_synced_is_read_in_order(place: str) -> None:

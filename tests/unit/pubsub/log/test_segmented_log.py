@@ -255,7 +255,7 @@ def test_segments_tell_their_age(tmp_path: Path) -> None:
     [
         (structs.replace(IDENTITY, topic="bills"), "topic 'bills'"),
         (structs.replace(IDENTITY, partition=1), "partition 1 of 2"),
-        (structs.replace(IDENTITY, partitions=3), "a topic has a partition for each worker"),
+        (structs.replace(IDENTITY, partitions=3), "a log keeps the number of partitions of its topic"),
         (structs.replace(IDENTITY, domain="UnitDomain()"), "times of UnitDomain()"),
     ],
     ids=["topic", "partition", "partitions", "domain"],

@@ -49,6 +49,10 @@ def test_everybody_gets_everything_once_also_over_restarts(
             readers.append(Reader(host, "late", start=0))
             feed.send([LowerFrontierUpdate([(30, -1)])])
             feed.finish()
+            assert host.call(host.actor.known_end(0, DEADLINE_S, None))
+            assert not host.call(host.actor.ended(0.0))
+            host.restart()
+            host.call(host.actor.end({}, 0.0))
             assert host.call(host.actor.ended(DEADLINE_S))
             for reader, wanted in zip(readers, (60, 30, 60), strict=True):
                 reader.read(lambda events, wanted=wanted: len(contents(events)) >= wanted)  # type: ignore[misc]
@@ -103,7 +107,8 @@ def test_a_worker_whose_job_has_gone_back_is_refused_alone(tmp_path: Path) -> No
             send(new, 2)
             new.send([LowerFrontierUpdate([(3, -1)])])
             new.finish()
-            assert host.call(host.actor.ended(0.0))
+            host.call(host.actor.end({}, 0.0))
+            assert host.call(host.actor.ended(DEADLINE_S))
             assert not host.call(host.actor.problem())
         finally:
             old.close()

@@ -64,14 +64,19 @@ def test_a_publisher_that_starts_again_goes_on(tmp_path: Path) -> None:
         partition.send(0, b"a", b"b")
         partition.advance(0, 1)
         partition.send(1, b"c", b"d")
+        partition.core.conclude()
         partition.advance(1)
+        partition.settle()
+        assert (partition.core.told.has_all, partition.core.told.has_ended) == (True, False)
+        for _ in range(2):
+            partition.core.conclude()
         partition.settle()
         reader.read(partition)
         late.read(partition)
         assert partition.core.told.has_ended
     assert reader.contents == late.contents == [b"a", b"b", b"c", b"d"]
     assert isinstance(reader.had[-1], PartitionEnded)
-    assert [type(event).__name__ for event in late.had].count("LowerFrontierUpdate") == 2
+    assert [type(event).__name__ for event in late.had].count("LowerFrontierUpdate") == 3
 
 
 def test_what_is_not_acknowledged_comes_again(tmp_path: Path) -> None:
@@ -187,6 +192,8 @@ def publish(partition: Partition, reader: Reader, batches: list[tuple[int, int, 
         if random.random() < 0.3:
             reader.read(partition)
     partition.advance(frontier)
+    partition.settle()
+    partition.core.conclude()
     for _ in range(3):
         partition.settle()
         reader.read(partition)

@@ -1,0 +1,72 @@
+"""The start of publishers: as many as the logs have partitions, each on the node of its feeder. No Ray."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.publishers import publisher_calls
+from tidewheel.pubsub.publishers.publisher_calls import start_publishers
+
+
+class Started(NamedTuple):
+    """A publisher that was started."""
+
+    number: int
+    partitions: int
+    node: str
+
+
+class Actors:
+    """The class of actors: it starts nothing."""
+
+    def options(self, *, scheduling_strategy: str, **_: Any) -> "Actors":
+        return self
+
+    def remote(self, topic: str, number: int, made: Any) -> Any:
+        return made
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """Those that were killed."""
+    found: list[Started] = []
+    monkeypatch.setattr(publisher_calls, "actor_class", lambda _: Actors())
+    monkeypatch.setattr(publisher_calls, "_only_on", lambda node: node)
+    monkeypatch.setattr(publisher_calls, "kill", found.extend)
+    return found
+
+
+def start(nodes: Sequence[str], logged: Sequence[Sequence[int | None]] | None) -> list[Any]:
+    answers = None if logged is None else iter(logged)
+    return start_publishers(
+        "topic",
+        Started,  # type: ignore[arg-type]
+        nodes,
+        len(nodes),
+        starts_again=True,
+        has_log=True,
+        logged=None if answers is None else lambda publishers: next(answers),
+    )
+
+
+@pytest.mark.parametrize("logged", [None, [[0, 0]], [[2, 2]], [[None, None]]])
+def test_there_is_one_for_each_worker(killed: list[Started], logged: Any) -> None:
+    """If there are no logs, or they say so; one that cannot be read says why when it is opened."""
+    assert start("ab", logged) == [Started(0, 2, "a"), Started(1, 2, "b")]
+    assert killed == []
+
+
+def test_there_are_as_many_as_partitions(killed: list[Started]) -> None:
+    """With fewer workers, and with more of them."""
+    assert start("ab", [[3, 3], [3, 3, 3]]) == [Started(0, 3, "a"), Started(1, 3, "b"), Started(2, 3, "a")]
+    assert killed == [Started(0, 2, "a"), Started(1, 2, "b")]
+    assert start("abc", [[1, 0, 0], [1]]) == [Started(0, 1, "a")]
+
+
+def test_a_log_on_another_node_is_refused(killed: list[Started]) -> None:
+    """Otherwise a new one would begin there, and subscribers would miss what is in the old one."""
+    with pytest.raises(DeliveryError, match=r"partition 2: the publisher has its log on another node than worker 0"):
+        start("ab", [[3, 3], [3, None, 0]])
+    assert len(killed) == 5
