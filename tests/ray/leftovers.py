@@ -29,6 +29,9 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
+_OF_TESTS = {"feeder": "ray::Feeder"}
+"""The same for actors that tests start and end."""
+
 _NOT_OURS = ("plasma", "sem.mp-")
 """How names of files in `/dev/shm` begin that are of Ray's store, and of locks between processes of Python.
 
@@ -41,8 +44,8 @@ _COMES_UP_WITHIN_S = 60.0
 
 
 def hosts(kind: str) -> list[psutil.Process]:
-    """Return the processes of this cluster's workers or publishers, in the order in which they were started."""
-    return sorted(_titled(TITLES[kind]), key=lambda process: (process.create_time(), process.pid))
+    """Return the processes of this cluster that are of a kind, in the order in which they were started."""
+    return sorted(_titled({**TITLES, **_OF_TESTS}[kind]), key=lambda process: (process.create_time(), process.pid))
 
 
 def _titled(title: str) -> list[psutil.Process]:
