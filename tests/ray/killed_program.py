@@ -16,8 +16,9 @@ from typing import Any
 import ray
 
 import tidewheel as tw
-from tests.ray.recovered_flow import DEADLINE_S, EPOCHS, describe, results, send_all
+from tests.ray.recovered_flow import EPOCHS, describe, results, send_all
 
+DEADLINE_S = 300.0
 INPUTS = ("numbers", "more")
 TOPICS = {"found": ("sums", "counts", "visits", "sessions", "late", "firsts"), "ranked": ("ranks",)}
 """The captures that each topic has."""

@@ -131,14 +131,20 @@ def warm_up(cluster: str) -> None:
 
 
 @contextmanager
-def nothing_left(within_s: float = 10.0) -> Iterator[Members]:
-    """Fail if there is more after the block than there was before, ``within_s`` seconds later."""
+def nothing_left(within_s: float = 10.0, sockets: int = 0) -> Iterator[Members]:
+    """Fail if there is more after the block than there was before, ``within_s`` seconds later.
+
+    Args:
+        within_s: for how long to wait until it is gone.
+        sockets: how many Ray may have more, to actors of the test that outlive the block.
+    """
     warm_up(str(ray.get_runtime_context().gcs_address))
     before, own, members = traces(), own_traces(), Members()
     try:
         yield members
         assert eventually(lambda: not members.alive(), within_s), f"still there: {members.alive()}"
         assert eventually(lambda: traces() <= before, within_s), f"left behind: {traces() - before}"
+        own["socket:"] += sockets
         assert eventually(lambda: own_traces() <= own, within_s), f"left in this process: {own_traces() - own}"
     finally:
         members.end()
