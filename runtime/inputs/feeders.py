@@ -115,12 +115,13 @@ class _Feeder:
 def watch_actor(actor: Any) -> Callable[[], str | None]:
     """Return a function that says how an actor has died, None while it lives; it does not wait.
 
-    A call is kept pending at the actor, behind what that does, and fails as soon as its process is gone. Meanwhile the
-    actor is kept alive by its handle here.
+    A call is kept pending at the actor, behind what that does, and fails as soon as its process is gone, also if Ray
+    starts the actor again. Meanwhile the actor is kept alive by its handle here.
     """
     import ray
 
-    pending = [actor.__ray_ready__.remote()]
+    ready = actor.__ray_ready__.options(max_task_retries=0)
+    pending = [ready.remote()]
 
     def death() -> str | None:
         if not ray.wait(pending, timeout=0)[0]:
@@ -129,7 +130,7 @@ def watch_actor(actor: Any) -> Callable[[], str | None]:
             ray.get(pending[0])
         except ray.exceptions.RayError as error:
             return str(error)
-        pending[0] = actor.__ray_ready__.remote()
+        pending[0] = ready.remote()
         return None
 
     return death

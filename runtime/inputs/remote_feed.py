@@ -25,6 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 _ANSWER_S = 60.0
 _NUMBER_BITS = 60
 _LOOK_S = 1.0
+_DEATH_TOLD_WITHIN_S = 5.0
 _NOBODY_S = 20.0
 _GOES_BACK_WITHIN_S = 300.0
 
@@ -154,16 +155,25 @@ class RemoteFeed(RayFeed):
             raise
 
     def _claim(self, handle: int, name: str) -> None:
-        """Make sure that no other process uses a handle, and that this one is known."""
+        """Make sure that no other process uses a handle, and that this one is known.
+
+        Ray repeats a call whose process has died, with the same handle. So a job that may go back is asked for a while
+        whether it does: then the handle is of no use, and nobody is to blame.
+        """
         import ray
 
         self.check_alive()
         context = ray.get_runtime_context()
         actor = None if context.get_actor_id() is None else context.current_actor
         me = FeederName(self.number, _process(), actor)
+        until = clock.monotonic() + (_DEATH_TOLD_WITHIN_S if self._address.goes_back else 0.0)
         try:
-            call = self._address.actors[0].claim.remote(self._address.job, self.incarnation, handle, me)
-            claim: Claim = ray.get(call, timeout=_ANSWER_S)
+            while True:
+                call = self._address.actors[0].claim.remote(self._address.job, self.incarnation, handle, me)
+                claim: Claim = ray.get(call, timeout=_ANSWER_S)
+                if claim.owner is None or clock.monotonic() >= until:
+                    break
+                threading.Event().wait(_LOOK_S / 10)
         except ray.exceptions.RayError as error:
             self._lose(self._ended(error))
             self.check_alive()

@@ -29,6 +29,9 @@ TITLES = {
 }
 """How Ray names the processes of actors while they live, by what they are."""
 
+_OF_TESTS = {"feeder": "ray::Feeder"}
+"""The same for actors that tests start and end."""
+
 _NOT_OURS = ("plasma", "sem.mp-")
 """How names of files in `/dev/shm` begin that are of Ray's store, and of locks between processes of Python.
 
@@ -41,8 +44,8 @@ _COMES_UP_WITHIN_S = 60.0
 
 
 def hosts(kind: str) -> list[psutil.Process]:
-    """Return the processes of this cluster's workers or publishers, in the order in which they were started."""
-    return sorted(_titled(TITLES[kind]), key=lambda process: (process.create_time(), process.pid))
+    """Return the processes of this cluster that are of a kind, in the order in which they were started."""
+    return sorted(_titled({**TITLES, **_OF_TESTS}[kind]), key=lambda process: (process.create_time(), process.pid))
 
 
 def _titled(title: str) -> list[psutil.Process]:
@@ -128,14 +131,20 @@ def warm_up(cluster: str) -> None:
 
 
 @contextmanager
-def nothing_left(within_s: float = 10.0) -> Iterator[Members]:
-    """Fail if there is more after the block than there was before, ``within_s`` seconds later."""
+def nothing_left(within_s: float = 10.0, sockets: int = 0) -> Iterator[Members]:
+    """Fail if there is more after the block than there was before, ``within_s`` seconds later.
+
+    Args:
+        within_s: for how long to wait until it is gone.
+        sockets: how many Ray may have more, to actors of the test that outlive the block.
+    """
     warm_up(str(ray.get_runtime_context().gcs_address))
     before, own, members = traces(), own_traces(), Members()
     try:
         yield members
         assert eventually(lambda: not members.alive(), within_s), f"still there: {members.alive()}"
         assert eventually(lambda: traces() <= before, within_s), f"left behind: {traces() - before}"
+        own["socket:"] += sockets
         assert eventually(lambda: own_traces() <= own, within_s), f"left in this process: {own_traces() - own}"
     finally:
         members.end()

@@ -1,4 +1,4 @@
-"""A dataflow with much state that can be lost, for tests that kill its workers, and what it sends without a kill."""
+"""A dataflow with much state that can be lost, for tests that kill its processes, and its feed."""
 
 import threading
 from collections import Counter
@@ -11,37 +11,57 @@ from tidewheel.runtime.description.plan import Schedule
 DEADLINE_S = 60.0
 EPOCHS = 120
 CAPTURES = ("sums", "counts", "visits", "sessions", "late", "firsts", "ranks")
+STEPS, MORE_STEPS = (3, 5, 11), (2, 7)
 ROUNDS = 4
 PAGES = 8
 MOST_RETURNS = 20
 """A handle that does not go back with its job raises `Rewound` whenever it is used."""
 
 
-def describe() -> tw.Dataflow:
-    """Have state by key, epochs, a loop of many rounds, sessions, a memory of what has come, and a web that changes."""
+def describe(*inputs: str, also: Callable[[dict[str, tw.Stream[Any]]], None] | None = None) -> tw.Dataflow:
+    """Have state by key, epochs, a loop of many rounds, sessions, a memory of what has come, and a web that changes.
+
+    Args:
+        inputs: the names of its inputs; none is "numbers" alone.
+        also: receives the streams that are captured, by name.
+    """
     flow = tw.Dataflow("recovered")
-    numbers = flow.input("numbers")
-    numbers.stateful_map(lambda n: n % 7, int, added, name="sums").capture("sums")
-    numbers.count(name="counted").capture("counts")
-    walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
-    walked.count(name="visits").capture("visits")
-    sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
-    sessions.results.capture("sessions")
-    sessions.late.capture("late")
-    numbers.deduplicate(lambda n: n % 101).capture("firsts")
-    links = numbers.broadcast().unary("web", build_web)
-    pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
-    pages.iterate(passed_on, "ranking", rounds=ROUNDS, beside=[links]).capture("ranks").probe("done")
+    numbers, *others = map(flow.input, inputs or ("numbers",))
+    found = computed(numbers.concat(*others) if others else numbers)
+    for name, stream in found.items():
+        stream.capture(name)
+    found["ranks"].probe("done")
+    if also is not None:
+        also(found)
     return flow
 
 
-def batch_of(epoch: int) -> list[int]:
-    """Return the numbers of an epoch, which no other epoch has."""
-    return [epoch * 23 + (epoch * step) % 23 for step in (3, 5, 11)]
+def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
+    """Return the results of each epoch, which do not depend on the order of its numbers."""
+    sums = numbers.aggregate(lambda n: n % 7, int, lambda total, n: total + n, name="summed")
+    walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
+    sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
+    links = numbers.broadcast().unary("web", build_web)
+    pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
+    return {
+        "sums": sums.stateful_map(first, int, added, name="sums"),
+        "counts": numbers.count(name="counted"),
+        "visits": walked.count(name="visits"),
+        "sessions": sessions.results,
+        "late": sessions.late,
+        "firsts": numbers.deduplicate(lambda n: n % 101),
+        "ranks": pages.iterate(passed_on, "ranking", rounds=ROUNDS, beside=[links]),
+    }
 
 
-def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
-    return total + number, (number % 7, total + number)
+def batch_of(epoch: int, name: str = "numbers") -> list[int]:
+    """Return what an input sends in an epoch: numbers that no other epoch has."""
+    return [epoch * 23 + (epoch * step) % 23 for step in (STEPS if name == "numbers" else MORE_STEPS)]
+
+
+def added(total: int, pair: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+    key, number = pair
+    return total + number, (key, total + number)
 
 
 def steps(number: int) -> int:
@@ -116,26 +136,30 @@ def do_nothing(epoch: int) -> None:
 
 
 def feed(job: tw.Job, at: Callable[[int], None] = do_nothing) -> int:
-    """Send all epochs, again where the job goes back; return how often it has.
-
-    Args:
-        job: runs the dataflow.
-        at: is called before each epoch is sent, and with `EPOCHS` before the input is closed.
-    """
+    """Send all epochs, again where the job goes back; return how often it has; ``at`` is as for `send_all`."""
     rewound = 0
     while True:
         try:
-            numbers = job.input("numbers")
-            for epoch in range(numbers.position.batches, EPOCHS):
-                at(epoch)
-                numbers.advance_to(epoch)
-                numbers.send(batch_of(epoch))
-                threading.Event().wait(0.005)  # so that there are snapshots in between
-            at(EPOCHS)
-            numbers.close()
+            send_all(job.input("numbers"), at)
             job.wait(DEADLINE_S)
         except tw.Rewound:
             rewound += 1
             assert rewound < MOST_RETURNS
         else:
             return rewound
+
+
+def send_all(handle: tw.InputHandle, at: Callable[[int], None] = do_nothing) -> None:
+    """Send what comes after the position of a handle, and close it.
+
+    Args:
+        handle: the handle.
+        at: is called before each epoch is sent, and with `EPOCHS` before the handle is closed.
+    """
+    for epoch in range(handle.position.batches, EPOCHS):
+        at(epoch)
+        handle.advance_to(epoch)
+        handle.send(batch_of(epoch, handle.name))
+        threading.Event().wait(0.005)  # so that there are snapshots in between
+    at(EPOCHS)
+    handle.close()

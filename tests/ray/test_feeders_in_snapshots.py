@@ -49,6 +49,11 @@ class Feeder:
         if until == EPOCHS:
             handle.close()
 
+    def feed_and_stay(self, handles: list[tw.InputHandle], until: int) -> None:
+        """Send up to an epoch, and use the handle until the job has gone back."""
+        self.feed(handles, until)
+        self.use_until_rewound()
+
     def use_until_rewound(self) -> None:
         """Use the handle that was kept until the job has gone back."""
         until = time.monotonic() + DEADLINE_S
@@ -197,4 +202,24 @@ def test_a_feeder_dies(tmp_path: Path, link: LinkName) -> None:
         feed_to_the_end(job, {"left": left, "right": other})
         assert results(job) == undisturbed()
     for feeder in (left, other):
+        ray.kill(feeder)
+
+
+@LINKS
+def test_ray_starts_a_feeder_again(tmp_path: Path, link: LinkName) -> None:
+    """Ray repeats its call, with the handle that is of no use: the repeated call says that the job has gone back."""
+    actor: Any = Feeder
+    right = actor.options(max_restarts=-1, max_task_retries=-1).remote()
+    [left] = made(1)
+    with nothing_left(), run(tmp_path, link) as job:
+        pid = ray.get(right.process.remote())
+        feed(job, {"left": left}, 40)
+        call = right.feed_and_stay.remote([job.input("right")], 40)
+        job.probe("done").wait_until(30, DEADLINE_S)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(tw.Rewound, match=r"driver has the handles of this process again"):
+            ray.get(call, timeout=DEADLINE_S)
+        feed_to_the_end(job, {"left": left, "right": right})
+        assert results(job) == undisturbed()
+    for feeder in (left, right):
         ray.kill(feeder)

@@ -15,7 +15,6 @@ import pytest
 import ray
 
 import tidewheel as tw
-from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
 from tests.ray.recovered_flow import EPOCHS, batch_of, by_time, describe, do_nothing, feed, results
 from tests.ray.worker_killer import WorkerKiller
@@ -37,32 +36,18 @@ class Killer(WorkerKiller):
     """Kills workers where epochs that are chosen by chance are reached for the first time, once there are snapshots.
 
     Args:
-        random: chooses epochs, workers and moments.
+        random: chooses epochs and workers.
         kills: how many.
-        by_clock: whether each kill but the first comes by a clock instead, up to a second after the one before: most
-            often while the job goes back.
     """
 
-    def __init__(self, random: Random, kills: int, *, by_clock: bool = False) -> None:
+    def __init__(self, random: Random, kills: int) -> None:
         super().__init__(random)
         self._moments = sorted(random.sample(range(10, EPOCHS), kills))
-        self._pauses_s = [random.random() for _ in range(kills - 1)] if by_clock else []
-        self._clock: Task | None = None
 
     def at(self, epoch: int) -> None:
-        """Kill a worker if it is time to; at the end, wait for the kills that are left."""
+        """Kill a worker if it is time to."""
         if self._moments and epoch >= self._moments[0]:
             del self._moments[0]
-            self.strike()
-            if self._pauses_s:
-                self._moments.clear()
-                self._clock = Task(self._strike_on)
-        if epoch == EPOCHS and self._clock is not None:
-            self._clock.join(DEADLINE_S)
-
-    def _strike_on(self) -> None:
-        for pause_s in self._pauses_s:
-            threading.Event().wait(pause_s)
             self.strike()
 
 
@@ -71,21 +56,6 @@ def undisturbed() -> dict[str, dict[Any, Counter[Any]]]:
     with tw.run(describe(), engine="local") as job:
         feed(job)
         return results(job)
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 50))])
-def test_results_are_those_without_a_crash(tmp_path: Path, seed: int) -> None:
-    """Workers are killed at moments chosen by chance: in loops, between epochs, and while the job goes back.
-
-    Nothing is lost or comes twice. In every third job the second kill mostly comes while the job still goes back.
-    """
-    killer = Killer(Random(seed), kills=2, by_clock=seed % 3 == 1)
-    with nothing_left(), run(describe(), tmp_path, restarts=4) as job:
-        rewound = feed(job, killer.at)
-        found = results(job)
-    assert len(killer.killed) == 2
-    assert rewound
-    assert found == undisturbed()
 
 
 def test_all_workers_may_die_at_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A killer of the workers of a job on Ray, for tests of recovery."""
+"""A killer of the processes of a job on Ray, for tests of recovery."""
 
 from contextlib import suppress
 from random import Random
@@ -12,7 +12,7 @@ _THERE_WITHIN_S = 60.0
 
 
 class WorkerKiller:
-    """Kills workers of this cluster by SIGKILL, each time one that lives, also one that has only just begun.
+    """Kills processes of this cluster by SIGKILL, each time one that lives, also one that has only just begun.
 
     Args:
         random: chooses among those that live.
@@ -25,12 +25,13 @@ class WorkerKiller:
         self._random = random
         self.killed: list[psutil.Process] = []
 
-    def strike(self) -> None:
-        """Kill one worker; wait for one where all are dead."""
-        assert eventually(self._kill_one, _THERE_WITHIN_S), f"no worker lives after {len(self.killed)} were killed"
+    def strike(self, kind: str = "worker") -> None:
+        """Kill one process of a kind; wait for one where all are dead."""
+        killed = eventually(lambda: self._kill_one(kind), _THERE_WITHIN_S)
+        assert killed, f"no {kind} lives after {len(self.killed)} processes were killed"
 
-    def _kill_one(self) -> bool:
-        living = [process for process in hosts("worker") if process not in self.killed]
+    def _kill_one(self, kind: str) -> bool:
+        living = [process for process in hosts(kind) if process not in self.killed]
         with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
             if living:
                 victim = self._random.choice(living)
