@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -228,7 +229,7 @@ class Pipeline:
             with suppress(psutil.NoSuchProcess):
                 victim.kill()
                 self.killed.append(chosen)
-                say(f"{time.monotonic() - self._began_s:6.1f} s: killed {chosen} ({victim.pid}) of {sorted(victims)}")
+                say(f"{time.monotonic() - self._began_s:6.1f} s: killed {chosen} ({victim.pid})")
                 return True
             return False
 
@@ -288,7 +289,7 @@ class Pipeline:
             for pid, code in program.ends.items()
             if code and pid not in self._struck
         }
-        say(f"{time.monotonic() - self._began_s:6.1f} s: all have ended")
+        say(f"{time.monotonic() - self._began_s:6.1f} s: all have ended; killed {dict(Counter(self.killed))}")
         assert not failed, f"programs have ended that were not killed: {failed}"
 
     @property
