@@ -19,7 +19,7 @@ import psutil
 
 from tests.ray.driver_process import ROOT
 from tests.ray.leftovers import titled
-from tests.ray.pipeline_program import JOURNALS, Payment, Totals, batch_totals, journal
+from tests.ray.pipeline_program import JOURNALS, Payment, Totals, batch_totals, journal, running
 from tests.waiting import eventually
 
 DEADLINE_S = 150.0
@@ -225,6 +225,9 @@ class Pipeline:
             name = chosen.rpartition(" ")[2]
             if name in self._programs:  # it ends with its JVM, too
                 self._struck.add(self._programs[name].pid)
+            job = self._programs["job"]
+            if chosen in ACTORS and running(job.pid) not in job.output.read_text(encoding="utf-8", errors="replace"):
+                self._struck.add(job.pid)  # `tw.run` raises if an actor dies while it deploys the job
             self._known.add(victim)
             with suppress(psutil.NoSuchProcess):
                 victim.kill()

@@ -6,6 +6,7 @@ connect to the cluster that RAY_ADDRESS names. Started again, each goes on where
 """
 
 import json
+import os
 import sqlite3
 import sys
 import threading
@@ -108,10 +109,16 @@ def batch_totals(epochs: Sequence[Sequence[Payment]]) -> Totals:
     return found
 
 
+def running(pid: int) -> str:
+    """Return the line of a job that has been deployed: from then on it survives the death of an actor."""
+    return f"process {pid} runs the job"
+
+
 def run_job(folder: Path, stores: int, visible: Literal["epoch", "snapshot"]) -> None:
     """Run the job to its end."""
     snapshots = tw.Snapshots(folder / "snapshots", every_s=SNAPSHOTS_EVERY_S, restarts=RESTARTS)
     with tw.run(described(folder, stores, visible), workers=WORKERS, snapshots=snapshots) as job:
+        say(running(os.getpid()))
         job.wait()
 
 
