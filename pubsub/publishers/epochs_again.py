@@ -98,6 +98,7 @@ class EpochsAgain:
 
     def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
         self._domain = domain
+        self._generation = position.generation.number
         self._lower = Antichain(domain, position.lower)
         self._complete = Antichain(domain, position.generation.complete)
         self._worker = MutableAntichain(domain)
@@ -116,6 +117,10 @@ class EpochsAgain:
     def have_come(self) -> bool:
         """Whether nothing of them will come any more."""
         return all(map(self._complete.less_equal, self._worker.frontier))
+
+    def have_come_in(self, generation: int) -> bool:
+        """Tell whether nothing of them will come any more in a generation; not so before the worker begins it."""
+        return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:
         """Receive a message of the worker."""

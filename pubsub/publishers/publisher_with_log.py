@@ -85,7 +85,7 @@ class PublisherActorWithLog(PublisherActor):
 
         def have_come() -> bool:
             again = core.again
-            return core.told.generation >= generation if again is None else again.have_come
+            return core.told.generation >= generation if again is None else again.have_come_in(generation)
 
         is_known = await self._wait_until(self.partition, have_come, timeout_s)
         if not is_known:

@@ -23,7 +23,7 @@ from tidewheel.pubsub.messages.events import Batch, Epoch, RolledBack
 from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
-from tidewheel.pubsub.publishers.epochs_again import Difference, differing_epochs, first_difference
+from tidewheel.pubsub.publishers.epochs_again import Difference, Sums, differing_epochs, first_difference
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 RUNS = 400
@@ -69,6 +69,7 @@ class Job:
         self._pipes = [deque(sent.messages()) for sent in self._sent]
         self._connected = [False for _ in workers]
         self._is_compared = not self._generation.number
+        self._came: dict[int, Sums] = {}
         self._away = {number for number in workers if self._random.random() < AWAY}
 
     def change(self) -> None:
@@ -82,14 +83,17 @@ class Job:
 
     def compare(self) -> None:
         """Compare what came again once it has."""
-        logs = self.logs
-        if self._is_compared or not all(
-            log.journal.epochs().generation == self._generation.number if log.again is None else log.again.have_come
-            for log in logs
-        ):
+        logs, generation = self.logs, self._generation.number
+        for number, log in enumerate(logs):
+            is_asked = not self._is_compared and number not in self._came
+            if is_asked and log.again is None and log.journal.epochs().generation == generation:
+                self._came[number] = {}
+            elif is_asked and log.again is not None and log.again.have_come_in(generation):
+                self._came[number] = log.again.came()
+        if self._is_compared or len(self._came) < len(logs):
             return
         self._is_compared = True
-        came = [{} if log.again is None else log.again.came() for log in logs]
+        came = [self._came[number] for number in range(len(logs))]
         times = {time for sums in came for time in sums}
         logged: list[Any] = [
             dict.fromkeys(times) if log.again is None else log.again.logged(cast(ReplayedLog, log), times)

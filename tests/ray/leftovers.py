@@ -45,10 +45,11 @@ _COMES_UP_WITHIN_S = 60.0
 
 def hosts(kind: str) -> list[psutil.Process]:
     """Return the processes of this cluster that are of a kind, in the order in which they were started."""
-    return sorted(_titled({**TITLES, **_OF_TESTS}[kind]), key=lambda process: (process.create_time(), process.pid))
+    return sorted(titled({**TITLES, **_OF_TESTS}[kind]), key=lambda process: (process.create_time(), process.pid))
 
 
-def _titled(title: str) -> list[psutil.Process]:
+def titled(title: str) -> list[psutil.Process]:
+    """Return the processes of this cluster whose title has this in it."""
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):

@@ -14,6 +14,7 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
 from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 
@@ -31,6 +32,19 @@ def actors(folder: Path) -> list[PublisherActorWithLog]:
     return [PublisherActorWithLog("topic", at, make) for at, make in enumerate(makes)]
 
 
+def feed(
+    cores: list[DurablePubend], dealt: Callable[[int], int], changed: int | None = None, most: int = PARTITIONS
+) -> None:
+    """Have workers send all epochs: those of the first ``most`` partitions."""
+    for epoch in range(EPOCHS):
+        parts: list[list[str]] = [[] for _ in cores]
+        for number in range(10):
+            text = f"new in {epoch}" if epoch == changed and not number else f"record {number} of {epoch}"
+            parts[dealt(number)].append(text)
+        for core, part in list(zip(cores, parts, strict=True))[:most]:
+            core.feed([encode(encode_batch(epoch, part)), encode(LowerFrontierUpdate([(epoch, -1), (epoch + 1, 1)]))])
+
+
 async def live(publishers: list[PublisherActorWithLog], dealt: Callable[[int], int], changed: int | None) -> Any:
     """Publish each epoch, from a new generation on if the logs have anything; return what the comparison finds."""
     generation = next_generation(DOMAIN, [await publisher.open() for publisher in publishers])
@@ -38,13 +52,7 @@ async def live(publishers: list[PublisherActorWithLog], dealt: Callable[[int], i
     for core in cores:
         core.begin(WorkerPosition([0], {}, generation=generation))
     waiting = [asyncio.create_task(one.came_again(generation.number, DEADLINE_S)) for one in publishers]
-    for epoch in range(EPOCHS):
-        parts: list[list[str]] = [[] for _ in cores]
-        for number in range(10):
-            text = f"new in {epoch}" if epoch == changed and not number else f"record {number} of {epoch}"
-            parts[dealt(number)].append(text)
-        for core, part in zip(cores, parts, strict=True):
-            core.feed([encode(encode_batch(epoch, part)), encode(LowerFrontierUpdate([(epoch, -1), (epoch + 1, 1)]))])
+    feed(cores, dealt, changed)
     for publisher in publishers:
         assert await publisher.reached(EPOCHS, DEADLINE_S)
         publisher.partition.changed.notify()
@@ -56,6 +64,30 @@ async def live(publishers: list[PublisherActorWithLog], dealt: Callable[[int], i
     found = [await publisher.compared(differing) for publisher in publishers]
     assert all(core.again is None for core in cores)
     return came, differing, first_difference(found)
+
+
+async def goes_back_twice(folder: Path) -> Any:
+    """Have a job go back, and again once one of its workers has sent everything again; return what is compared."""
+    publishers = actors(folder)
+    try:
+        assert await live(publishers, lambda number: number % 2, None) is None
+        cores = [publisher._durable.core for publisher in publishers]
+        generation = next_generation(DOMAIN, [await publisher.place(DEADLINE_S) for publisher in publishers])
+        cores[0].begin(WorkerPosition([0], {}, generation=generation))
+        feed(cores, lambda number: number % 2, most=1)
+        generation = next_generation(DOMAIN, [await publisher.place(DEADLINE_S) for publisher in publishers])
+        waiting = [asyncio.create_task(one.came_again(generation.number, DEADLINE_S)) for one in publishers]
+        await asyncio.sleep(0)  # they look before the workers begin
+        for core in cores:
+            core.begin(WorkerPosition([0], {}, generation=generation))
+        feed(cores, lambda number: number // 9)
+        for publisher in publishers:
+            publisher.partition.changed.notify()
+        came: list[Any] = [await one for one in waiting]
+        return differing_epochs(DOMAIN, came, [await publisher.logged(range(EPOCHS)) for publisher in publishers])
+    finally:
+        for publisher in publishers:
+            await publisher.close()
 
 
 async def lives(folder: Path, first: int, changed: int | None) -> Any:
@@ -91,3 +123,8 @@ def test_another_record_is_named_with_its_partition(tmp_path: Path) -> None:
     assert differing == [2]
     assert difference is not None
     assert (difference[0], difference[1].text) == (0, "'record 0 of 2'")
+
+
+def test_only_what_comes_in_the_last_life_is_compared(tmp_path: Path) -> None:
+    """A worker had sent everything again when the job went back once more, and then others send its records."""
+    assert run(goes_back_twice(tmp_path)) == []
