@@ -295,7 +295,7 @@ class RelayActor:
             return
         for message in said:
             if isinstance(message, Join):
-                relay.join(child, message.where)
+                relay.join(child, message.where, awaits_silence=message.awaits_silence)
                 self._ask_for_wanted(relay)  # before the child's questions
             elif not 0 <= message.pubend < self._pubends:
                 self._reject(child, f"it spoke of pubend {message.pubend}, and there are {self._pubends}")
