@@ -1,175 +1,161 @@
-"""The cost of many subscribers: bytes on each hop of a tree of relays, and the publisher's time, for each message.
+"""The cost of many subscribers behind a tree of relays, beside NATS with leaf nodes, and the recovery from faults.
 
-The machines are real: a pubend and its subscriptions, relays in two levels, and a subend for each subscriber. They run
-in one process, without sockets. Bytes are those of the frames that connections would carry. The publisher's time is
-processor time of the pubend, of its subscriptions, and of encoding; it has no log here.
+A job publishes a topic exactly once, with a log on disk. Two relays are below its publisher, and four below those. The
+subscribers are simulated in four processes: `fanout_subscribers.py` says what they share. For 100, 1,000 and 10,000
+of them this measures
 
-    python benchmarks/fanout.py                # ends within a minute
+- the bytes that each hop carries down and up, and the processor time of the publisher's process: for each message, with
+  the silence and the signs of life until the next one, and for a second without messages,
+- p50 and p99 of the time from before a message is sent until it is delivered and decoded, over all subscribers.
+
+Beside it are NATS servers in the same tree, as leaf nodes, with as many subscriptions. They keep nothing on disk,
+and acknowledge nothing. Both share the cores of this machine with their subscribers, so a message to 10,000 of them
+takes as long as the cores need for 10,000 deliveries.
+
+Before that, a tree with 400 subscribers recovers from a broken link, a relay that is stopped, and a publisher that is
+killed: `fanout_recovery.py`. The figures of the machines alone come first: `fanout_machines.py`.
+
+    python benchmarks/fanout.py                # takes about four minutes
     python benchmarks/fanout.py --quick
+    python benchmarks/fanout.py --picture docs/pictures/recovery.svg
 """
 
-import statistics
-import time
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
+import tidewheel as tw
+from fanout_machines import measure_machines
+from fanout_picture import picture
+from fanout_recovery import measure_recovery
+from fanout_subscribers import Arrivals
+from fanout_tree import PROCESSES, UP, UPPER, TopicTree, Tree, nats_tree, topic_tree
+from file_systems import disk_folder
 from measurement import Report, arguments
-from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told, encode
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Ack, ConsolidatedAck, KnowledgeMessage
-from tidewheel.pubsub.exactly_once.pubend import Pubend
-from tidewheel.pubsub.exactly_once.relay import Relay
-from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.messages.encoded_message import encode as encoded
-from tidewheel.pubsub.messages.encoded_message import size_of
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
+from peer_processes import PeerMissingError
+from pubsub_traffic import wait
+from topic_job import produced
+from transport_floor import ray_cluster
 
-UPPER = 2
-LOWER_PER_UPPER = 5
-MESSAGES = 20
-MESSAGE_BYTES = 1000
-FRONTIERS = InitialFrontierSnapshot([0], [0])
+TOPIC, RECOVERED = "fanout", "recovered"
+IDLE_S = 4.0
+MOST_UP = 1000.0
+"""A relay flushes ten times a second; a consolidated acknowledgement has 62 bytes, and a nack has fewer."""
+SETTLED_S = 1.0
+"""After this time nothing is under way from before."""
 
 
-class NoLog:
-    """A log that is never read: no subscriber is behind."""
-
-    def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Refuse."""
-        raise AssertionError(f"nobody asks for {first}..{end}")
-
-
-class Tree:
-    """A pubend, relays in two levels, and subscribers under the lower relays.
-
-    Args:
-        subscribers: how many there are.
-        are_durable: whether they have positions of their own.
+class Size(NamedTuple):
+    """How much is measured.
 
     Attributes:
-        bytes: what has gone over each hop.
-        publisher_s: the processor time of the publisher for the present message, in seconds.
+        machines: the numbers of subscribers of the machines alone, few and many.
+        subscribers: the numbers of subscribers.
+        messages: how many are sent to each number of subscribers.
+        rate: how many of them a second.
+        recovering: the number of subscribers of the tree that recovers.
+        recovering_rate: how many messages a second they receive.
     """
 
-    def __init__(self, subscribers: int, *, are_durable: bool) -> None:
-        self.bytes: Counter[str] = Counter()
-        self.publisher_s = 0.0
-        self._now = 0
-        self.pubend = Pubend(0, 1, NoLog(), size_of)
-        self.subscriptions = Subscriptions(self.pubend, {}, "topic 'fanout', partition 0")
-        self._upper = {f"{RELAY_PREFIX}{number}": Relay(1, size_of) for number in range(UPPER)}
-        self._lower: dict[str, tuple[str, Relay]] = {}
-        for name, upper in self._upper.items():
-            self.pubend.fanout.join(name)
-            for number in range(LOWER_PER_UPPER):
-                below = f"{name}/{number}"
-                self._lower[below] = (name, Relay(1, size_of))
-                upper.join(below)
-        self._subends: dict[str, tuple[str, Subend]] = {}
-        parents = list(self._lower)
-        for number in range(subscribers):
-            reader, parent = f"process/subscriber-{number:06}/life", parents[number % len(parents)]
-            begun = self.subscriptions.subscribe(
-                f"subscriber-{number:06}", reader, None, lambda _: FRONTIERS, durable=are_durable, again=False
-            )
-            subend = Subend(reader, {0: begun}, size_of, may_consolidate=not are_durable)
-            self._subends[reader] = (parent, subend)
-            self._lower[parent][1].join(reader)
-
-    def publish(self) -> None:
-        """Publish a message, have every subscriber receive and acknowledge it, and every relay flush."""
-        self._now += 1000
-        message = encoded(DataMessage(self._now, b"x" * MESSAGE_BYTES, "pickle", 1))
-        begin_s = time.process_time()
-        [(tick, _)] = self.pubend.assign([message], self._now)
-        outgoing = self.pubend.logged(tick)
-        self._carry("publisher to upper relays", (one.message for one in outgoing))
-        self.publisher_s += time.process_time() - begin_s
-        for reader in self._told_subends(self._told_lower(outgoing)):
-            parent, subend = self._subends[reader]
-            for delivered in subend.take():
-                subend.acknowledge(0, delivered.tick)
-            for ack in subend.acks():
-                assert isinstance(ack, Ack)
-                self._carry("subscribers to lower relays", [ack])
-                self._lower[parent][1].ack(reader, ack)
-        self._flush()
-
-    def _told_lower(self, outgoing: Iterable[Outgoing]) -> list[Outgoing]:
-        told = [one for name, message in outgoing for one in self._upper[name].receive(message, 0.0)]
-        self._carry("upper to lower relays", (one.message for one in told))
-        return told
-
-    def _told_subends(self, outgoing: Iterable[Outgoing]) -> list[str]:
-        told = [one for name, message in outgoing for one in self._lower[name][1].receive(message, 0.0)]
-        frames: dict[int, int] = {}
-        for name, message in told:
-            assert isinstance(message, KnowledgeMessage)
-            if id(message) not in frames:  # a relay encodes once what it tells many
-                frames[id(message)] = sum(map(len, encode(message)))
-            self.bytes["lower relays to subscribers"] += frames[id(message)]
-            self._subends[name][1].receive(message, 0.0)
-        return [name for name, _ in told]
-
-    def _flush(self) -> None:
-        for name, (parent, lower) in self._lower.items():
-            for message in lower.flush()[1]:
-                assert isinstance(message, Ack | ConsolidatedAck)
-                self._carry("lower to upper relays", [message])
-                assert self._upper[parent].ack(name, message) == []
-        for name, upper in self._upper.items():
-            for message in upper.flush()[1]:
-                assert isinstance(message, Ack | ConsolidatedAck)
-                self._carry("upper relays to publisher", [message])
-                begin_s = time.process_time()
-                assert self.subscriptions.ack(message, name) == []
-                self.publisher_s += time.process_time() - begin_s
-        begin_s = time.process_time()
-        self.pubend.forget(self.subscriptions.needed_from)
-        self.publisher_s += time.process_time() - begin_s
-
-    def _carry(self, hop: str, messages: Iterable[Told | ChildMessage]) -> None:
-        self.bytes[hop] += sum(len(part) for message in messages for part in encode(message))
+    machines: tuple[int, int]
+    subscribers: tuple[int, ...]
+    messages: int
+    rate: float
+    recovering: int
+    recovering_rate: float
 
 
-def measure(subscribers: int, *, are_durable: bool) -> tuple[dict[str, float], float, int]:
-    """Return bytes on each hop and the publisher's microseconds, for each message, and the positions that it keeps."""
-    tree = Tree(subscribers, are_durable=are_durable)
-    for _ in range(3):
-        tree.publish()  # the relays name their readers
-    tree.bytes.clear()
-    times_s: list[float] = []
-    for _ in range(MESSAGES):
-        tree.publisher_s = 0.0
-        tree.publish()
-        times_s.append(tree.publisher_s)
-    hops = {hop: count / MESSAGES for hop, count in tree.bytes.items()}
-    return hops, 1e6 * statistics.median(times_s), len(tree.subscriptions.known)
+FULL = Size((100, 10_000), (100, 1000, 10_000), 12, 2 / 3, 400, 10.0)
+QUICK = Size((100, 2000), (40, 200), 4, 2.0, 40, 10.0)
 
 
 def main() -> None:
-    """Measure, print, and write the figures if a file is asked for."""
-    asked = arguments("The cost of many subscribers behind relays.")
+    """Measure, print, and write the figures and the picture if files are asked for."""
+    text = "write a picture of the recovery to FILE, as SVG"
+    asked = arguments("Measure many subscribers behind relays.", picture=text)
+    size = QUICK if asked.quick else FULL
     report = Report()
-    few, many = 100, 2000 if asked.quick else 10_000
-    for are_durable in (False, True):
-        kind = "durable subscribers" if are_durable else "subscribers"
-        counts = (few, 1000, many)
-        figures = {count: measure(count, are_durable=are_durable) for count in counts}
-        for count, (hops, publisher_us, positions) in figures.items():
-            units = {hop: (value, "bytes") for hop, value in sorted(hops.items())}
-            report.add_several(f"{count} {kind}, each message", units)
-            report.add_several(f"{count} {kind}, publisher", {"each message": (publisher_us, "us")})
-            report.add_several(f"{count} {kind}, kept", {"by the publisher": (positions, "positions")})
-        if not are_durable:
-            up = "upper relays to publisher"
-            ratio = figures[many][0][up] / figures[few][0][up]
-            report.expect(f"{many} {kind} by {few}: bytes up to the publisher", ratio, 1.1)
-            ratio = figures[many][1] / figures[few][1]
-            report.expect(f"{many} {kind} by {few}: time of the publisher", ratio, 2.0)
+    measure_machines(report, *size.machines)
+    with TemporaryDirectory(prefix="fanout-", dir=disk_folder()) as folder:
+        with ray_cluster(), deployed(Path(folder, "log")) as job:
+            with topic_tree(job, RECOVERED) as tree:
+                recoveries = measure_recovery(report, tree, size.recovering, size.recovering_rate)
+            with topic_tree(job, TOPIC) as tree:
+                measure_tree(report, tree, size)
+            job.stop()
+        measure_nats(report, Path(folder), size)
+    if asked.picture is not None:
+        asked.picture.write_text(picture(recoveries, size.recovering, size.recovering_rate), encoding="utf-8")
     report.finish(asked.json)
+
+
+def deployed(log: Path) -> tw.Job:
+    """Start the job that publishes both topics."""
+    flow = tw.Dataflow("fanout")
+    for topic in (TOPIC, RECOVERED):
+        produced(flow, topic).publish(topic, delivery="exactly_once", log=log)
+    return tw.run(flow, workers=1, engine="ray")
+
+
+def measure_tree(report: Report, tree: TopicTree, size: Size) -> None:
+    """Report the bytes on each hop, the publisher's time and the latencies, for each number of subscribers."""
+    costs: dict[int, float] = {}
+    for count in size.subscribers:
+        tree.connect(count)
+        tree.turn(2, size.rate)
+        wait(SETTLED_S)
+        idle_bytes, idle_s = spent(tree, IDLE_S)
+        before, before_s = tree.carried(), tree.publisher_cpu_s()
+        arrivals = tree.turn(size.messages, size.rate)
+        after, after_s = tree.carried(), tree.publisher_cpu_s()
+        each = {hop: (after[hop] - before[hop]) / size.messages for hop in after}
+        for when, hops in (("each message", each), ("an idle second", idle_bytes)):
+            report.add_several(f"{count} subscribers, {when}", {hop: (n, "bytes") for hop, n in hops.items()})
+        costs[count] = (after_s - before_s) / size.messages * 1e3
+        up = each[UP[0]] * size.rate / UPPER
+        report.expect(f"{count} subscribers: bytes up to the publisher, each second and relay", up, MOST_UP)
+        times = {"each message": (costs[count], "ms"), "an idle second": (idle_s * 1e3, "ms")}
+        report.add_several(f"{count} subscribers, publisher", times)
+        report_latencies(report, f"{count} subscribers, tidewheel", arrivals, count, size.messages)
+    few, many = size.subscribers[0], size.subscribers[-1]
+    report.expect(f"{many} subscribers by {few}: time of the publisher", costs[many] / costs[few], 1.5)
+
+
+def spent(tree: TopicTree, seconds: float) -> tuple[dict[str, float], float]:
+    """Return the bytes on each hop, and the publisher's processor time, of an idle second."""
+    before, before_s = tree.carried(), tree.publisher_cpu_s()
+    wait(seconds)
+    after, after_s = tree.carried(), tree.publisher_cpu_s()
+    return {hop: (after[hop] - before[hop]) / seconds for hop in after}, (after_s - before_s) / seconds
+
+
+def measure_nats(report: Report, folder: Path, size: Size) -> None:
+    """Report the latencies of NATS with leaf nodes, if it is installed."""
+    try:
+        with nats_tree(folder) as tree:
+            for count in size.subscribers:
+                arrivals = connected_turn(tree, count, size)
+                report_latencies(report, f"{count} subscribers, NATS with leaf nodes", arrivals, count, size.messages)
+    except PeerMissingError as error:
+        print(f"NATS: missing ({error})")
+
+
+def connected_turn(tree: Tree, count: int, size: Size) -> list[Arrivals]:
+    """Have so many subscribers, and a turn that does not count; return the arrivals of one that does."""
+    tree.connect(count)
+    tree.turn(2, size.rate)
+    return tree.turn(size.messages, size.rate)
+
+
+def report_latencies(report: Report, what: str, arrivals: Sequence[Arrivals], count: int, messages: int) -> None:
+    """Report p50 and p99 over all subscribers and messages; RuntimeError if some have not arrived."""
+    latencies = [latency / 1e3 for one in arrivals for latency in one.latencies_us]
+    if len(latencies) != count // PROCESSES * PROCESSES * messages:
+        raise RuntimeError(f"{what}: {len(latencies)} of {count * messages} messages have arrived")
+    cuts = quantiles(latencies, n=100, method="inclusive")
+    report.add_several(what, {"p50": (cuts[49], "ms"), "p99": (cuts[98], "ms")})
 
 
 if __name__ == "__main__":

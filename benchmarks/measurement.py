@@ -93,11 +93,16 @@ def machine() -> dict[str, Any]:
     }
 
 
-def arguments(description: str, *, peers: bool = False) -> argparse.Namespace:
-    """Read ``--quick`` and ``--json FILE``, and ``--peers PYTHON`` where peers run in processes of their own."""
+def arguments(description: str, *, peers: bool = False, picture: str | None = None) -> argparse.Namespace:
+    """Read ``--quick`` and ``--json FILE``, and ``--peers PYTHON`` where peers run in processes of their own.
+
+    With the help text ``picture``, there is ``--picture FILE`` as well.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes: ends within a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    if picture is not None:
+        parser.add_argument("--picture", type=Path, metavar="FILE", help=picture)
     if peers:
         text = "the interpreter that has the peers, this one by default"
         parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help=text)

@@ -1,6 +1,7 @@
 """The servers that benchmarks of topics compare with: ``python pubsub_servers.py NAME FOLDER`` runs one of them.
 
-``redis`` and ``nats`` keep nothing; ``durable-redis`` and ``jetstream`` have everything on disk before they say so. It
+``redis`` and ``nats`` keep nothing; ``durable-redis`` and ``jetstream`` have everything on disk before they say so.
+``leaf`` is a NATS server of a tree, whose settings `write_leaf` has written to the folder. It
 listens on this machine only, and has nothing on disk but what is in the folder. The program says by an empty line that
 the server takes connections, answers each line that it reads with the address and the version, and ends the server when
 there are no more lines: so it ends with whoever has started it, however that ends.
@@ -107,6 +108,25 @@ def jetstream_command(folder: Path) -> list[str]:
     return with_settings(folder, command, settings)
 
 
+def write_leaf(folder: Path, port: int, parent_port: int | None) -> None:
+    """Write the settings of a server that takes leaf nodes at a port, and is one of a parent, if that has a port."""
+    url = f'{{ url: "nats-leaf://127.0.0.1:{parent_port}" }}'
+    parents = "" if parent_port is None else f"remotes: [ {url} ]"
+    leaves = f"leafnodes {{ host: 127.0.0.1, port: {port}\n {parents} }}"
+    with_settings(folder, "", f"{_NATS.format(folder=json.dumps(str(folder)))}{leaves}\n")
+
+
+def leaf_command(folder: Path) -> list[str]:
+    return [program("nats-server"), "--config", str(folder / "nats.conf")]
+
+
+def leaf_address(folder: Path) -> str | None:
+    """Return the address for clients, once the server is connected to its parent."""
+    is_below = "remotes" in (folder / "nats.conf").read_text()
+    is_connected = "Leafnode connection created" in (folder / "leaf.log").read_text()
+    return nats_address(folder) if is_connected or not is_below else None
+
+
 def syncs_always(version: str) -> bool:
     """Tell whether a NATS of that version can sync what it stores before it says so; older ones do every 2 minutes."""
     return tuple(map(int, re.findall(r"\d+", version)[:2])) >= _SYNCS_ALWAYS_SINCE
@@ -155,6 +175,7 @@ SERVERS: dict[str, tuple[Callable[[Path], list[str]], Callable[[Path], str | Non
     "durable-redis": (durable_redis_command, redis_address),
     "nats": (nats_command, nats_address),
     "jetstream": (jetstream_command, nats_address),
+    "leaf": (leaf_command, leaf_address),
 }
 
 

@@ -45,6 +45,7 @@ class RelayInfo:
         actor: its address; the catalog does not use it.
         children: the number of subscribers and relays that are connected to it.
         depth: the number of relays between it and the publishers.
+        most_children: with so many children it is full, and gets subscribers only if all others are; None for never.
     """
 
     name: str
@@ -54,6 +55,12 @@ class RelayInfo:
     actor: Any
     children: int
     depth: int = 0
+    most_children: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has so many children."""
+        return self.most_children is not None and self.children >= self.most_children
 
 
 class CatalogRelays:
@@ -80,8 +87,8 @@ class CatalogRelays:
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None if there is none.
 
-        It is a relay on the subscriber's node, or without any there, of all. Of these, it is among those that are
-        furthest from the publishers the one with the fewest children.
+        It is a relay on the subscriber's node, or without any there, of all. Of these, it is one that is not full, as
+        far as possible from the publishers, and of those the one with the fewest children.
 
         Args:
             topic: the topic of the subscription.
@@ -101,7 +108,7 @@ class CatalogRelays:
         if not found:
             return None
         near = [relay for relay in found if relay.node == node]
-        chosen = min(near or found, key=lambda relay: (-relay.depth, relay.children))
+        chosen = min(near or found, key=lambda relay: (relay.is_full, -relay.depth, relay.children))
         heard_s = self._known[chosen.name][1]
         self._known[chosen.name] = (replace(chosen, children=chosen.children + 1), heard_s)
         return chosen.actor

@@ -1,18 +1,22 @@
 """The next hop downstream of a pubend or relay: its children, and the knowledge that each child is told.
 
 A message that a child's filter rejects is silence for that child. Silence alone is not sent at once. It goes with the
-next message, or when the owner decides that it has waited long enough.
+next message, or when the owner decides that it has waited long enough. Most children wait for no silence: only every
+`PATIENT`th flush tells it to them. So a topic without messages costs next to nothing, however many subscribers it has.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.filters import Filter, Filters, digest_of, has_all
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges, Rejected
 from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
+
+PATIENT: Final = 20
+"""Children that do not wait for silence are told it with every so many flushes, or with a message."""
 
 
 class Outgoing(NamedTuple):
@@ -23,9 +27,11 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with one filter."""
+    """Children with one filter that all wait for silence, or all do not."""
 
-    def __init__(self, where: Filter | None) -> None:
+    def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
+        self.where = where
+        self.awaits_silence = awaits_silence
         self.union = digest_of(where)
         self.children: dict[str, None] = {}
         self.silence = TickSet()
@@ -39,32 +45,39 @@ class Fanout:
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        children: the filter of each child, by its name.
+        children: the group of each child, by its name.
     """
 
     def __init__(self, pubend: int) -> None:
         self._pubend = pubend
         self.lost_end = 0
-        self.children: dict[str, Filter | None] = {}
-        self._groups: dict[Filter | None, _Group] = {}
+        self.children: dict[str, _Group] = {}
+        self._groups: dict[tuple[Filter | None, bool], _Group] = {}
+        self._flushes = 0
 
-    def join(self, child: str, where: Filter | None = None) -> None:
-        """Add a child, or replace the filter of a child that joins again."""
-        if child in self.children and self.children[child] == where:
+    def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
+        """Add a child, or replace the filter of a child that joins again.
+
+        Args:
+            child: its name.
+            where: its filter.
+            awaits_silence: whether it is told of silence with each flush.
+        """
+        group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
+        if child in group.children:
             return
         self.leave(child)
-        self.children[child] = where
-        self._groups.setdefault(where, _Group(where)).children[child] = None
+        self.children[child] = group
+        group.children[child] = None
 
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
         if child not in self.children:
             return
-        where = self.children.pop(child)
-        group = self._groups[where]
+        group = self.children.pop(child)
         del group.children[child]
         if not group.children:
-            del self._groups[where]
+            del self._groups[group.where, group.awaits_silence]
 
     def reaching(self, reader: str) -> list[str]:
         """Return the children to tell what concerns a reader: the reader if it is a child, otherwise all relays."""
@@ -79,11 +92,11 @@ class Fanout:
         """
         messages = tuple(data)
         outgoing: list[Outgoing] = []
-        for where, group in list(self._groups.items()):
-            if not has_all(among, where):
+        for group in list(self._groups.values()):
+            if not has_all(among, group.where):
                 continue
             try:
-                passing, silence = select(where, messages)
+                passing, silence = select(group.where, messages)
             except DeliveryError as error:
                 for child in list(group.children):
                     outgoing += self._reject(child, error)
@@ -98,8 +111,11 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the messages that tell the silence that waits."""
-        return [told for group in self._groups.values() if group.silence for told in self._tell_all(group, ())]
+        """Return the messages that tell the silence that waits, to children that do not await it now and then."""
+        self._flushes += 1
+        is_for_all = self._flushes % PATIENT == 0
+        groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))
+        return [told for group in groups for told in self._tell_all(group, ())]
 
     def _tell_all(self, group: _Group, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
         final = group.silence.ranges()
@@ -118,7 +134,7 @@ class Fanout:
         """Return the answer to one curious child; nothing if it is no child, or there is no knowledge."""
         if child not in self.children:
             return []
-        where = self.children[child]
+        where = self.children[child].where
         try:
             passing, silence = select(where, tuple(data))
         except DeliveryError as error:

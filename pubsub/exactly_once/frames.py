@@ -65,10 +65,13 @@ class Join(msgspec.Struct, frozen=True):
     Attributes:
         name: the name of the child.
         where: its filter; None for all messages.
+        awaits_silence: whether it needs to know of silence soon, as relays do, and subscribers in total order or with a
+            filter.
     """
 
     name: str
     where: Filter | None
+    awaits_silence: bool = True
 
 
 Told: TypeAlias = Downstream | Numbered
@@ -97,6 +100,7 @@ class _NumberedHead(msgspec.Struct, tag="M", frozen=True, array_like=True, gc=Fa
 class _JoinHead(msgspec.Struct, tag="J", frozen=True, array_like=True, gc=False):
     name: str
     where: bytes
+    awaits_silence: bool = True
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -120,7 +124,8 @@ def encode(message: Told | ChildMessage) -> list[Any]:
         return [part for one in _split(message) for part in _knowledge(one)]
     head: Any = message
     if isinstance(message, Join):
-        head = _JoinHead(message.name, b"" if message.where is None else dumps(message.where))
+        where = b"" if message.where is None else dumps(message.where)
+        head = _JoinHead(message.name, where, message.awaits_silence)
     return frame_of(_ENCODER.encode(head), ())
 
 
@@ -178,7 +183,7 @@ def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
     _messages((), payload)
     message = _decoded(_UPSTREAM, head)
     if isinstance(message, _JoinHead):
-        return Join(message.name, unpickled(message.where) if message.where else None)
+        return Join(message.name, unpickled(message.where) if message.where else None, message.awaits_silence)
     if isinstance(message, Nack):
         _check(message.ranges)
     elif isinstance(message, Ack):

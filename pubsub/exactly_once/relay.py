@@ -69,10 +69,10 @@ class Relay:
         self.wanted = Wanted()
         self._lines = [_Line(pubend, size_of, cache_bytes, self.wanted) for pubend in range(pubends)]
 
-    def join(self, child: str, where: Filter | None = None) -> None:
-        """Add a child: a subend, or another relay."""
+    def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
+        """Add a child: a subend, or another relay; as `Fanout.join`."""
         for line in self._lines:
-            line.fanout.join(child, where)
+            line.fanout.join(child, where, awaits_silence=awaits_silence)
         if self.wanted.join(child, where):
             self._want_others()
 

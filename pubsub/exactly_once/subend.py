@@ -31,6 +31,8 @@ Order: TypeAlias = Literal["publisher", "total"]
 
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
+PATIENT_IDLE_S = 3.0
+"""After so many seconds without a message, messages may have been lost that a subend without `awaits_silence` needs."""
 SILENCE_S = 0.25
 """Silence that a message waits for is asked for after so many seconds: a pubend with the same clock tells it sooner."""
 MOST_RANGES = 1000

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.messages import Begun
-from tidewheel.pubsub.exactly_once.subend import ROOM_BYTES, Delivered, Order, Subend
+from tidewheel.pubsub.exactly_once.subend import IDLE_S, ROOM_BYTES, Delivered, Order, Subend
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded, WentBack
 from tidewheel.pubsub.subscribers.topic_reader import Fetched
@@ -31,6 +31,7 @@ class SubendStream(Subend):
         begun: the place where the subscription begins or continues, of each partition.
         order: the order of messages of different partitions.
         room_bytes: the largest size of the waiting messages of each partition.
+        idle_s: after so many seconds without a message, messages may have been lost.
         may_consolidate: whether relays may acknowledge for it together with their other readers.
     """
 
@@ -42,10 +43,19 @@ class SubendStream(Subend):
         order: Order = "publisher",
         room_bytes: int = ROOM_BYTES,
         *,
+        idle_s: float = IDLE_S,
         may_consolidate: bool = False,
     ) -> None:
         starts = dict(enumerate(begun))
-        super().__init__(reader, starts, size_of, order=order, room_bytes=room_bytes, may_consolidate=may_consolidate)
+        super().__init__(
+            reader,
+            starts,
+            size_of,
+            order=order,
+            room_bytes=room_bytes,
+            idle_s=idle_s,
+            may_consolidate=may_consolidate,
+        )
         self._partitions = [
             _Partition(self._incoming[number].horizon - 1, one.frontiers) for number, one in enumerate(begun)
         ]

@@ -157,7 +157,7 @@ class DurablePartition(Partition):
             if self.refusal and not isinstance(message, Ack | ConsolidatedAck):
                 self._reject(child, self.refusal)
             elif isinstance(message, Join):
-                self.core.join(child, message.where)
+                self.core.join(child, message.where, awaits_silence=message.awaits_silence)
             elif message.pubend != self._identity.partition:
                 self._reject(child, f"it asked pubend {self._identity.partition} about pubend {message.pubend}")
                 return

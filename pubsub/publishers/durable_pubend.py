@@ -260,9 +260,9 @@ class DurablePubend:
         if self.writer.error is not None:
             raise self.writer.error
 
-    def join(self, child: str, where: Filter | None = None) -> None:
-        """Take on a subend or relay; what is told from now on is told to it."""
-        self._pubend.fanout.join(child, where)
+    def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
+        """Take on a subend or relay, as `Fanout.join`; what is told from now on is told to it."""
+        self._pubend.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
         """Forget a child, if it is one."""

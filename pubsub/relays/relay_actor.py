@@ -148,6 +148,10 @@ class RelayActor:
 
         return await self._changed.wait_until(does_serve, timeout_s)
 
+    async def is_full(self, most_children: int, timeout_s: float) -> bool:
+        """Wait until so many children are connected; tell whether that is so."""
+        return await self._changed.wait_until(lambda: len(self._children) >= most_children, timeout_s)
+
     async def statistics(self) -> RelayStatistics:
         """Return what it has done."""
         return RelayStatistics(
@@ -295,8 +299,9 @@ class RelayActor:
             return
         for message in said:
             if isinstance(message, Join):
-                relay.join(child, message.where)
+                relay.join(child, message.where, awaits_silence=message.awaits_silence)
                 self._ask_for_wanted(relay)  # before the child's questions
+                self._changed.notify()
             elif not 0 <= message.pubend < self._pubends:
                 self._reject(child, f"it spoke of pubend {message.pubend}, and there are {self._pubends}")
                 return

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport.ray_cluster import actor_class, left, membership, node_id
+from tidewheel.transport.ray_cluster import actor_class, left, membership, namespace, node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STARTED_WITHIN_S: Final = 60.0
+FULL_WITHIN_S: Final = 10.0
 CLOSED_WITHIN_S: Final = 5.0
 _ANSWERS_WITHIN_S = 10.0
+_AGAIN_S = 1.0
 _MOST_CALLS = 10_000
 
 _RUNNING: "set[RelayHandle]" = set()
@@ -36,6 +39,7 @@ def relay(
     *,
     count: int = 1,
     parents: "RelayHandle | None" = None,
+    most_children: int | None = None,
     timeout: float = 10.0,
 ) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
@@ -53,6 +57,9 @@ def relay(
         parents: the relays of this topic to connect to, each to one of them in turn; by default all connect to the
             publishers. A relay whose parent is away for more than 5 s goes to the next one, in the end to the
             publishers. Subscribers connect to the relays that are furthest from the publishers.
+        most_children: when each relay on a node has so many children, another one is started there, below the first
+            that has fewer relays below it. Until that serves, later subscribers connect to the others. By default
+            no further relays are started.
         timeout: how long to wait until the topic exists, in seconds.
 
     Raises:
@@ -60,8 +67,10 @@ def relay(
         DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, the parents serve
             another topic or are closed, or the relays do not come to serve the topic.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise DeliveryError(f"topic {topic!r}: count is how many relays to have on each node, not {count!r}")
+    numbers = {"count": count} | ({} if most_children is None else {"most_children": most_children})
+    for what, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise DeliveryError(f"topic {topic!r}: {what} is a number, at least 1, not {number!r}")
     are_open = isinstance(parents, RelayHandle) and parents.topic == topic and not parents.is_closed
     if parents is not None and not are_open:
         raise DeliveryError(
@@ -75,12 +84,12 @@ def relay(
             "without relays",
             topic=topic,
         )
-    above = [] if parents is None else parents.actors
+    above = [] if parents is None else parents.names
     depth = 0 if parents is None else parents.depth + 1
     chosen = [node for node in _nodes(topic, nodes) for _ in range(count)]
     turns = [at % max(1, len(above)) for at in range(len(chosen))]
-    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth) for turn in turns]
-    return RelayHandle(topic, list(map(_started, chosen, registries)), depth)
+    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth, most_children) for turn in turns]
+    return RelayHandle(topic, list(map(_started, chosen, registries)), depth, most_children)
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
@@ -105,11 +114,12 @@ def _started(node: str, registry: "RelayRegistry") -> tuple[str, Any]:
     from tidewheel.pubsub.relays.relay_actor import RelayActor
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
+    named = {"name": name, "namespace": namespace()}
     # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
     there, anywhere = ({"label_selector": selector} for selector in ({"ray.io/node-id": node}, {}))
     restarts = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0}
     actor = actor_class(RelayActor).options(
-        **there, **restarts, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS
+        **there, **restarts, **named, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS
     )
     return name, actor.remote(name, registry)
 
@@ -119,17 +129,21 @@ class RelayHandle:
 
     Attributes:
         topic: which they serve.
-        actors: their handles.
+        actors: their handles, and those of relays that were started since.
+        names: their names, which are also Ray's names of the actors.
         depth: the number of relays between them and the publishers.
         is_closed: whether they are closed.
     """
 
-    def __init__(self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0) -> None:
+    def __init__(
+        self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0, most_children: int | None = None
+    ) -> None:
         self.topic = topic
         self.depth = depth
         self._joined = membership()
         self.actors = [actor for _, actor in relays]
-        self._names = [name for name, _ in relays]
+        self.names = [name for name, _ in relays]
+        self._depths = [depth] * len(relays)
         self.is_closed = False
         _RUNNING.add(self)
         try:
@@ -137,6 +151,8 @@ class RelayHandle:
         except BaseException:
             self.close()
             raise
+        if most_children is not None:
+            threading.Thread(target=self._grow, args=[most_children], name="tidewheel-relays", daemon=True).start()
 
     def _wait(self) -> None:
         """Wait until all of them serve the topic."""
@@ -148,6 +164,40 @@ class RelayHandle:
                 "the logs of their processes say more",
                 topic=self.topic,
             )
+
+    def _grow(self, most: int) -> None:
+        """Start another relay on each node where all relays are full, again and again; for a thread."""
+        import ray
+
+        with suppress(Exception):  # the cluster may end meanwhile
+            while not (self.is_closed or left(self._joined)):
+                answers = enumerate(self._ask("statistics", within_s=CLOSED_WITHIN_S))
+                living = [(place, one) for place, one in answers if not isinstance(one, Exception)]
+                has_room = [self.actors[place] for place, one in living if one.children < most]
+                full = {one.node for _, one in living} - {one.node for _, one in living if one.children < most}
+                for node in full:
+                    here = [place for place, one in living if one.node == node]
+                    self._start_below(here[(len(here) - 1) // most], node, most)
+                if not full:
+                    calls = [actor.is_full.remote(most, FULL_WITHIN_S) for actor in has_room]
+                    ray.wait(calls, timeout=FULL_WITHIN_S) if calls else time.sleep(_AGAIN_S)
+
+    def _start_below(self, parent: int, node: str, most: int) -> None:
+        """Start a relay on a node below the one at a place, and wait until it serves, or is given up."""
+        import ray
+
+        depth = self._depths[parent] + 1
+        name, actor = _started(node, RelayRegistry(self.topic, [self.names[parent]], depth, most))
+        with suppress(ray.exceptions.RayError):
+            if ray.get(actor.serves.remote(STARTED_WITHIN_S), timeout=STARTED_WITHIN_S):
+                self.names.append(name)
+                self._depths.append(depth)
+                self.actors.append(actor)
+                if not self.is_closed:
+                    return
+        if not self.is_closed:
+            _LOG.warning("topic %r: a further relay does not serve it after %g s", self.topic, STARTED_WITHIN_S)
+        ray.kill(actor)
 
     def statistics(self) -> "list[RelayStatistics]":
         """Return what each relay has done since its last start; a relay that is closed or does not answer has none."""
@@ -167,7 +217,7 @@ class RelayHandle:
         with suppress(Exception):  # the catalog forgets the relays by itself, a little later
             catalog = find_catalog()
             if catalog is not None:
-                forgotten = [catalog.forget_relay.remote(name) for name in self._names]
+                forgotten = [catalog.forget_relay.remote(name) for name in self.names]
                 ray.get(forgotten, timeout=_ANSWERS_WITHIN_S)
         self._ask("close", within_s=CLOSED_WITHIN_S)
         for actor in self.actors:
@@ -221,14 +271,17 @@ class RelayRegistry:
 
     Args:
         topic: the topic of the relays.
-        above: the handles of the relays that may be the parent, the first one first; without any, publishers are.
+        above: the names of the relays that may be the parent, the first one first; without any, publishers are. Ray
+            could not be sure to start an actor again whose arguments hold handles of others.
         depth: the number of relays between these relays and the publishers.
+        most_children: when a relay has so many, subscribers connect to another one if there is one; None for never.
     """
 
-    def __init__(self, topic: str, above: Sequence[Any] = (), depth: int = 0) -> None:
+    def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, most_children: int | None = None) -> None:
         self._topic = topic
         self._above = list(above)
         self._depth = depth
+        self._most_children = most_children
         self._catalog: Any = None
 
     @property
@@ -245,8 +298,20 @@ class RelayRegistry:
         info: TopicInfo | None = await self._ask("lookup", self._topic, timeout_s, within_s=timeout_s)
         if info is None or info.delivery != "exactly_once":
             return None
-        parents = tuple(self._above[:1]) or info.partitions
-        return TopicLife(info.registration, len(info.partitions), parents, bool(self._above))
+        above = self._parent()
+        parents = info.partitions if above is None else (above,)
+        return TopicLife(info.registration, len(info.partitions), parents, above is not None)
+
+    def _parent(self) -> Any | None:
+        """Return the handle of the first relay above that Ray knows, dead or alive; None if it knows none of them."""
+        import ray
+
+        while self._above:
+            try:
+                return ray.get_actor(self._above[0], namespace=namespace())
+            except ValueError:  # it is closed
+                self.leave_parent()
+        return None
 
     def leave_parent(self) -> None:
         """Have `life` name the next parent; do nothing if the publishers are the parents."""
@@ -263,7 +328,8 @@ class RelayRegistry:
         from tidewheel.pubsub.catalog.catalog_actor import RelayInfo
 
         actor = ray.get_runtime_context().current_actor
-        relay = RelayInfo(name, self._topic, registration, self.node, actor, children, self._depth)
+        node, most = self.node, self._most_children
+        relay = RelayInfo(name, self._topic, registration, node, actor, children, self._depth, most)
         return bool(await self._ask("announce", relay))
 
     async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:

@@ -18,6 +18,7 @@ from tidewheel.pubsub.catalog.registration import PUBLISHED_HERE
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
+from tidewheel.pubsub.exactly_once.subend import IDLE_S, PATIENT_IDLE_S
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
@@ -64,7 +65,12 @@ class SubendReader(ActorReader):
         # The end of a job waits for all readers but those of its own process, so pubends must tell them apart.
         may_consolidate = calls.options.name is None and calls.info.registration not in PUBLISHED_HERE
         self._stream = SubendStream(
-            greeting.name, calls.info.domain, begun, calls.options.order, may_consolidate=may_consolidate
+            greeting.name,
+            calls.info.domain,
+            begun,
+            calls.options.order,
+            idle_s=IDLE_S if greeting.awaits_silence else PATIENT_IDLE_S,
+            may_consolidate=may_consolidate,
         )
         self._live = set(self._partitions)
         self._relay: Any = None
@@ -254,7 +260,9 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     reader = f"{process_id()}/{name}/{life}"
     calls = PubendCalls(info, name, reader, options)
     begun = calls.subscribe()
-    greeting = Join(reader, None if where is None else MessageFilter(where))
+    # With a condition, silence says that messages need no acknowledgement.
+    awaits_silence = where is not None or (options.order == "total" and len(begun) > 1)
+    greeting = Join(reader, None if where is None else MessageFilter(where), awaits_silence)
     reading = SubendReader(greeting, node_id(), calls, begun)
     reading.attach()
     return reading

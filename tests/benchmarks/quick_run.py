@@ -15,8 +15,8 @@ _BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 _DEADLINE_S = 180
 
 
-def quick_run(name: str, **environment: str) -> Figures:
-    """Return what a benchmark has measured; its directory for temporary files is empty in the end.
+def quick_run(name: str, *options: str, **environment: str) -> Figures:
+    """Return what a benchmark with more options has measured; its directory for temporary files is empty in the end.
 
     But for the logs of a Ray that it starts itself, which Ray keeps.
     """
@@ -24,7 +24,7 @@ def quick_run(name: str, **environment: str) -> Figures:
         file, temporary = Path(directory, "figures.json"), Path(directory, "t")
         temporary.mkdir()
         ran = subprocess.run(
-            [sys.executable, str(_BENCHMARKS / f"{name}.py"), "--quick", "--json", str(file)],
+            [sys.executable, str(_BENCHMARKS / f"{name}.py"), "--quick", "--json", str(file), *options],
             check=False,
             timeout=_DEADLINE_S,
             capture_output=True,

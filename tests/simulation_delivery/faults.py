@@ -249,10 +249,10 @@ class TakesFilteredForSilent(Relay):
 class ForgetsAFilter(Relay):
     """Does not ask for what a child wants that comes later."""
 
-    def join(self, child: str, where: Filter | None = None) -> None:
+    def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
         """Tell the parent nothing of it."""
         union = self.wanted.union
-        super().join(child, where)
+        super().join(child, where, awaits_silence=awaits_silence)
         if self.wanted.union != union:
             self.wanted.union, self.wanted.is_due = union, False
 

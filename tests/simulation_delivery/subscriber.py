@@ -120,7 +120,8 @@ class SubendNode:
         if self.core is None:
             return
         random = self._world.random
-        self._world.join(self.child, self.parent, self.where)
+        awaits_silence = self.order == "total" or self.habits.is_durable  # so that there are both
+        self._world.join(self.child, self.parent, self.where, awaits_silence=awaits_silence)
         if random.random() < 0.3:
             self.read()
             self.acknowledge()

@@ -164,10 +164,10 @@ class PubendNode:
         self.disk.sync(0)
         self.subscriptions.logged(due)
 
-    def join(self, child: str, where: Any) -> None:
+    def join(self, child: str, where: Any, *, awaits_silence: bool) -> None:
         """Take on a child."""
         if self.core is not None and not self.is_paused:
-            self.core.fanout.join(child, where)
+            self.core.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
         """Forget a child."""
@@ -231,10 +231,10 @@ class RelayNode:
             self._world.tell(self.name, self.core.receive(message, now_s))
             self.most_cached = max(self.most_cached, self.core.cached_bytes)
 
-    def join(self, child: str, where: Any) -> None:
+    def join(self, child: str, where: Any, *, awaits_silence: bool) -> None:
         """Take on a child, and have the parents know at once what it wants."""
         if self.core is not None:
-            self.core.join(child, where)
+            self.core.join(child, where, awaits_silence=awaits_silence)
             if self.core.wanted.is_due:
                 self.core.wanted.is_due = False
                 self._world.join(self.name, self.parent, self.core.wanted.union)
@@ -347,10 +347,11 @@ class World:
             receiver = self.pubends[message.pubend] if parent is None else self.relays[parent]
             self._send(sender, receiver, message)
 
-    def join(self, child: str, parent: str | None, where: Filter | None) -> None:
+    def join(self, child: str, parent: str | None, where: Filter | None, *, awaits_silence: bool = True) -> None:
         """Tell those upstream that a child is there."""
         for receiver in self._parents(parent):
-            self.network.send(node_of(child), receiver.name, partial(receiver.join, child, where))
+            join = partial(receiver.join, child, where, awaits_silence=awaits_silence)
+            self.network.send(node_of(child), receiver.name, join)
 
     def _send(self, sender: str, receiver: Any, message: Any) -> None:
         self.network.send(node_of(sender), receiver.name, lambda: receiver.receive(sender, message))

@@ -287,6 +287,14 @@ def test_a_relay_below_others_gets_the_subscribers() -> None:
     assert parents(known, "elsewhere", 1) == "c"
 
 
+def test_a_full_relay_gets_subscribers_only_if_all_are_full() -> None:
+    """It is full with the subscribers that were just sent to it, too; above others as below them."""
+    known = CatalogRelays()
+    known.announce(replace(relay("a", "here", 2), most_children=4), now_s=0.0)
+    known.announce(replace(relay("b", "here", 1), most_children=3, depth=1), now_s=0.0)
+    assert parents(known, "here", 6) == "bbaabb"
+
+
 def test_it_is_for_one_life_of_one_topic() -> None:
     """Others have nobody, also after that life has ended."""
     known = relays_of(("a", "here", 0))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation_delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
+from tidewheel.pubsub.exactly_once.fanout import PATIENT, Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
 
 
@@ -57,6 +57,24 @@ def test_silence_alone_waits() -> None:
     assert fanout.flush() == [Outgoing("a", KnowledgeMessage(0, ((0, 5), (6, 7))))]
     assert fanout.flush() == []
     assert fanout.forward(((7, 8),), data(8)) == [Outgoing("a", KnowledgeMessage(0, ((7, 8),), data(8)))]
+
+
+def test_silence_is_rarely_told_to_children_that_do_not_await_it() -> None:
+    """With every so many flushes, or with a message; others are told with each flush. A child may change its mind."""
+    fanout = Fanout(0)
+    fanout.join("relay")
+    fanout.join("subscriber", awaits_silence=False)
+    told = []
+    for tick in range(2 * PATIENT):
+        assert fanout.forward(((tick, tick + 1),), ()) == []
+        told.append(fanout.flush())
+    assert [len(outgoing) for outgoing in told] == 2 * [*[1] * (PATIENT - 1), 2]
+    assert told[-1][1] == Outgoing("subscriber", KnowledgeMessage(0, ((PATIENT, 2 * PATIENT),)))
+    fanout.forward(((40, 41),), ())
+    assert fanout.forward((), data(41))[1] == Outgoing("subscriber", KnowledgeMessage(0, ((40, 41),), data(41)))
+    fanout.join("subscriber")
+    fanout.forward(((42, 43),), ())
+    assert len(fanout.flush()) == 2
 
 
 def test_an_answer_goes_to_one_and_says_so() -> None:

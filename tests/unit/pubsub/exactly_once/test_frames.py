@@ -130,6 +130,7 @@ def test_cut_at_every_byte() -> None:
     ]
     said: list[ChildMessage] = [
         Join("child", Where(len)),
+        Join("child", None, awaits_silence=False),
         Nack(1, ((3, FOREVER),), 100),
         Ack(0, {"name": ((0, 7),)}),
         ConsolidatedAck(1, 7, 1 << 50, 3, {"name": True, "other": False}, is_all=True),

@@ -279,3 +279,16 @@ def test_a_pubend_has_one_position_of_all_readers_of_a_tree(tmp_path: Path) -> N
         topic.pubends[0].kill()
         topic.pubends[0].start()
         assert eventually(lambda: known() == ({"relay/relay-0"}, 4, [])), known()
+
+
+def test_it_says_when_it_is_full(tmp_path: Path) -> None:
+    """As soon as so many children are connected."""
+    with topic_of(tmp_path) as topic:
+        relay = serving(topic.relay())
+        assert not relay.run(relay.actor.is_full(2, 0.0))
+        for name in ("a", "b"):
+            topic.reader(name, relay)
+        topic.publish()
+        topic.read_all()
+        assert relay.run(relay.actor.is_full(2, WITHIN_S))
+        assert not relay.run(relay.actor.is_full(3, 0.0))

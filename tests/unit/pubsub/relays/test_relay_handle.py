@@ -17,14 +17,19 @@ def answering(answer: Any) -> Any:
 
 
 def test_relays_go_on_to_the_next_parent_and_in_the_end_to_the_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They know which relays are above them, and which life of the topic they are for."""
+    """They know which relays are above them, and which life of the topic they are for. Closed ones are left out."""
     info = SimpleNamespace(registration="life", delivery="exactly_once", partitions=("p", "q"))
 
     async def ask(_registry: RelayRegistry, *_: object, within_s: float) -> Any:
         return info
 
+    def handle(name: str, namespace: str) -> str:
+        if name == "closed":
+            raise ValueError(name)
+        return f"{name} in {namespace}"
+
     async def scenario() -> list[TopicLife | None]:
-        registry = RelayRegistry("topic", ["upper", "other"], 1)
+        registry = RelayRegistry("topic", ["upper", "closed", "other"], 1)
         lives = []
         for _ in range(4):
             lives.append(await registry.life(0.0))
@@ -32,9 +37,11 @@ def test_relays_go_on_to_the_next_parent_and_in_the_end_to_the_publishers(monkey
         return lives
 
     monkeypatch.setattr(RelayRegistry, "_ask", ask)
+    monkeypatch.setattr("ray.get_actor", handle)
+    monkeypatch.setattr(relay_handle, "namespace", lambda: "here")
     assert asyncio.run(scenario()) == [
-        TopicLife("life", 2, ("upper",), is_below_relay=True),
-        TopicLife("life", 2, ("other",), is_below_relay=True),
+        TopicLife("life", 2, ("upper in here",), is_below_relay=True),
+        TopicLife("life", 2, ("other in here",), is_below_relay=True),
         *[TopicLife("life", 2, ("p", "q"))] * 2,
     ]
 
