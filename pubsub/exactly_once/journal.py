@@ -67,15 +67,14 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
         places: how far the log of each partition is.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended. Without a new one, all that comes again has to be
-        in the same batches as before.
+        A new one, unless nothing is logged, or all partitions have ended. A partition that has ended goes back, too, as
+        its part of an epoch that is not complete elsewhere may come at another partition.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
-    has_ended = not all(place.lower for place in places)
-    if has_ended and all(place.generation == number for place in places):
+    if all(place.generation == number and not place.lower for place in places):
         return Generation(number)
-    is_new = any(place.has_begun or place.generation for place in places) and not has_ended
+    is_new = any(place.has_begun or place.generation for place in places)
     # Where a log has nothing of the newest generation, later epochs of it are of other records than elsewhere.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))

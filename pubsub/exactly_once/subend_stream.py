@@ -114,13 +114,17 @@ class _Partition:
 
     def begin(self) -> list[Numbered]:
         """Return the first messages: the snapshot, and the end of a partition that has ended and is acknowledged."""
-        snapshot = Numbered(self._last, self._frontiers)
-        return [snapshot, Numbered(self._last + 1, PartitionEnded())] if self._has_ended else [snapshot]
+        if self._has_ended:
+            return [Numbered(self._last - 1, self._frontiers), Numbered(self._last, PartitionEnded())]
+        return [Numbered(self._last, self._frontiers)]
 
     def deliver(self, delivered: Delivered) -> Numbered | None:
         event, tick = decode(delivered.message), delivered.tick
         self.open.append(tick)
         if isinstance(event, DataMessage):
             self.batches[tick] = event.time
+        self._has_ended = self._has_ended and not isinstance(event, WentBack)
+        if self._has_ended:
+            return None
         skipped, self._last = tick - self._last - 1, tick
-        return None if self._has_ended else Numbered(tick, event, skipped)
+        return Numbered(tick, event, skipped)

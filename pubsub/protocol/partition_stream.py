@@ -34,6 +34,7 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, WentBack): PartitionState.LIVE,
     (PartitionState.LIVE, InitialFrontierSnapshot): PartitionState.LIVE,
     (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
+    (PartitionState.ENDED, WentBack): PartitionState.LIVE,
     (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
     (PartitionState.LIVE, Failed): PartitionState.ENDED,

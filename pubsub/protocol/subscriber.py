@@ -147,8 +147,9 @@ class Subscriber:
 
     @property
     def is_ended(self) -> bool:
-        """Whether all partitions have ended."""
-        return all(stream.state is PartitionState.ENDED for stream in self._streams)
+        """Whether all partitions have ended, in the same generation."""
+        is_behind = bool(self._waiting) and not self._stopped
+        return not is_behind and all(stream.state is PartitionState.ENDED for stream in self._streams)
 
     @property
     def wanted(self) -> list[int]:

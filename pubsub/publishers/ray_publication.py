@@ -271,6 +271,9 @@ class RayPublication(RunningPublication):
         readers = {name for names in self._calls.answers("go_back", bool(self._lonely)) for name in names}
         if self._log:
             self._go_on_from(self._calls.answers("place", _LOOK_S))
+            watched = {number for take_answer, number in self._waiting.values() if take_answer == self._ended}
+            for partition in {*range(len(self._publishers))} - watched:  # of those that had ended
+                self._watch(partition)
         else:  # a publisher that was started again knows no subscribers; they have the same names at all partitions
             self._calls.answers("go_back", bool(self._lonely), sorted(readers))
             if end.is_final:  # before the workers repeat it

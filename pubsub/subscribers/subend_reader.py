@@ -232,15 +232,14 @@ class SubendReader(ActorReader):
                 self._check()
 
     def detach(self, partition: int) -> None:
-        """Record that a partition has ended: its parent is needed no more, unless other partitions need it.
+        """Record that a partition has ended: once all have, their parents are needed no more.
 
-        In total order its silence is needed until all of them have ended: their messages may come only after it.
+        Until then it may go back, and in total order messages of other partitions wait for its silence.
         """
-        if self._stream.is_total:
-            return
-        self._live.discard(partition)
-        for kept, partitions in self._parents.items():
-            kept.is_needed = not self._live.isdisjoint(partitions)
+        if self.subscriber.is_ended:
+            self._live.clear()
+            for kept in self._parents:
+                kept.is_needed = False
 
 
 def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendReader:

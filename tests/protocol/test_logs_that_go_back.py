@@ -164,8 +164,6 @@ class Job:
     def _go_back(self) -> None:
         """Begin again, or go on from one of the last snapshots."""
         random = self._random
-        if any(not log.place().lower or log.journal.has_ended for log in self.logs):
-            return
         if random.random() < 0.3:
             self._cut()
         is_another = random.random() < 0.5

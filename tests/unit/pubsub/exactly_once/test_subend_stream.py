@@ -22,8 +22,10 @@ from tidewheel.pubsub.messages.wire import (
     LowerFrontierUpdate,
     Message,
     PartitionEnded,
+    WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
+from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
@@ -251,3 +253,18 @@ def test_no_epoch_comes_again_in_part(domain: TimeDomain, order: Order, data: st
     _, epochs = reader.read(partitions, ends)
     assert all(contents(epoch.batches) == whole[epoch.time] for epoch in epochs)
     assert seen | {epoch.time for epoch in epochs} == whole.keys()
+
+
+@pytest.mark.parametrize("silence", [0, 3])
+def test_a_partition_that_had_ended_goes_back(silence: int) -> None:
+    """A reader that begins behind its end receives that end, and then the return, whatever silence is between them."""
+    ended = InitialFrontierSnapshot([], [])
+    stream = SubendStream("reader", INTEGERS, [Begun(((0, 21 + silence),), 21, ended, ended)])
+    messages = [(21 + silence, WentBack(1, 9, [4], {}, (4,))), (23 + silence, DataMessage(4, b"", "pickle", 1))]
+    data = tuple((tick, encode(message)) for tick, message in messages)
+    [begin] = stream.fetch()
+    stream.receive(KnowledgeMessage(0, ((22 + silence, 23 + silence),), data), 0.0)
+    [fetched] = stream.fetch()
+    checked = PartitionStream()
+    received = [checked.accept(numbered) for numbered in (*begin.messages, *fetched.messages)]
+    assert received == [ended, PartitionEnded(), *(message for _, message in messages)]

@@ -15,9 +15,9 @@ from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, Downstream, KnowledgeMessage, Ranges, Rejected, Stranger
-from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.encoded_message import encode
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers import subend_reader
 from tidewheel.pubsub.subscribers.parents import FOUND_WITHIN_S, HANGS_S, ParentGone
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
@@ -98,11 +98,12 @@ class Parents(SubendReader):
 class Reading:
     """A reader of one partition, which begins at tick 5."""
 
-    def __init__(self, *, ack: Acknowledging = "auto", order: Order = "publisher") -> None:
+    def __init__(self, *, ack: Acknowledging = "auto") -> None:
         self.parent = Told()
-        self.calls = Calls(INFO, "billing", "reader", SubscriptionOptions("billing", ack, order=order))
+        self.calls = Calls(INFO, "billing", "reader", SubscriptionOptions("billing", ack))
         self.reader = Parents(Join("reader", None), "here", self.calls, [BEGUN])
         self.reader.parent = self.parent
+        self.reader.subscriber = Subscriber(INFO.domain, 1)
         self.reader.attach()
 
     def publish(self, tick: int) -> None:
@@ -202,7 +203,7 @@ def test_the_end_is_one_only_if_what_is_acknowledged_is_noted(
     made.publish(9)
     assert [*made.read(), *made.read()] == [4, 9]
     made.calls.is_there = is_there
-    made.reader.detach(0)
+    end(made.reader, 0)
     if is_rejected:
         made.parent.tell(Rejected(0, "another job goes on with its log"))
     if is_acknowledged:
@@ -218,13 +219,10 @@ def test_the_end_is_one_only_if_what_is_acknowledged_is_noted(
     assert made.reader._is_noted == (is_there or (is_acknowledged and not is_rejected))
 
 
-@pytest.mark.parametrize("order", ["publisher", "total"])
-def test_in_total_order_a_partition_that_has_ended_is_still_needed(order: Order) -> None:
-    """Its silence is: without it nothing that comes later from another one could be given out."""
-    made = Reading(order=order)
-    made.reader.detach(0)
-    assert [kept.is_needed for kept in made.reader._parents] == [order == "total"]
-    made.reader.release()
+def end(reader: SubendReader, partition: int) -> None:
+    """Have a reader receive the end of a partition, from its beginning on."""
+    for number, message in ((1, InitialFrontierSnapshot([0], [])), (2, PartitionEnded())):
+        reader._receive_message(partition, Numbered(number, message))
 
 
 # ---------------------------------------------------------------------- relays and pubends
@@ -345,14 +343,22 @@ def test_a_relay_that_does_not_answer_is_avoided(
     assert [world.found[f"pubend {number}"].acks[-1] for number in (0, 1)] == [((0, 5),), ((0, 10),)]
 
 
-def test_pubends_that_have_ended_are_not_connected_to(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
-    """There is nothing more to come from them."""
+@pytest.mark.parametrize("have_all_ended", [False, True])
+def test_pubends_are_connected_to_until_all_have_ended(
+    have_all_ended: bool, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
+    """One that has ended may go back until then, and in total order others wait for its silence."""
     reader = reader_in(world := World("a"), monkeypatch, stack)
     assert numbers(reader.fetch(10.0)) == [4, 4]
-    reader.detach(0)
+    reader.subscriber = Subscriber(TWO.domain, 2)
+    end(reader, 0)
+    if have_all_ended:
+        end(reader, 1)
+        assert not any(kept.is_needed for kept in reader._parents)
+        return
     world.lose("a")
-    assert eventually(lambda: not reader.fetch(0.0) and bool(world.found))
-    assert list(world.found) == ["pubend 1"]
+    assert eventually(lambda: not reader.fetch(0.0) and len(world.found) == 2)
+    assert sorted(world.found) == ["pubend 0", "pubend 1"]
 
 
 def test_a_pubend_that_is_lost_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
