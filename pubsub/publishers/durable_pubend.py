@@ -33,6 +33,7 @@ from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition_log import (
+    END,
     PartitionLog,
     Step,
     cursor_entry,
@@ -129,6 +130,8 @@ class DurablePubend:
             self.subscriptions = Subscriptions(self._pubend, recovered.standings, where)
             self.writer = PartitionWriter(self.log, self._snapshot, self._logged, later)
             self._silence = PromisedSilence(self._pubend, self.writer, tell, self._now, reserved)
+            if recovered.lacks_end:
+                self._write([END])
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:

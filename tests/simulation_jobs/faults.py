@@ -104,6 +104,20 @@ def _acknowledged_unread() -> Injection:
     return replaced(SubendStream, "fetch", make)
 
 
+def _return_acknowledged_unread() -> Injection:
+    def make(fetch: Method) -> Method:
+        def wrong(stream: SubendStream) -> Any:
+            fetched = fetch(stream)
+            for number, one in enumerate(stream._partitions):
+                for tick in [tick for tick, time in one.batches.items() if isinstance(time, WentBack)]:
+                    stream.acknowledge(number, tick)
+            return fetched
+
+        return wrong
+
+    return replaced(SubendStream, "fetch", make)
+
+
 def _parts_not_agreed_on() -> Injection:
     return replaced(PubendCalls, "_agree", lambda _: lambda calls, begun: list(begun))
 
@@ -139,6 +153,7 @@ FAULTS: tuple[Fault[JobScenario], ...] = (
     Fault("an epoch of two generations", _generations_mixed, concerns=_has_partitions),
     Fault("a snapshot without what is not durable", _unsaved, concerns=_begins_again),
     Fault("an acknowledgement of what is not read", _acknowledged_unread),
+    Fault("an acknowledgement of a return that is not read", _return_acknowledged_unread, concerns=_begins_again),
     Fault("an epoch acknowledged in part", _parts_not_agreed_on, concerns=_has_partitions),
     Fault("void batches not acknowledged", _void_not_acknowledged, concerns=_begins_again),
     Fault("messages merged early", _merged_early, frozenset({"order"}), _has_partitions),

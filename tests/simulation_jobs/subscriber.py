@@ -192,6 +192,7 @@ class Subscriber(SubendNode):
                 return False
             if isinstance(event, Batch):
                 self.store.check_order(event)
+            self._done.pass_over(event)
             self._epochs.extend(self._assembler.receive(event))
         if not self._epochs:
             return False

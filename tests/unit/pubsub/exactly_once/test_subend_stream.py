@@ -30,6 +30,7 @@ from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
+FIRST_FRONTIERS = InitialFrontierSnapshot([0], [])
 
 
 class Published:
@@ -260,7 +261,10 @@ def test_a_partition_that_had_ended_goes_back(silence: int) -> None:
     """A reader that begins behind its end receives that end, and then the return, whatever silence is between them."""
     ended = InitialFrontierSnapshot([], [])
     stream = SubendStream("reader", INTEGERS, [Begun(((0, 21 + silence),), 21, ended, ended)])
-    messages = [(21 + silence, WentBack(1, 9, [4], {}, (4,))), (23 + silence, DataMessage(4, b"", "pickle", 1))]
+    messages: list[tuple[int, Message]] = [
+        (21 + silence, WentBack(1, 9, [4], {}, (4,))),
+        (23 + silence, DataMessage(4, b"", "pickle", 1)),
+    ]
     data = tuple((tick, encode(message)) for tick, message in messages)
     [begin] = stream.fetch()
     stream.receive(KnowledgeMessage(0, ((22 + silence, 23 + silence),), data), 0.0)
@@ -268,3 +272,17 @@ def test_a_partition_that_had_ended_goes_back(silence: int) -> None:
     checked = PartitionStream()
     received = [checked.accept(numbered) for numbered in (*begin.messages, *fetched.messages)]
     assert received == [ended, PartitionEnded(), *(message for _, message in messages)]
+
+
+def test_a_return_is_acknowledged_by_its_consumer() -> None:
+    """A consumer that keeps void batches has to be told, though it dies first; the void ones are acknowledged."""
+    stream = SubendStream("reader", INTEGERS, [Begun((), 0, FIRST_FRONTIERS, FIRST_FRONTIERS)])
+    messages: list[tuple[int, Message]] = [(10, DataMessage(4, b"", "pickle", 1)), (12, WentBack(1, 9, [4], {}, (4,)))]
+    data = tuple((tick, encode(message)) for tick, message in messages)
+    stream.receive(KnowledgeMessage(0, ((0, 10), (11, 12)), data), 0.0)
+    stream.fetch()
+    assert stream.acknowledged(0).prefix_end == 11
+    assert not stream.is_done(0)
+    stream.acknowledge(0, 12)
+    assert stream.acknowledged(0).prefix_end == 13
+    assert stream.is_done(0)
