@@ -46,7 +46,11 @@ def _digest_without_a_partition() -> Injection:
 
 
 def _confirmed_early() -> Injection:
-    return replaced(Unconfirmed, "take", lambda take: lambda unconfirmed, _: take(unconfirmed, FOREVER))
+    def make(durable: Method) -> Method:
+        """Return a method that forgets all that was sent, once some of it is durable."""
+        return lambda sent, count, number=-1: durable(sent, sent.waiting if count else 0, number)
+
+    return replaced(SentEvents, "durable", make)
 
 
 def _confirmed_unsure() -> Injection:
@@ -145,7 +149,7 @@ def _has_partitions(scenario: JobScenario) -> bool:
 FAULTS: tuple[Fault[JobScenario], ...] = (
     Fault("an epoch under way not taken back", _not_taken_back, concerns=_begins_again),
     Fault("a digest without a partition", _digest_without_a_partition, frozenset({"compared"}), _has_partitions),
-    Fault("a position advanced early", _confirmed_early),
+    Fault("a position advanced early", _confirmed_early, concerns=_begins_again),
     Fault("a position of what may be void", _confirmed_unsure, concerns=_has_partitions),
     Fault("a rollback not told", _rollback_not_told, concerns=_begins_again),
     Fault("silence promised too far", _silence_too_far),

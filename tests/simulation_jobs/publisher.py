@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -212,8 +213,10 @@ class Publisher(PubendNode):
             self.log.commit.sync()
 
     def leave(self, child: str) -> None:
-        """Forget a child."""
-        if self.is_there:
+        """Forget a child; a process that hangs does so once it goes on."""
+        if self.is_paused:
+            self._world.network.at(PAUSED_S, partial(self.leave, child))
+        elif self.core is not None:
             self.core.leave(child)
             self.core.subscriptions.lost(child)
 
