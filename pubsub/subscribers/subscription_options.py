@@ -110,15 +110,13 @@ class DoneBatches:
     def give(self, given: Iterable[Event | Epoch]) -> None:
         """Record what the consumer gets. No consumer acknowledges returns of the job by itself."""
         for one in given:
-            if self.is_automatic:
+            if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
-            else:
-                self.pass_over(one)
 
-    def pass_over(self, one: Event | Epoch) -> None:
-        """Record an event of which the consumer gets only whole epochs, or that it does not acknowledge itself."""
+    def pass_over(self, one: Event) -> None:
+        """Acknowledge an event at once if it is a return of the job, as the consumer gets only whole epochs."""
         if isinstance(one, RolledBack):
-            self._given += _numbers(one)
+            self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
         """Acknowledge what the consumer got, as it asks for more, or has ended well."""

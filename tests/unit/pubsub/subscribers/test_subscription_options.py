@@ -120,3 +120,5 @@ def test_returns_are_acknowledged_for_the_consumer(ack: Acknowledging) -> None:
     assert said == []
     done.settle()
     assert said == [(1, 9)]
+    done.pass_over(RolledBack(0, 7, Antichain(IntegerDomain(), [3]), 8))  # it reads whole epochs, and none may follow
+    assert said == [(1, 9), (0, 8)]
