@@ -143,7 +143,7 @@ class DurablePubend:
         if returned is not None:
             again = EpochsAgain(self._domain, position or WorkerPosition([], {}), self._message_end)
             self.again = None if again.have_come else again
-            self._write([Step(encode(returned), None, returned)])
+            self._write([Step(encode(returned), None, returned), *[END] * self._journal.has_ended])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take what the worker sends, in order; what is logged already is left out. Raises LogError.

@@ -75,7 +75,7 @@ class Recovered(NamedTuple):
         reserved: up to which tick silence may have been told.
         message_end: one after the tick of the last message; 0 if there never was one.
         standings: the durable subscriptions, by name.
-        lacks_end: whether a crash has torn the end of the partition off the last move of its frontier.
+        lacks_end: whether a crash has torn the end of the partition off the last move of its frontier, or a return.
     """
 
     journal: Journal
@@ -128,7 +128,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
             elif isinstance(event, WentBack):
                 journal.go_back(event)
                 journal.moved(record.tick)
-            lacks_end = journal.has_ended and isinstance(event, LowerFrontierUpdate)
+            lacks_end = journal.has_ended and not isinstance(event, PartitionEnded)
             message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])

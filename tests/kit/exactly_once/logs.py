@@ -46,6 +46,8 @@ class Log:
             again = EpochsAgain(self._domain, worker.position, self.tick_of(len(self.steps) - 1) + 1)
             self.again = None if again.have_come else again
             self._log(Step(encode(returned), None, returned))
+            if self.journal.has_ended:
+                self._log(END)
 
     def feed(self, message: EncodedMessage) -> None:
         if self.again is not None:
