@@ -6,7 +6,8 @@ Invariants:
   once.
 - A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
   the frontiers of its first unacknowledged batch, and every later move comes again.
-- A batch that a return of the job has made void is acknowledged: nobody needs it.
+- A batch that a return of the job has made void is acknowledged: nobody needs it. The return itself waits for what is
+  before it, as a move does, and for the consumer, which may have kept void batches.
 """
 
 from collections import deque
@@ -82,22 +83,22 @@ class SubendStream(Subend):
         return [fetched for fetched in found if fetched.messages]
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the consumer has acknowledged a batch of a partition. Idempotent."""
+        """Record that the consumer has acknowledged a batch, or a return, of a partition. Idempotent."""
         batches = self._partitions[pubend].batches
         if tick in batches:
-            del batches[tick]
-            super().acknowledge(pubend, tick)
+            if not isinstance(batches.pop(tick), WentBack):
+                super().acknowledge(pubend, tick)
             self._settle(pubend)
 
     def _void(self, number: int, returned: WentBack, at: int) -> None:
         """Acknowledge the batches that a return, which is the message ``at``, has made void."""
         lower = Antichain(self._domain, returned.lower)
         for tick, time in list(self._partitions[number].batches.items()):
-            if returned.number < tick < at and lower.less_equal(time):
+            if returned.number < tick < at and not isinstance(time, WentBack) and lower.less_equal(time):
                 self.acknowledge(number, tick)
 
     def _settle(self, number: int) -> None:
-        """Acknowledge moves of the frontier that have no unacknowledged batch before them."""
+        """Acknowledge moves of the frontier, and returns, that have nothing unacknowledged before them."""
         one = self._partitions[number]
         while one.open and one.open[0] not in one.batches:
             super().acknowledge(number, one.open.popleft())
@@ -112,7 +113,7 @@ class _Partition:
 
     Attributes:
         open: the ticks of these messages, in order, and of some acknowledged batches behind them.
-        batches: the times of those that are unacknowledged batches, by tick.
+        batches: the times of those that are unacknowledged batches, by tick; of a return it is its message.
     """
 
     def __init__(self, last: int, frontiers: InitialFrontierSnapshot) -> None:
@@ -130,7 +131,7 @@ class _Partition:
     def deliver(self, delivered: Delivered) -> Numbered | None:
         event, tick = decode(delivered.message), delivered.tick
         self.open.append(tick)
-        if isinstance(event, DataMessage):
-            self.batches[tick] = event.time
+        if isinstance(event, DataMessage | WentBack):
+            self.batches[tick] = event.time if isinstance(event, DataMessage) else event
         skipped, self._last = tick - self._last - 1, tick
         return None if self._has_ended else Numbered(tick, event, skipped)

@@ -133,11 +133,14 @@ class RolledBack:
         partition: the number of the partition.
         number: the number of the last message that stands.
         frontier: the epochs before it are complete: none of their batches are void.
+        at: the number of its own message in the log. A durable subscription receives this again, with what came behind
+            it, if its reader dies before it asks for more.
     """
 
     partition: int
     number: int
     frontier: Antichain
+    at: int = 0
 
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
         """Tell whether a batch, or an end, that came before is void."""

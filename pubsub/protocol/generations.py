@@ -9,8 +9,13 @@ Invariants:
   last return has made void stays so: epochs may have become complete since, and then the new one says nothing of them.
 """
 
+from typing import TypeAlias
+
 from tidewheel.progress import Time
 from tidewheel.pubsub.messages.wire import WentBack
+
+Return: TypeAlias = tuple[int, int, WentBack]
+"""The partition of a return, the number of its message, and the message."""
 
 
 class Generations:
@@ -23,18 +28,19 @@ class Generations:
     >>> generations.snapshot(0, sequence=4, generation=0), generations.snapshot(1, sequence=9, generation=0)
     (None, None)
     >>> generations.start()
+    []
     >>> generations.go_back(0, 8, WentBack(1, 5, [3]))
     >>> generations.is_ahead(0), generations.is_ahead(1), generations.take()
     (True, False, None)
     >>> generations.go_back(1, 12, WentBack(1, 10, [3]))
-    >>> [(partition, message.number) for partition, message in generations.take()]
-    [(0, 5), (1, 10)]
+    >>> [(partition, sequence, message.number) for partition, sequence, message in generations.take()]
+    [(0, 8, 5), (1, 12, 10)]
     """
 
     def __init__(self, partitions: int) -> None:
         self._of = [0] * partitions
         self._present = 0
-        self._returns: dict[int, list[WentBack]] = {}
+        self._returns: dict[int, list[tuple[int, WentBack]]] = {}
         self._waits_from: dict[int, int] = {}
 
     def snapshot(self, partition: int, sequence: int, generation: int) -> None:
@@ -46,32 +52,35 @@ class Generations:
         """Record that a partition has gone back by message ``sequence``."""
         self._of[partition] = message.generation
         if message.standing is not None:
-            self._returns.setdefault(partition, []).append(message)
+            self._returns.setdefault(partition, []).append((sequence, message))
         elif message.number < self._waits_from.get(partition, sequence):
-            self._returns[partition] = [message]
+            self._returns[partition] = [(sequence, message)]
             self._waits_from[partition] = sequence
 
     def lower_of(self, partition: int, snapshot: list[Time]) -> list[Time]:
         """Return the lower frontier of a partition before the first message that waits."""
-        return self._returns[partition][-1].lower if partition in self._returns else snapshot
+        return self._returns[partition][-1][1].lower if partition in self._returns else snapshot
 
-    def start(self) -> None:
-        """Begin, once all partitions have sent a snapshot. What comes from those that are not ahead waits no more."""
+    def start(self) -> list[Return]:
+        """Begin, once all partitions have sent a snapshot. What comes from those that are not ahead waits no more.
+
+        Returns the returns of those.
+        """
         self._present = min(self._of)
-        for partition, generation in enumerate(self._of):
-            if generation == self._present:
-                self._returns.pop(partition, None)
-                del self._waits_from[partition]
+        here = [partition for partition, generation in enumerate(self._of) if generation == self._present]
+        for partition in here:
+            del self._waits_from[partition]
+        return [(one, *each) for one in here for each in self._returns.pop(one, ())]
 
     def is_ahead(self, partition: int) -> bool:
         """Tell whether what comes from a partition has to wait for others."""
         return self._of[partition] > self._present
 
-    def take(self) -> list[tuple[int, WentBack]] | None:
+    def take(self) -> list[Return] | None:
         """Return the returns of partitions if all have gone back now; None if some have not, or there is no return."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]
         self._waits_from.clear()
         returns, self._returns = self._returns, {}
-        return [(partition, message) for partition, all_of in sorted(returns.items()) for message in all_of]
+        return [(partition, *each) for partition in sorted(returns) for each in returns[partition]]

@@ -17,7 +17,7 @@ Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design 
 The ends of partitions are added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
@@ -44,7 +44,7 @@ from tidewheel.pubsub.messages.wire import (
     WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter, WaitingEpochs
-from tidewheel.pubsub.protocol.generations import Generations
+from tidewheel.pubsub.protocol.generations import Generations, Return
 from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
 
 
@@ -171,10 +171,12 @@ class Subscriber:
         if self._atomic:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
-        self._generations.start()
+        # A durable subscription may have had batches, in an earlier life, that returns before all snapshots make void.
+        voided = [one for one in self._generations.start() if one[2].standing is not None]
+        told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
             self._lower.update([(self._domain.minimum(), 1)])  # how far the log was that is ahead is not known
-        return [*self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
+        return [*told, *self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
 
     def _deliver_waiting(self) -> list[Event]:
         """Deliver what has waited, but for what has to wait for other partitions to go back."""
@@ -194,10 +196,8 @@ class Subscriber:
         if returns is None:
             return []
         self._shown = frontier = self.frontier
-        events = [
-            RolledBack(partition, message.number, self._complete(message, frontier)) for partition, message in returns
-        ]
-        self._leaves_out = all(message.standing is None for _, message in returns)
+        events = self._rolled_back(returns, frontier)
+        self._leaves_out = all(message.standing is None for _, _, message in returns)
         for event in events:
             self._counts.filtered += self._held.drop(event.voids)
         self._lower = MutableAntichain(self._domain)
@@ -205,9 +205,14 @@ class Subscriber:
         delivered = self._deliver_waiting()
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
-    def _complete(self, message: WentBack, frontier: Antichain) -> Antichain:
-        """Return the frontier behind which batches may be void: of a topic without a log it is what was shown."""
-        return frontier if message.standing is None else Antichain(self._domain, message.lower)
+    def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
+        """Return what to tell of returns. Without a log, what may be void is behind the frontier that was shown."""
+        return [
+            RolledBack(partition, message.number, shown)
+            if message.standing is None
+            else RolledBack(partition, message.number, Antichain(self._domain, message.lower), at)
+            for partition, at, message in returns
+        ]
 
     def _lowers(self) -> list[Time]:
         """Return the lower frontiers of all partitions, together, before the messages that wait."""

@@ -33,6 +33,7 @@ from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition_log import (
+    END,
     PartitionLog,
     Step,
     cursor_entry,
@@ -135,6 +136,8 @@ class DurablePubend:
                 later,
             )
             self._silence = PromisedSilence(self._pubend, self.writer, tell, self._now, reserved)
+            if recovered.lacks_end:
+                self._write([END])
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:

@@ -75,12 +75,14 @@ class Recovered(NamedTuple):
         reserved: up to which tick silence may have been told.
         message_end: one after the tick of the last message; 0 if there never was one.
         standings: the durable subscriptions, by name.
+        lacks_end: whether a crash has torn the end of the partition off the last move of its frontier.
     """
 
     journal: Journal
     reserved: int
     message_end: int
     standings: dict[str, Standing]
+    lacks_end: bool
 
 
 def message_entry(tick: int, step: "Step") -> Entry:
@@ -112,7 +114,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
     replay = log.snapshot_at(log.last_tick if tick is None else tick)
     before = msgspec.msgpack.decode(replay.snapshot, type=_Snapshot)
     journal, reserved, message_end = Journal.restore(domain, before.journal), before.reserved, before.message_end
-    standings = before.standings
+    standings, lacks_end = before.standings, False
     for record in replay.records:
         if record.kind == _MESSAGE:
             message = EncodedMessage.of(record.payload)
@@ -129,6 +131,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
             elif isinstance(event, WentBack):
                 journal.go_back(event)
                 journal.moved(record.tick)
+            lacks_end = journal.has_ended and not isinstance(event, PartitionEnded)
             message_end = record.tick + 1
         elif record.kind == _RESERVATION:
             reserved = max(reserved, _TICK.unpack(record.payload)[0])
@@ -138,7 +141,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
                 standings.pop(cursor.name, None)
             else:
                 standings[cursor.name] = cursor.standing
-    return Recovered(journal, reserved, message_end, standings)
+    return Recovered(journal, reserved, message_end, standings, lacks_end)
 
 
 def removed_messages_end(log: AnyLog) -> int:
@@ -183,6 +186,10 @@ class Step(NamedTuple):
             journal.moved(tick)
 
 
+END: Final = Step(encode(PartitionEnded()), None, ())
+"""The end of a partition, which follows the last move of its frontier."""
+
+
 def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
     """Take a message of the worker; return what is to be logged of it: nothing of what is logged already.
 
@@ -209,7 +216,7 @@ def last_messages(journal: Journal) -> list[Step]:
     """Return what is to be logged as all partitions have everything; nothing if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
-    return [moved, Step(encode(PartitionEnded()), None, ())] if changes else []
+    return [moved, END] if changes else []
 
 
 class PartitionLog:

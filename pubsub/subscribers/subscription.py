@@ -150,11 +150,8 @@ class Subscription:
     @property
     def is_over(self) -> bool:
         """Whether the topic has ended, or this was closed, and every event has been taken."""
-        return (
-            not self._reader.events
-            and self._reader.error is None
-            and (self._reader.is_closed or self._subscriber.is_ended)
-        )
+        has_ended = self._reader.is_closed or self._subscriber.is_ended
+        return has_ended and not self._reader.events and self._reader.error is None
 
     # ------------------------------------------------------------------ acknowledging
 
@@ -221,7 +218,10 @@ class Subscription:
 
     def _assemble(self) -> None:
         while self._reader.events:
-            self._complete.extend(self._assembler.receive(self._reader.events.popleft()))
+            event = self._reader.events.popleft()
+            self._complete.extend(self._assembler.receive(event))
+            if self._done is not None:
+                self._done.pass_over(event)
 
     def to_arrow(self, until: Time | None = None, timeout: float | None = None) -> Any:
         """Return what has come so far, all whole epochs that have not been read yet, as one ``pyarrow.Table``.

@@ -12,7 +12,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, RolledBack, SubstreamsEnded
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
@@ -108,10 +108,15 @@ class DoneBatches:
         self.is_automatic = ack == "auto"
 
     def give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record what the consumer gets."""
-        if self.is_automatic:
-            for one in given:
+        """Record what the consumer gets. No consumer acknowledges returns of the job by itself."""
+        for one in given:
+            if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
+
+    def pass_over(self, one: Event) -> None:
+        """Acknowledge an event at once if it is a return of the job, as the consumer gets only whole epochs."""
+        if isinstance(one, RolledBack):
+            self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
         """Acknowledge what the consumer got, as it asks for more, or has ended well."""
@@ -140,5 +145,7 @@ class DoneBatches:
 
 def _numbers(done: Event | Epoch) -> list[tuple[int, int]]:
     """Return the partition and number of each part of an event or epoch that is to be acknowledged."""
+    if isinstance(done, RolledBack):
+        return [(done.partition, done.at)]
     parts = [*done.batches, *done.ends] if isinstance(done, Epoch) else [done]
     return [(part.partition, part.number) for part in parts if isinstance(part, Batch | SubstreamsEnded)]

@@ -255,6 +255,7 @@ class Reader:
                     if isinstance(event, Batch):
                         self.stands.append(event)
                     elif isinstance(event, RolledBack):
+                        self._stream.acknowledge(event.partition, event.at)
                         self.stands = [batch for batch in self.stands if not event.voids(batch)]
                 for partition, tick in self._subscriber.unseen:
                     self._stream.acknowledge(partition, tick)

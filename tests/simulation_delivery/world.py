@@ -1,5 +1,6 @@
 """Pubends, relays and subends on a network where everything may go wrong, and what each subscriber has had."""
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from random import Random
@@ -198,7 +199,8 @@ class RelayNode:
 
     def start(self) -> None:
         """Begin, knowing nothing."""
-        self.core = Kinds.relay(self._world.pubends_count, len, cache_bytes=CACHE_BYTES)
+        world = self._world
+        self.core = Kinds.relay(world.pubends_count, world.size_of, cache_bytes=world.cache_bytes)
 
     def crash(self) -> None:
         """Lose everything."""
@@ -261,7 +263,12 @@ class World:
 
     Attributes:
         largest: how many bytes a message may have.
+        size_of: returns how many bytes a message has.
+        cache_bytes: how many bytes of messages a relay keeps, of each pubend.
     """
+
+    size_of: Callable[[Any], int] = len
+    cache_bytes = CACHE_BYTES
 
     def __init__(self, random: Random, network: Network, pubends: int) -> None:
         self.random = random
@@ -269,9 +276,13 @@ class World:
         self.largest = 0
         self.pubends_count = pubends
         clocks_s = [random.choice([0.0, 0.0, 0.0, HOUR_S]) for _ in range(pubends)]
-        self.pubends = [PubendNode(self, number, pubends, clock_s) for number, clock_s in enumerate(clocks_s)]
+        self.pubends = [self.pubend(number, clock_s) for number, clock_s in enumerate(clocks_s)]
         self.relays: dict[str, RelayNode] = {}
         self.subends: dict[str, SubendNode] = {}
+
+    def pubend(self, number: int, clock_s: float) -> PubendNode:
+        """Return a pubend whose clock shows another time than a right one."""
+        return PubendNode(self, number, self.pubends_count, clock_s)
 
     def add_relay(self, parent: str | None) -> str:
         """Add a relay under another, or under the pubends."""

@@ -66,6 +66,7 @@ class Cluster:
         tokens: watches the tokens.
         snapshot: what it begins with; None for nothing.
         life: the number of this life.
+        attachments: what each worker has of those of the dataflow; nothing if it has none.
 
     Raises:
         ViolationError: as every method does when a promise is broken.
@@ -81,6 +82,7 @@ class Cluster:
         tokens: Tokens,
         snapshot: Restored | None,
         life: int,
+        attachments: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         tokens.forget()
         world.begin()
@@ -99,6 +101,7 @@ class Cluster:
                 plan,
                 worker,
                 scenario.workers,
+                attachments[worker] if attachments else None,
                 incarnation=life,
                 progress=scenario.progress,
                 hold_back=scenario.hold_back,

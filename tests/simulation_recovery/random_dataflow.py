@@ -42,18 +42,26 @@ def _declares_substreams(case: OperatorCase) -> bool:
 class RandomDataflow:
     """Describes a dataflow.
 
+    Args:
+        random: the choices.
+        world: what its operators see.
+        topic: by which one of the captured streams is published; nothing is published without a name.
+
     Attributes:
         plan: what workers run.
         cases: by name of a capture, the use of an operator of the library there, and the number of the input.
         ended_inputs: the names of the inputs whose handles end substreams.
+        published: the name of the capture of the stream that is published.
+        publication: the description of the topic, if there is one.
     """
 
-    def __init__(self, random: Random, world: World) -> None:
+    def __init__(self, random: Random, world: World, topic: str = "") -> None:
         self.cases: dict[str, tuple[OperatorCase, int]] = {}
         self._random = random
         self._world = world
         self._flow = flow = tw.Dataflow("random")
         self._names = 0
+        self._captured: dict[str, Stream] = {}
         self._has_library = random.random() < 0.6
         divider = Divider(flow, random, world, self._name)
         inputs: list[Stream] = [flow.input(f"input {number}") for number in range(random.randint(1, 2))]
@@ -61,10 +69,14 @@ class RandomDataflow:
             self._add_case(inputs)
         self._grow(description_of(flow).root, inputs, random.randint(2, 6))
         for stream in inputs[-2:]:
-            stream.probe(self._name("probe")).capture(self._name("capture"))
+            self._capture(stream.probe(self._name("probe")))
         for _ in range(random.choice((0, 0, 0, 1, 1, 2))):
-            divider.add().capture(self._name("capture"))
+            self._capture(divider.add())
+        self.published = random.choice(list(self._captured)) if topic else ""
+        if topic:
+            self._captured[self.published].publish(topic, partition=random.choice(("worker", "worker", "merged")))
         self.ended_inputs = divider.ended_inputs
+        self.publication = description_of(flow).attachments.get(topic)
         self.plan: Plan = description_of(flow).plan()
 
     def _add_case(self, inputs: list[Stream]) -> None:
@@ -73,6 +85,11 @@ class RandomDataflow:
         numbers: Stream = inputs[number].map_batches(lambda batch: kind.make([number for number, _ in batch]))
         case.describe(numbers).capture(name)
         self.cases[name] = case, number
+
+    def _capture(self, stream: Stream) -> None:
+        name = self._name("capture")
+        stream.capture(name)
+        self._captured[name] = stream
 
     def _grow(self, scope: Scope, streams: list[Stream], size: int) -> None:
         """Add about ``size`` operators in ``scope`` and below, and their outputs to ``streams``."""
@@ -83,7 +100,7 @@ class RandomDataflow:
         for connect in close:
             connect(self._any(streams))
         if scope.parent is not None and self._random.random() < 0.2:
-            self._any(streams).capture(self._name("capture"))
+            self._capture(self._any(streams))
 
     def _add_one(self, scope: Scope, streams: list[Stream]) -> list[Stream]:
         stream, kind = self._any(streams), self._random.choice(_KINDS)

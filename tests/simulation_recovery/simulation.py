@@ -1,11 +1,12 @@
 """A job that takes snapshots, crashes, and goes on from one of them, perhaps on another number of workers."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tidewheel as tw
 from tests.kit.operators.operator_case import plain_bags
@@ -35,7 +36,7 @@ class Simulation:
     """One simulation.
 
     Attributes:
-        plan: what workers run.
+        described: the dataflow, and ``plan``, what workers run of it.
         restored: the snapshots from which it went on.
         refused: how often a state in one piece, or substreams, could not go on with another number of workers.
         outputs: how often each record came out, by capture and time.
@@ -46,7 +47,7 @@ class Simulation:
         self._world = World(scenario.random("world"))
         self._tokens = Tokens()
         random = scenario.random("dataflow")
-        dataflow = RandomDataflow(random, self._world)
+        dataflow = self.described = self._describe(random)
         self.plan, self._cases = dataflow.plan, dataflow.cases
         ended = dataflow.ended_inputs
         self._scripts = {
@@ -57,8 +58,20 @@ class Simulation:
         self.refused = 0
         self.outputs: Outputs = {}
 
+    def _describe(self, random: Random) -> RandomDataflow:
+        return RandomDataflow(random, self._world)
+
     def run(self) -> "Simulation":
         """Run it without a crash, and then with crashes; raise ViolationError where a promise is broken."""
+        with self._patched():
+            expected, told = self._undisturbed()
+            self._disturbed(told)
+        if self.outputs != expected:
+            raise ViolationError("outputs", _differences(self.outputs, expected))
+        return self
+
+    def _patched(self) -> ExitStack:
+        """Return a context in which chance, and what costs time, are those of the simulation."""
         scenario = self.scenario
         with ExitStack() as stack:
             keys = scenario.random("keys of captures")
@@ -67,11 +80,7 @@ class Simulation:
             stack.enter_context(replaced(keyed_state, "_MOST_CHANGED", lambda _: scenario.most_changed))
             stack.enter_context(replaced(part_writer, "_politely", lambda _: iter))
             stack.enter_context(self._tokens.watched())
-            expected, told = self._undisturbed()
-            self._disturbed(told)
-        if self.outputs != expected:
-            raise ViolationError("outputs", _differences(self.outputs, expected))
-        return self
+            return stack.pop_all()
 
     def _undisturbed(self) -> tuple[Outputs, ToldEnds]:
         """Return what comes out if nothing waits, and nothing crashes, and of which ends operators are told."""
@@ -108,12 +117,16 @@ class Simulation:
     def _cluster(self, life: int, snapshot: Restored | None, random: Random) -> Cluster:
         scenario, inner = self.scenario.lives[life], (self.plan, self._world, self._scripts, random, self._tokens)
         try:
-            return Cluster(scenario, *inner, snapshot, life)
+            return Cluster(scenario, *inner, snapshot, life, self._attachments(scenario.workers))
         except (JobError, SnapshotError) as error:
             if snapshot is None or not any(why in str(error) for why in _REFUSED):
                 raise
             self.refused += 1
             return Cluster(replace(scenario, workers=len(snapshot.workers)), *inner, snapshot, life)
+
+    def _attachments(self, workers: int) -> Sequence[Mapping[str, Any]]:
+        """Return what each worker has of the attachments of the dataflow, if it has some."""
+        return ()
 
     def _live(self, cluster: Cluster, life: int, random: Random) -> None:
         """Let random things happen; mostly until there are some snapshots, and for a while after that."""

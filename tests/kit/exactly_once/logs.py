@@ -12,7 +12,7 @@ from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
-from tidewheel.pubsub.publishers.partition_log import Step, last_messages, new_messages
+from tidewheel.pubsub.publishers.partition_log import END, Step, last_messages, new_messages
 
 
 class Log:
@@ -87,6 +87,8 @@ class Log:
         assert before is not self.journal
         self._unconfirmed = Unconfirmed()
         self.again = None
+        if self.journal.has_ended and self.steps[-1].changes:  # which is the last move of the frontier
+            self._log(END)
 
     def place(self) -> LogPlace:
         epochs = self._epochs(self.durable)

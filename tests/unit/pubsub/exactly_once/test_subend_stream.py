@@ -22,12 +22,14 @@ from tidewheel.pubsub.messages.wire import (
     LowerFrontierUpdate,
     Message,
     PartitionEnded,
+    WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)
+FIRST_FRONTIERS = InitialFrontierSnapshot([0], [])
 
 
 class Published:
@@ -251,3 +253,17 @@ def test_no_epoch_comes_again_in_part(domain: TimeDomain, order: Order, data: st
     _, epochs = reader.read(partitions, ends)
     assert all(contents(epoch.batches) == whole[epoch.time] for epoch in epochs)
     assert seen | {epoch.time for epoch in epochs} == whole.keys()
+
+
+def test_a_return_is_acknowledged_by_its_consumer() -> None:
+    """A consumer that keeps void batches has to be told, though it dies first; the void ones are acknowledged."""
+    stream = SubendStream("reader", INTEGERS, [Begun((), 0, FIRST_FRONTIERS, FIRST_FRONTIERS)])
+    messages: list[tuple[int, Message]] = [(10, DataMessage(4, b"", "pickle", 1)), (12, WentBack(1, 9, [4], {}, (4,)))]
+    data = tuple((tick, encode(message)) for tick, message in messages)
+    stream.receive(KnowledgeMessage(0, ((0, 10), (11, 12)), data), 0.0)
+    stream.fetch()
+    assert stream.acknowledged(0).prefix_end == 11
+    assert not stream.is_done(0)
+    stream.acknowledge(0, 12)
+    assert stream.acknowledged(0).prefix_end == 13
+    assert stream.is_done(0)

@@ -18,7 +18,7 @@ def test_a_partition_that_joined_later_waits_for_the_others() -> None:
     assert [generations.is_ahead(0), generations.is_ahead(1)] == [False, True]
     back = WentBack(1, 7, [2])
     generations.go_back(0, 12, back)
-    assert generations.take() == [(0, back)]
+    assert generations.take() == [(0, 12, back)]
     assert not generations.is_ahead(1)
 
 
@@ -33,7 +33,7 @@ def test_the_first_return_counts_as_long_as_it_stands() -> None:
         assert generations.take() is None
         other = WentBack(2, 11, [2])
         generations.go_back(1, 15, other)
-        assert generations.take() == [(0, first if stands else second), (1, other)]
+        assert generations.take() == [(0, 15, first) if stands else (0, 30, second), (1, 15, other)]
 
 
 def test_a_return_before_the_start_moves_the_beginning() -> None:
@@ -43,6 +43,6 @@ def test_a_return_before_the_start_moves_the_beginning() -> None:
     generations.go_back(0, 12, WentBack(1, 4, [3]))
     generations.snapshot(1, 10, 1)
     assert generations.lower_of(0, [8]) == [3]
-    generations.start()
+    assert generations.start() == [(0, 12, WentBack(1, 4, [3]))]
     assert generations.take() is None
     assert not generations.is_ahead(0)

@@ -13,6 +13,8 @@ from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
+from tidewheel.pubsub.publishers import durable_pubend
+from tidewheel.pubsub.publishers.partition_log import last_messages
 
 
 def test_nothing_is_told_before_it_is_durable(tmp_path: Path) -> None:
@@ -242,3 +244,23 @@ def test_files_stay_as_long_as_a_cursor_on_the_disk_needs_them(tmp_path: Path) -
         again.read(partition)
     assert again.contents == [bytes([at]) * 500 for at in range(11, 30)]
     assert reader.contents == [bytes([at]) * 500 for at in range(30)]
+
+
+def test_an_end_that_was_torn_off_is_logged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash may leave the last move of the frontier without the end behind it; readers still receive that."""
+    reader = Reader()
+    with opened(tmp_path) as partition:
+        reader.attach(partition)
+        with monkeypatch.context() as torn:
+            torn.setattr(durable_pubend, "last_messages", lambda journal: last_messages(journal)[:1])
+            partition.advance(0)
+            partition.core.conclude()
+        partition.settle()
+        reader.read(partition)
+        assert not isinstance(reader.had[-1], PartitionEnded)
+    for _ in range(2):
+        with opened(tmp_path) as partition:
+            partition.settle()
+            reader.attach(partition)
+            reader.read(partition)
+            assert sum(isinstance(message, PartitionEnded) for message in reader.had) == 1

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from tidewheel.progress import IntegerDomain
+from tidewheel.progress import Antichain, IntegerDomain
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.catalog.catalog import Delivery, TopicInfo
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.events import Frontier, RolledBack
 from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
-from tidewheel.pubsub.subscribers.subscription_options import Start, SubscriptionOptions, check_options
+from tidewheel.pubsub.subscribers.subscription_options import (
+    Acknowledging,
+    DoneBatches,
+    Start,
+    SubscriptionOptions,
+    check_options,
+)
 
 
 def info(delivery: Delivery) -> TopicInfo:
@@ -102,3 +109,16 @@ def test_each_partition_has_a_directory_of_its_own() -> None:
     log = topic_log("bills", "exactly_once", "s3://bucket/logs/", 10)
     assert log is not None
     assert log.of_partition("bills", 0) == "s3://bucket/logs/bills/partition-0"
+
+
+@pytest.mark.parametrize("ack", ["auto", "manual"])
+def test_returns_are_acknowledged_for_the_consumer(ack: Acknowledging) -> None:
+    """Once it asks for more: it has no way to say it, and has to be told again if it dies before."""
+    said: list[tuple[int, int]] = []
+    done = DoneBatches("bills", said.extend, ack)
+    done.give([RolledBack(1, 7, Antichain(IntegerDomain(), [3]), 9), Frontier(Antichain(IntegerDomain(), [4]))])
+    assert said == []
+    done.settle()
+    assert said == [(1, 9)]
+    done.pass_over(RolledBack(0, 7, Antichain(IntegerDomain(), [3]), 8))  # it reads whole epochs, and none may follow
+    assert said == [(1, 9), (0, 8)]
