@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 SEEDS = 50
 DEADLINE_S = 300.0
 LOOKS_EVERY_S = 20.0
-CAME_UP = "a worker died while it came up"
 KINDS = ("worker", "publisher", "driver", "feeder")
 PAIRS = [*product(KINDS, KINDS)]
 LAST_KILL = EPOCHS - 20
@@ -133,7 +132,7 @@ class Program:
                 out, errors = driver.ended(DEADLINE_S)
             code = driver.code
             self.rewound += out.splitlines().count("rewound")
-            self.has_failed = code not in (0, -signal.SIGKILL) and CAME_UP not in errors
+            self.has_failed = code not in (0, -signal.SIGKILL)
             assert not self.has_failed, errors
 
     def kill(self) -> None:

@@ -1,7 +1,7 @@
 """The way of a simulated worker to its publisher: messages in order, until one of them dies."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -12,7 +12,7 @@ from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import FeedEvent, Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
-from tidewheel.pubsub.publishers.connection import PublisherConnection
+from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
 _SLOWEST_S = 0.02
 _PAUSED_S = 0.1
@@ -87,8 +87,9 @@ class WorkerConnection(PublisherConnection):
         self.wire: Wire | None = None
         self.is_dead = False
 
-    def go_on(self, saved: SavedEvents | None) -> None:
+    def go_on(self, saved: Saved | None) -> None:
         """Begin to send where a snapshot is."""
+        assert not isinstance(saved, Mapping), "each worker feeds one partition"
         self._sent = SentEvents(self._domain, saved, self._generation, keeps_end=True)
         if saved is not None:
             self._frontier = ChangeBatch((time, 1) for time in saved.lower)
