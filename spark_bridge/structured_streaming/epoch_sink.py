@@ -99,10 +99,11 @@ class EpochSink(Sink):
 
     def record(self) -> CommitRecord:
         """Return what is committed, and finish the commit that a crash has cut off after its record."""
-        record = self._checkpoint.record()
-        if self._identity.hidden(record.file).exists():
-            self._appear(record)
-        return record
+        with readable(self._identity.path, "start again to finish the last commit"):
+            record = self._checkpoint.record()
+            if self._identity.hidden(record.file).exists():
+                self._appear(record)
+            return record
 
     def _appear(self, record: CommitRecord) -> None:
         file = self._identity.file(record.file)

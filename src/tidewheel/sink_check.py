@@ -1,5 +1,6 @@
 """The check of a sink: a job crashes at its calls and between its lines, and each epoch is stored once all the same."""
 
+import gc
 import logging
 import os
 import pickle
@@ -69,6 +70,7 @@ def check_sink(
         raise ValueError("check_sink: epochs has no records, so a sink would have nothing to store")
     log = logging.getLogger(Job.__module__)
     log.addFilter(_is_real)
+    gc.freeze()  # so that it takes little time to collect what a crash has left
     try:
         for visible in ("snapshot", "epoch"):
             checked = _Checked(make, read, epochs, expected, visible, workers, workers_after)
@@ -79,6 +81,7 @@ def check_sink(
                     if is_last and call.name == "commit":
                         checked.store(crash, *begun.moments(lines_begun), crash)
     finally:
+        gc.unfreeze()
         log.removeFilter(_is_real)
 
 
@@ -273,6 +276,8 @@ class _Checked:
                         sink.last_committed()  # a worker that begins: no job is needed
                     else:
                         self._run(sink, Path(scratch, "snapshots"), self.workers_after if run else self.workers)
+                if crash is not None:
+                    gc.collect()  # closes what was open at the crash, such as a database that it has locked
                 self._check_whole(folder, sink)
             calls = sink.calls
             self._check_all(folder, sink, "")

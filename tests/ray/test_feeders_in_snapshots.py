@@ -205,13 +205,14 @@ def test_a_feeder_dies(tmp_path: Path, link: LinkName) -> None:
         ray.kill(feeder)
 
 
+@pytest.mark.long
 @LINKS
 def test_ray_starts_a_feeder_again(tmp_path: Path, link: LinkName) -> None:
     """Ray repeats its call, with the handle that is of no use: the repeated call says that the job has gone back."""
     actor: Any = Feeder
     right = actor.options(max_restarts=-1, max_task_retries=-1).remote()
     [left] = made(1)
-    with nothing_left(), run(tmp_path, link) as job:
+    with nothing_left(sockets=2), run(tmp_path, link) as job:  # to both actors
         pid = ray.get(right.process.remote())
         feed(job, {"left": left}, 40)
         call = right.feed_and_stay.remote([job.input("right")], 40)

@@ -23,6 +23,7 @@ SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
 
 
+@pytest.mark.long
 def test_each_epoch_is_in_the_database_once(tmp_path: Path, ray_cluster: str) -> None:
     """The driver of the job dies by kill -9, and then any process."""
     say(f"TIDEWHEEL_KILLS={KILLS} TIDEWHEEL_KILLS_SEED={SEED}")

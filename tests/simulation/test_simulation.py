@@ -18,7 +18,7 @@ from tests.simulation.random_schedule import RandomSchedule
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("SIMULATION", 200, chunks=4, seed=0)
+RUNS = SimulatedRuns.asked("SIMULATION", 140, chunks=4, seed=0)
 MANY = SimulatedRuns.asked("LONG_SIMULATION", 2000, chunks=10)
 
 

@@ -13,7 +13,7 @@ from tests.simulation_delivery.__main__ import main
 from tests.simulation_delivery.faults import FAULTS
 from tests.simulation_delivery.scenario import Scenario, report_on, run, simulate
 
-RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 300, chunks=5)
+RUNS = SimulatedRuns.asked("DELIVERY_SIMULATION", 200, chunks=5)
 MANY = SimulatedRuns.asked("LONG_DELIVERY_SIMULATION", 3000, chunks=10)
 TRIES = 300
 

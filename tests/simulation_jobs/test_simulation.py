@@ -12,7 +12,7 @@ from tests.simulation_jobs.__main__ import main
 from tests.simulation_jobs.scenario import JobScenario
 from tests.simulation_jobs.simulation import JobSimulation, report_on
 
-RUNS = SimulatedRuns.asked("JOB_SIMULATION", 40, chunks=2)
+RUNS = SimulatedRuns.asked("JOB_SIMULATION", 20, chunks=2)
 MANY = SimulatedRuns.asked("LONG_JOB_SIMULATION", 3000, chunks=10)
 
 

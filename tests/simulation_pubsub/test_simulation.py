@@ -12,7 +12,7 @@ from tests.simulation_pubsub.campaign import report_on
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.simulation import Counts, Simulation
 
-RUNS = SimulatedRuns.asked("TOPIC_SIMULATION", 2000, chunks=8)
+RUNS = SimulatedRuns.asked("TOPIC_SIMULATION", 1200, chunks=8)
 MANY = SimulatedRuns.asked("LONG_TOPIC_SIMULATION", 20_000, chunks=20)
 
 

@@ -12,7 +12,7 @@ from tests.simulation_recovery.campaign import report_on
 from tests.simulation_recovery.scenario import RecoveryScenario
 from tests.simulation_recovery.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("RECOVERY_SIMULATION", 60, chunks=4)
+RUNS = SimulatedRuns.asked("RECOVERY_SIMULATION", 40, chunks=4)
 MANY = SimulatedRuns.asked("LONG_RECOVERY_SIMULATION", 20_000, chunks=20)
 
 

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation_substreams.campaign import report_on
 from tests.simulation_substreams.simulation import Simulation
 
-RUNS = SimulatedRuns.asked("SUBSTREAM_SIMULATION", 100, chunks=4)
+RUNS = SimulatedRuns.asked("SUBSTREAM_SIMULATION", 60, chunks=4)
 MANY = SimulatedRuns.asked("LONG_SUBSTREAM_SIMULATION", 1000, chunks=10)
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 DEADLINE_S = 60.0
 EPOCHS = 40
 LIVES = [(2, 3), (1, 4), (3, 1, 2), (4, 2, 3), (1, 2, 1)]
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 15))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 15))]
 
 
 def expected() -> list[Any]:
