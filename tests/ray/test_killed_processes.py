@@ -192,7 +192,8 @@ def strike_all(seed: int, program: Program, slowest: Reader, running: list["Futu
             killer.strike(kill.kind)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, SEEDS))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_results_are_those_without_a_crash(tmp_path: Path, ray_cluster: str, seed: int) -> None:
     """Two processes are killed: workers, publishers, the driver, or the process that feeds beside it.
 
