@@ -30,7 +30,7 @@ _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")
 """The functions that merge two partial results of a column, where another function makes them."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
-"""What is made of lists of values, and how the lists are."""
+"""The aggregates that are made of lists of values, and the function of Arrow that makes the lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _PING_TIMEOUT_S = 10.0
 
 
 Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
-"""What a snapshot has of one worker: its events, or for a topic with logs those of each partition that it feeds."""
+"""The part of one worker in a snapshot: its events, or for a topic with logs those of each partition that it feeds."""
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:

@@ -175,6 +175,8 @@ class DurablePartition(Partition):
 
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
+        # It may have come since the last look, and would count as about to come for a minute.
+        self.audience.look(frozenset((*self.children.names, child)), self._loop.time())
         self.core.leave(child)
         self.core.subscriptions.lost(child)
 

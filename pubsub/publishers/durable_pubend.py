@@ -307,6 +307,8 @@ class DurablePubend:
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
         )
+        if not begun.frontiers.lower:  # a crash came between the last move and the end: this reader begins at the end
+            self.subscriptions.ack(Ack(self._number, {reader: ((0, self._message_end),)}))
         has_all = self.subscriptions.count(self.subscriptions.known) >= self.awaited
         self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
         self._note()

@@ -18,7 +18,7 @@ Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
-"""Where a subscription begins that there was not before: at what comes next, at what is kept, or at a tick."""
+"""The beginning of a new subscription: at what comes next, at what is kept, or at a tick."""
 
 _MOST_NAME = 200
 

@@ -144,7 +144,7 @@ class RebalancePact(Pact):
 
 
 Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
-"""How the key of a record is found: a function, the name of a column or field, or a tuple of names."""
+"""The way to the key of a record: a function, the name of a column or field, or a tuple of names."""
 
 
 @dataclass(frozen=True, slots=True)

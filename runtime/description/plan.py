@@ -17,7 +17,7 @@ Build: TypeAlias = Callable[[Any], Schedule]
 
 
 Transform: TypeAlias = Callable[[Batch], Batch]
-"""What a stateless operator does to each batch."""
+"""The function that a stateless operator applies to each batch."""
 
 
 KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]

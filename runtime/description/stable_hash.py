@@ -35,7 +35,7 @@ _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
 _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
-"""What tells apart moments and times of day, with and without a zone, that would fold to the same number."""
+"""Marks of moments and times of day, with and without a zone, that would otherwise fold to the same number."""
 _DAY_US = 86_400_000_000
 _MANY = 256
 """From so many keys on, an array of them is worth its while."""

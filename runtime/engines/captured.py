@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
 
 _FETCH_TIMEOUT_S = 120.0
-"""How long workers may take to answer."""
+"""The most time in which workers have to answer, in seconds."""
 
 Kept: TypeAlias = Sequence[tuple[Time, Batch]]
 """What one worker has kept, in order of arrival."""

@@ -30,7 +30,7 @@ from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
 _WARNS_AFTER_S = 1.0
-"""How long `Job.wait` waits before it warns of open inputs: a job that fails in it, or has failed, only says so."""
+"""The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
 
 
 class Job(RememberingJob):

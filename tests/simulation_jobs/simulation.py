@@ -6,8 +6,9 @@ from functools import partial
 from itertools import combinations
 
 from tests.kit.simulation.first_failure import report_on_first
-from tests.kit.simulation.violation import TooLargeError, ViolationError, broken_promise
+from tests.kit.simulation.violation import ViolationError
 from tests.simulation_delivery.network import Network
+from tests.simulation_delivery.scenario import broken_delivery
 from tests.simulation_delivery.world import HOUR_S, LOOK_S
 from tests.simulation_jobs.job import PublishingJob
 from tests.simulation_jobs.publisher import on_simulated_disks
@@ -15,8 +16,6 @@ from tests.simulation_jobs.scenario import JobScenario
 from tests.simulation_jobs.store import Place, Store
 from tests.simulation_jobs.subscriber import Manner, Subscriber
 from tests.simulation_jobs.world import JobWorld
-from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.errors import DeliveryError
 
 TROUBLE_S = 4.0
 PATIENCE_S = 60.0
@@ -147,18 +146,7 @@ def _within(order: list[Place], other: list[Place]) -> list[Place]:
 
 def simulate(scenario: JobScenario) -> ViolationError | None:
     """Run a scenario; return the promise that was broken, if there is one."""
-
-    def checked() -> None:
-        try:
-            JobSimulation(scenario).run()
-        except TooLargeError:
-            pass
-        except (ProtocolError, DeliveryError, AssertionError) as error:
-            if isinstance(error, ViolationError):
-                raise
-            raise ViolationError("refused", f"{type(error).__name__}: {error}") from error
-
-    return broken_promise(checked)
+    return broken_delivery(lambda: JobSimulation(scenario).run())
 
 
 def report_on(seeds: Iterable[int]) -> str | None:

@@ -156,6 +156,17 @@ def test_readers_are_waited_for(tmp_path: Path) -> None:
             reader.close()
 
 
+def test_a_reader_that_comes_and_goes_at_once_does_not_count(tmp_path: Path) -> None:
+    """Also if its connection begins and ends between two looks of the publisher."""
+    with hosted(tmp_path) as host:
+        for _ in range(4):
+            reader = Reader(host, "a", durable=False)
+            reader.connect()
+            assert eventually(lambda: host.run(lambda: bool(host.actor._durable.children.names)))
+            reader.close()
+            assert eventually(lambda: host.call(host.actor.statistics())["subscribers"] == 0)
+
+
 def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
     """Of which nothing is heard for too long ends, and the relay is told; a durable one stays."""
     with hosted(tmp_path, lease_s=0.5) as host:

@@ -262,5 +262,6 @@ def test_an_end_that_was_torn_off_is_logged_again(tmp_path: Path, monkeypatch: p
         with opened(tmp_path) as partition:
             partition.settle()
             reader.attach(partition)
+            assert not partition.core.unread(), "it is told of the end by its beginning"
             reader.read(partition)
             assert sum(isinstance(message, PartitionEnded) for message in reader.had) == 1
