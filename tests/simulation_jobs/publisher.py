@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.simulation.injection import replaced
-from tests.simulation_delivery.world import BEGIN_S, LEASE_S, PAUSED_S, SLOWEST_SYNC_S, PubendNode
+from tests.simulation_delivery.world import BEGIN_S, PAUSED_S, SLOWEST_SYNC_S, PubendNode
 from tests.simulation_jobs.disk import Commit, DiskLog
 from tests.simulation_jobs.wire import Wire
 from tidewheel.progress import Time
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tests.simulation_jobs.world import JobWorld
 
 CACHE_BYTES = 400
+LEASE_S = 20.0
+"""The lease of a reader, ten times as long as an idle one is silent: half of what it says may be lost."""
 
 
 class _AtOnce:
