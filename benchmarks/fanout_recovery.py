@@ -96,7 +96,7 @@ def break_link(relay: Any, for_s: float) -> None:
         return find(why_lost)
 
     kept.find = find_later
-    kept.parent.close()
+    kept.drop()
     kept._look_now()
 
 

@@ -96,6 +96,8 @@ class Feed:
                     self._writer.add(message_frame(message))
             if self._writer is not None and not self._write():
                 os.eventfd_write(self._bell, 1)
+        # Linux may leave the publisher waiting for this core until the worker sleeps, though another one is idle.
+        os.sched_yield()
 
     @property
     def saved(self) -> SavedEvents:
