@@ -53,7 +53,8 @@ def titled(title: str) -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and process.cmdline()[:1] and title in process.cmdline()[0]:
+            words = process.cmdline()  # asked once, as a process that ends has none from then on
+            if process.status() != psutil.STATUS_ZOMBIE and words and title in words[0]:
                 found.append(process)
     return found
 
