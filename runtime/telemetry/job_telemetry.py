@@ -67,7 +67,7 @@ class JobTelemetry(NoTelemetry):
         self._wake = threading.Event()
         self._is_whole_due = False
         self._is_over = False
-        self._collector: "Collector | None" = None
+        self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = 0.0
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
