@@ -67,8 +67,7 @@ class JobTelemetry(NoTelemetry):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
-        self._is_whole_due = False
-        self._is_over = False
+        self._is_whole_due = self._is_over = self._has_warned = False
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
@@ -135,8 +134,9 @@ class JobTelemetry(NoTelemetry):
         except Exception:
             if is_over:
                 raise
-            _LOGGER.warning("job %r could not be described", "" if job is None else job.name, exc_info=True)
-            self._is_whole_due = True
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            _LOGGER.log(level, "job %r could not be described", "" if job is None else job.name, exc_info=True)
+            self._has_warned = self._is_whole_due = True
         if is_over or job is None:
             self._topic.finish()
             return False
