@@ -170,7 +170,7 @@ class Running:
 
     def _processor_seconds(self) -> float:
         times = [process.cpu_times() for process in self._processes]
-        return sum(one.user + one.system for one in times)
+        return float(sum(one.user + one.system for one in times))
 
     def __enter__(self) -> Self:
         return self
