@@ -18,4 +18,4 @@ def test_it_compares_each_way_with_none(ray_cluster: str) -> None:
         for work in works
         for way in ways
         for what in ("of throughput lost", "more processor time")
-    }
+    } | {f"{work}: describing and reading, % of a core" for work in works}
