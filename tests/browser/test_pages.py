@@ -102,7 +102,7 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
         '<g data-operator="0" onclick="document.title=1"><rect x="5" y="5" width="160" height="64"/></g></svg>'
     )
     jobs.put(document(name=evil, picture=drawn, job={"error": evil}, log={"1": {"at": 1, "level": "error", "text": evil}}))
-    with opened(browser, gateway) as page:
+    with opened(browser, gateway, may_complain=True) as page:  # the policy refuses the handlers aloud
         page.get_by_role("link", name=evil).click()
         soon(page, "[data-operator='0']", "data-kind", "input")
         page.locator("[data-operator='0']").click()

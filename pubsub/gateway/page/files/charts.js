@@ -1,6 +1,6 @@
 // The history of an operator as charts: ten minutes from the server, then each second as it comes.
 
-import { bytes, count, seconds, share } from "./format.js";
+import { bytes, clock, count, seconds, share } from "./format.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
 /** A classic script, which makes one global name. */
@@ -89,7 +89,7 @@ function options(place, series, format) {
     padding: [6, 4, 0, 0],
     scales: { x: { time: true }, y: { range: (_, __, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [
-      { ...axis, size: 20, gap: 3, space: 70, grid: { show: false } },
+      { ...axis, size: 20, gap: 3, space: 80, grid: { show: false }, values: (_, times) => times.map(clock) },
       { ...axis, size: 52, gap: 4, space: 26, grid, values: (_, values) => values.map(format) },
     ],
     series: [

@@ -49,7 +49,7 @@ export class Graph {
     for (const group of this.svg.querySelectorAll("[data-scope]")) this.#addScope(group);
     this.svg.addEventListener("click", (event) => this.#choose(event.target));
     this.svg.addEventListener("keydown", (event) => this.#press(event));
-    this.svg.addEventListener("focusin", (event) => this.#describe(event.target));
+    for (const kind of ["focusin", "pointerover"]) this.svg.addEventListener(kind, (event) => this.#describe(event.target));
     this.#moveFocus(this.operators.values().next().value, false);
     this.frame.replaceChildren(this.svg);
     this.zoom("fit width");
@@ -100,9 +100,11 @@ export class Graph {
     const byWidth = (this.frame.clientWidth - 2) / this.size[0];
     const byHeight = (this.frame.clientHeight - 2) / this.size[1];
     const wished = { "fit width": Math.max(0.6, Math.min(1, byWidth)), fit: Math.min(1, byWidth, byHeight) }[how];
+    const wasFar = this.scale < FAR;
     this.scale = Math.min(2, Math.max(0.05, wished ?? this.scale * how));
     this.svg.setAttribute("width", this.size[0] * this.scale);
     this.svg.setAttribute("height", this.size[1] * this.scale);
+    if (wasFar && this.scale >= FAR) for (const node of this.operators.values()) node.isStale = true;
     this.svg.dataset.far = this.scale < FARTHER ? "names" : this.scale < FAR ? "numbers" : "";
     this.#schedule();
   }
@@ -111,21 +113,26 @@ export class Graph {
     const rectangle = group.querySelector("rect");
     const number = group.dataset.operator;
     const box = boxOf(rectangle);
-    const [left, right, bottom] = [box.x + INSET, box.x + box.width - INSET, box.y + box.height];
-    const node = { number, group, box, isStale: true, shown: {} };
+    const title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
+    const node = { number, group, box, title, isStale: true, shown: {} };
+    group.setAttribute("role", "button");
+    group.setAttribute("aria-pressed", "false");
+    group.setAttribute("tabindex", "-1");
+    this.operators.set(number, node);
+  }
+
+  /** Add the texts and the bar of an operator, when they are first legible. */
+  #addNumbers(node) {
+    const { x, y, width, height } = node.box;
+    const [left, right, bottom] = [x + INSET, x + width - INSET, y + height];
     node.texts = {
       rate: shape("text", { class: "rate", x: left, y: bottom - 23 }),
       busy: shape("text", { class: "share", x: right, y: bottom - 23 }),
       frontier: shape("text", { class: "frontier", x: left, y: bottom - 9 }),
       lag: shape("text", { class: "lag", x: right, y: bottom - 9 }),
     };
-    node.bar = shape("rect", { class: "bar", x: box.x + 1, y: bottom - 3.5, height: 2.5, width: 0, rx: 1 });
-    group.append(...Object.values(node.texts), node.bar);
-    group.setAttribute("role", "button");
-    group.setAttribute("aria-pressed", "false");
-    group.setAttribute("aria-label", this.job.operators[number]?.name ?? number);
-    group.setAttribute("tabindex", "-1");
-    this.operators.set(number, node);
+    node.bar = shape("rect", { class: "bar", x: x + 1, y: bottom - 3.5, height: 2.5, width: 0, rx: 1 });
+    node.group.append(...Object.values(node.texts), node.bar);
   }
 
   #addEdge(group) {
@@ -167,11 +174,14 @@ export class Graph {
     const live = this.job.live?.operators?.[number] ?? {};
     const speed = operator.kind === "input" ? live.records_out : live.records_in;
     const hasEnded = operator.frontier?.length === 0;
-    write(node, "rate", rate(speed));
-    write(node, "busy", live.busy ? share(live.busy) : "");
-    write(node, "frontier", hasEnded ? "ended" : `@ ${frontier(operator.frontier)}`);
-    write(node, "lag", lag(live));
-    node.bar.setAttribute("width", ((node.box.width - 2) * (live.busy ?? 0)).toFixed(1));
+    if (this.scale >= FAR) {
+      if (!node.texts) this.#addNumbers(node);
+      write(node, "rate", rate(speed));
+      write(node, "busy", live.busy ? share(live.busy) : "");
+      write(node, "frontier", hasEnded ? "ended" : `@ ${frontier(operator.frontier)}`);
+      write(node, "lag", lag(live));
+      node.bar.setAttribute("width", ((node.box.width - 2) * (live.busy ?? 0)).toFixed(1));
+    }
     set(node, "kind", operator.kind);
     set(node, "rate", speed);
     set(node, "busy", live.busy);
@@ -245,14 +255,16 @@ export class Graph {
     if (isFocused) node.group.focus();
   }
 
+  /** Say in the title of an operator, which is its name for screen readers, what is seen of it. */
   #describe(target) {
-    const operator = this.job.operators[target.dataset.operator];
+    const node = this.operators.get(target.closest("[data-operator]")?.dataset.operator);
+    const operator = this.job.operators[node?.number];
     if (!operator) return;
-    const live = this.job.live?.operators?.[target.dataset.operator] ?? {};
+    const live = this.job.live?.operators?.[node.number] ?? {};
     const speed = operator.kind === "input" ? live.records_out : live.records_in;
     const parts = [operator.name, `${count(speed ?? 0)} records a second`, `busy ${share(live.busy ?? 0)}`];
     parts.push(`frontier ${frontier(operator.frontier)}`, lag(live) && `behind by ${lag(live)}`);
-    target.setAttribute("aria-label", parts.filter(Boolean).join(", "));
+    node.title.textContent = parts.filter(Boolean).join(", ");
   }
 }
 

@@ -59,17 +59,19 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
     <main class="job" data-view="job" data-job=${name} data-state=${document?.job.state} data-connection=${link[0]} data-moment=${document?.at}>
       ${document ? html`<${Head} document=${document} link=${link} choose=${choose} />` : html`<p class="quiet" role="status">${link[1]}</p>`}
       <div class="columns" hidden=${!document}>
-        <section class="card graph" aria-label="Graph">
+        <div class="left">
+          <section class="card graph" aria-label="Graph">
           <div class="frame" ref=${frame} hidden=${!isDrawn}></div>
           ${!isDrawn && html`<p class="quiet">The dataflow is too large to be drawn: see the table of operators.</p>`}
           ${isDrawn && html`<${Zoom} graph=${graph} />`}
-        </section>
+          </section>
+          ${document && html`<${Tables} ...${{ document, chosen, choose }} />`}
+        </div>
         <aside aria-label="Details">
           ${document && html`<${Details} ...${{ document, chosen, choose, connection, name }} />`}
           ${document && html`<${Outputs} ...${{ document, chosen, choose }} />`}
         </aside>
       </div>
-      ${document && html`<${Tables} ...${{ document, chosen, choose }} />`}
     </main>
   `;
 }
