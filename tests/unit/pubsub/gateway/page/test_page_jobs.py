@@ -116,3 +116,13 @@ def test_browsers_are_limited() -> None:
         jobs.end("a")
 
     asyncio.run(look())
+
+
+def test_a_job_that_ends_before_it_is_followed_leaves_nothing() -> None:
+    """The list has no entry without a state."""
+    jobs = HandJobs()
+    jobs.put(document(name="a"))
+    pages = PageJobs(jobs.find, lambda name: jobs.read("gone"))
+    pages.look()
+    jobs.end("gone", DeliveryError("there is no such topic"))
+    assert eventually(lambda: not pages.knows("a"))
