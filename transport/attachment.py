@@ -111,6 +111,6 @@ class Telemetry(Protocol):
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
         """Start it: nothing runs before ``came`` is called, from any thread, as a subscriber has come."""
+
     def page(self) -> LivePage:
         """Return the live page of this process, which the first call starts; raise if that cannot be done."""
-

@@ -16,7 +16,7 @@ from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
 
 
-def run(
+def run(  # noqa: PLR0913 - what a user can choose, by name
     flow: Described,
     *,
     workers: int = 1,
@@ -42,8 +42,7 @@ def run(
         link: as in `RuntimeConfig`, for short.
         config: limits, deadlines and ways to communicate; by default those of the environment.
         snapshots: where the job keeps snapshots of all that it has. It goes on from the last one, if there is one.
-        page: serve a live page of the jobs of this process until it ends, on this machine. Its address goes to standard
-            error, once. It needs the extra ``gateway``.
+        page: serve a live page of this process's jobs, with the extra ``gateway``; its address goes to standard error.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an

@@ -94,7 +94,7 @@ def test_jobs_that_no_browser_looks_at_are_left() -> None:
 
 def test_an_unknown_job_is_told_with_those_that_there_are() -> None:
     """So that a slip of the pen is seen at once."""
-    pages = PageJobs(lambda: [], HandJobs().read)
+    pages = PageJobs(list, HandJobs().read)
     with pytest.raises(UnknownJob, match="there is no job 'a'; jobs on this page: none"):
         pages.page("a")
 
