@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidewheel.progress import IntegerDomain, TidewheelError
 from tidewheel.pubsub.catalog.catalog import TELEMETRY, TopicInfo
@@ -26,6 +26,9 @@ from tidewheel.pubsub.publishers.publication import Publication, RunningPublicat
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import node_id
 
+if TYPE_CHECKING:
+    from tidewheel.pubsub.gateway.page.own_page import OwnPage
+
 _LOGGER = logging.getLogger(__name__)
 _CAPACITY_BYTES: Final = 32 * 1024 * 1024
 _LONELY_S: Final = 60.0
@@ -39,6 +42,12 @@ class TelemetryTopic:
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> "RunningTelemetryTopic":
         """Start it in this process; ``came`` is called, from any thread, when a subscriber has come."""
         return RunningTelemetryTopic(host, came)
+
+    def page(self) -> "OwnPage":
+        """Return the live page of this process, which the first call starts; raises GatewayError if that fails."""
+        from tidewheel.pubsub.gateway.page.own_page import own_page
+
+        return own_page()
 
 
 class RunningTelemetryTopic:
