@@ -4,6 +4,7 @@ Ray may change them in any release. So `pyproject.toml` allows only releases of 
 ``tests/unit/transport/test_ray_internals.py`` has passed with. That test says what each function relies on.
 """
 
+import os
 import re
 import sys
 import threading
@@ -176,6 +177,20 @@ def never_join_from_our_threads() -> None:
     hook.enable_auto_connect = hook.enable_auto_connect and ProgramsThreads()
 
 
+def dashboard() -> str | None:
+    """Return the address of Ray's dashboard, for browsers; None if it does not run, or this process has no cluster.
+
+    Relies on ``ray._private.worker.get_dashboard_url``. Ray's public interface tells it only to the call that joins.
+    """
+    import ray
+    from ray._private.worker import get_dashboard_url
+
+    if not ray.is_initialized():
+        return None
+    found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or get_dashboard_url()
+    return (found if "://" in found else f"http://{found}") if found else None
+
+
 def hide_lines(pattern: str) -> None:
     """Leave out lines of other processes' standard error that match a pattern, where Ray brings them to this driver.
 
@@ -185,9 +200,24 @@ def hide_lines(pattern: str) -> None:
     """
     from ray._private.ray_logging import stderr_deduplicator as lines
 
-    before = "" if lines.skip_re is None else lines.skip_re.pattern
-    if pattern not in before:
-        lines.skip_re = re.compile(f"{before}|{pattern}" if before else pattern)
+    lines.skip_re = _either(lines.skip_re, pattern)
+
+
+def show_each_line(pattern: str) -> None:
+    """Show each such line that matches a pattern, where Ray shows lines of two processes once if they are alike.
+
+    Relies on ``allow_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
+    """
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    lines.allow_re = _either(lines.allow_re, pattern)
+
+
+def _either(before: re.Pattern[str] | None, pattern: str) -> re.Pattern[str]:
+    """Return a pattern that matches what either matches."""
+    if before is None or pattern in before.pattern:
+        return before or re.compile(pattern)
+    return re.compile(f"{before.pattern}|{pattern}")
 
 
 def _worker() -> Any:

@@ -31,7 +31,9 @@ from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.frames import unpicklable
+from tidewheel.transport.log_lines import JSON_BEGIN, about
 from tidewheel.transport.ray_cluster import connect, node_id
+from tidewheel.transport.ray_internals import show_each_line
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,8 +64,10 @@ class RayJob(Job):
         self._is_host = shared is None
         self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
+        if config.log_format == "json":
+            show_each_line(JSON_BEGIN)
         self._packed = _pack(plan)
-        self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
+        self._workers = RayWorkers(self.name, len(plan.operators), workers, config) if shared is None else shared
         self._shared = self._workers
 
     @property
@@ -88,7 +92,8 @@ class RayJob(Job):
         if self._is_host:
             atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
             self._workers.come_up()
-        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(self._workers.nodes))
+        where = ", ".join(self._workers.nodes)
+        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, where, extra=about(self.name))
         self._deploy_workers()
         self._take_snapshots()
 
@@ -127,9 +132,11 @@ class RayJob(Job):
             (self.name, self._packed, handle, peers, incarnation, self.config, nodes, saved) for handle in handles
         ]
         self._workers.call(self.name, "deploy", arguments, by, reads=reads)
-        _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
+        built = len(self.plan.operators)
+        _LOGGER.debug("job %r: workers have built %d operators each", self.name, built, extra=about(self.name))
         self._link.join(by)
-        _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
+        link = self.config.link
+        _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, link, extra=about(self.name))
         self._workers.host(self)
 
     def _reading(self) -> tuple[str, float]:

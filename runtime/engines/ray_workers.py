@@ -14,6 +14,7 @@ from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
 
 _LOGGER = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class RayWorkers:
 
     Args:
         job: the name of the job that they are made for.
-        title: what to call them where they print something.
+        operators: how many operators its dataflow has.
         count: how many.
         config: where, and how long to wait for them.
 
@@ -45,7 +46,7 @@ class RayWorkers:
         JobError: there is no place for them.
     """
 
-    def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
+    def __init__(self, job: str, operators: int, count: int, config: RuntimeConfig) -> None:
         self._job = job
         self._joined = membership()
         self._config = config
@@ -59,7 +60,7 @@ class RayWorkers:
         self._nodes = list(placement.choose(count, config.deploy_timeout_s, job))
         self.nodes = [node.id for node in self._nodes]
         self._placement = placement
-        self._title = title
+        self._operators = operators
         self.actors: list[Any] = [self._made(worker) for worker in range(count)]
         self._processes: list[Process | None] = [None] * count
         self._replaced = [*self._processes]
@@ -79,7 +80,7 @@ class RayWorkers:
                 name=worker_name(self._job, worker),
                 namespace=NAMESPACE,
             )
-            .remote(worker, len(self._nodes), self._title, log_level)
+            .remote(worker, len(self._nodes), self._operators, self._job, log_level, self._config.log_format)
         )
 
     def come_up(self) -> None:
@@ -217,6 +218,7 @@ class RayWorkers:
                     worker,
                     busy,
                     self._job,
+                    extra=about(job, worker=worker),
                 )
 
     def release(self) -> None:

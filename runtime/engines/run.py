@@ -14,6 +14,7 @@ from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
+from tidewheel.transport.log_lines import write_lines
 
 
 def run(
@@ -61,6 +62,7 @@ def run(
     chosen: dict[str, Any] = {"progress": progress, "link": link}
     given = {name: value for name, value in chosen.items() if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
+    write_lines(settings.log_level, settings.log_format)
     plan = checked(description.plan(), settings.check_records)
     warn_of_loose_ends(description)
     if snapshots is not None and not isinstance(snapshots, Snapshots):

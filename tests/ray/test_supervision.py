@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 30.0
 ENDS_WITHIN_S = 10.0
-LABELLED = re.compile(r"\(talk worker (\d) pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
+LABELLED = re.compile(r"\(talk worker (\d) of 2, \d+ operators pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
 COLOUR = re.compile(r"\x1b\[\d+m")
 
 
