@@ -31,9 +31,8 @@ from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.frames import unpicklable
-from tidewheel.transport.log_lines import JSON_BEGIN, about
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.ray_cluster import connect, node_id
-from tidewheel.transport.ray_internals import show_each_line
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
 _LOGGER = logging.getLogger(__name__)
@@ -60,12 +59,9 @@ class RayJob(Job):
         self._link: _DriverFeed | None = None
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
-        self._goes_back, self._returns = False, 0
         self._is_host = shared is None
         self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
-        if config.log_format == "json":
-            show_each_line(JSON_BEGIN)
         self._packed = _pack(plan)
         self._workers = RayWorkers(self.name, len(plan.operators), workers, config) if shared is None else shared
         self._shared = self._workers
@@ -92,8 +88,7 @@ class RayJob(Job):
         if self._is_host:
             atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
             self._workers.come_up()
-        where = ", ".join(self._workers.nodes)
-        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, where, extra=about(self.name))
+        _LOGGER.debug("job %r: workers are up on %s", self.name, self._workers.nodes, extra=about(self.name))
         self._deploy_workers()
         self._take_snapshots()
 
@@ -135,8 +130,7 @@ class RayJob(Job):
         built = len(self.plan.operators)
         _LOGGER.debug("job %r: workers have built %d operators each", self.name, built, extra=about(self.name))
         self._link.join(by)
-        link = self.config.link
-        _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, link, extra=about(self.name))
+        _LOGGER.debug("job %r: workers are linked by %r", self.name, self.config.link, extra=about(self.name))
         self._workers.host(self)
 
     def _reading(self) -> tuple[str, float]:
@@ -168,6 +162,7 @@ class RayJob(Job):
             SnapshotError: the snapshot cannot be read.
         """
         self._goes_back = True
+        self._telemetry.tell()
         if self._taker is not None:
             self._taker.close()
         if self._link is not None:
@@ -186,6 +181,7 @@ class RayJob(Job):
         with self._changed:
             self._goes_back, self._returns = False, self._returns + 1
             self._changed.notify_all()
+        self._telemetry.tell()
 
     def _give_up_going_back(self) -> None:
         """End the wait for workers that another one has left meanwhile, as it has died."""
@@ -264,6 +260,9 @@ class RayJob(Job):
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         return ask_workers(self._workers.actors, self.name)
+
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        return self._state, ask_workers(self._workers.actors, self.name, within_s)
 
     def _release(self) -> None:
         atexit.unregister(self._at_exit)
