@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
+from tidewheel.pubsub.gateway import metrics
 from tidewheel.pubsub.gateway.access import Access, Refusal, tokens_in
 from tidewheel.pubsub.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
 from tidewheel.pubsub.gateway.clients import Clients, asked
@@ -74,14 +75,21 @@ async def _list_topics(request: Request) -> Response:
     return answer(await asyncio.wrap_future(asked(topics)))
 
 
-def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIApp:
+def application(access: Access, clients: Clients, keep_alive_s: float, documents: metrics.Documents = dict) -> ASGIApp:
     """Return the ASGI application of a gateway.
 
     Args:
         access: the rules for requests.
         clients: the clients that read now, and their limits.
         keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
+        documents: the telemetry of all jobs.
     """
+
+    def token_refusal(request: HTTPConnection) -> Refusal | None:
+        return access.token_refusal(_tokens(request))
+
+    def refusal(request: HTTPConnection) -> Refusal | None:
+        return None if request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN else token_refusal(request)
 
     async def events(request: Request) -> Response:
         parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
@@ -97,6 +105,7 @@ def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIAp
             Route("/topics", _list_topics),
             Route("/topics/{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
             WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
+            *metrics.routes(documents, has_token=lambda request: token_refusal(request) is None),
         ],
         middleware=[
             Middleware(Guard, refusal=lambda request: access.place_refusal(request.headers)),
@@ -106,7 +115,7 @@ def application(access: Access, clients: Clients, keep_alive_s: float) -> ASGIAp
                 allow_methods=["GET"],
                 allow_headers=["Authorization", "Last-Event-ID"],
             ),
-            Middleware(Guard, refusal=lambda request: access.token_refusal(_tokens(request))),
+            Middleware(Guard, refusal=refusal),
         ],
         exception_handlers={TidewheelError: refuse, HTTPException: refuse_http, Exception: confess},
     )
