@@ -61,11 +61,12 @@ class Access:
     hosts: frozenset[str] | None = None
     origins: frozenset[str] = frozenset()
 
-    def place_refusal(self, headers: Mapping[str, str]) -> Refusal | None:
+    def place_refusal(self, headers: Mapping[str, str], *, may_be_opened: bool = False) -> Refusal | None:
         """Return why a request is refused for its host or its page; None if it is not refused.
 
         Args:
             headers: those of the request, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
+            may_be_opened: whether a link of another site may open this in a window, where that site cannot read it.
         """
         host, origin = headers.get("host", ""), headers.get("origin")
         name = host_name(host)
@@ -79,7 +80,8 @@ class Access:
             return Refusal(
                 403, f"pages of {origin} may not read topics here; start the gateway with --allow-origin for that"
             )
-        if headers.get("sec-fetch-site") in _FOREIGN_SITES:
+        is_opened = may_be_opened and headers.get("sec-fetch-dest") == "document"
+        if headers.get("sec-fetch-site") in _FOREIGN_SITES and not is_opened:
             return Refusal(403, "pages of other sites may not load anything from here")
         return None
 

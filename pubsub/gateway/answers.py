@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tidewheel.pubsub import UnknownTopic
-from tidewheel.pubsub.gateway.errors import BadRequest, TooManyClients
+from tidewheel.pubsub.gateway.errors import BadRequest, TooManyClients, UnknownJob
 from tidewheel.pubsub.gateway.json_form import encode_json
 
 _LOG = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ HEADERS = {
 """The headers of every answer."""
 
 _PAGES = (
-    "there are GET /topics, GET /topics/NAME/events and WebSocket /topics/NAME/socket, and GET /metrics, /healthz and "
-    "/readyz"
+    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET /metrics, "
+    "/healthz and /readyz"
 )
 
 
@@ -37,7 +37,7 @@ def status_of(error: Exception) -> int:
     match error:
         case BadRequest():
             return 400
-        case UnknownTopic():
+        case UnknownTopic() | UnknownJob():
             return 404
         case _:
             return 503  # no room, no cluster or no answer: a later request may succeed

@@ -1,4 +1,4 @@
-"""The routes of the gateway: the list of topics, and each topic as Server-Sent Events and over a WebSocket.
+"""The routes of the gateway: topics, each as Server-Sent Events and over a WebSocket, and the live page of jobs.
 
 Two guards ask `Access` before anything else sees a request. The first refuses requests from foreign pages. The second
 checks the token and runs behind CORS, so that the browser shows its refusal to a permitted page.
@@ -25,11 +25,13 @@ from tidewheel.pubsub.gateway.access import Access, Refusal, tokens_in
 from tidewheel.pubsub.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
 from tidewheel.pubsub.gateway.clients import Clients, asked
 from tidewheel.pubsub.gateway.live_message import END_ID
-from tidewheel.pubsub.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket
+from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
+from tidewheel.pubsub.gateway.page.page_routes import is_file, page_routes
+from tidewheel.pubsub.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket, topic_events
 from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
-_EVENTS_SUFFIX = "/events"
-"""The end of the paths of Server-Sent Events. Only these requests may have the token in the query."""
+_TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
+"""The begin and the end of the paths of a topic's Server-Sent Events. Only these requests may have the token in the query."""
 
 
 class _TopicName(PathConvertor):
@@ -67,29 +69,39 @@ class Guard:
 def _tokens(request: HTTPConnection) -> list[str]:
     """Return the tokens that a request shows."""
     shown = tokens_in(request.headers.getlist("authorization"), request.scope.get("subprotocols", ()))
-    may_be_in_query = request.scope["path"].endswith(_EVENTS_SUFFIX)
+    path = request.scope["path"]
+    may_be_in_query = path.startswith(_TOPICS_PREFIX) and path.endswith(_EVENTS_SUFFIX)
     return shown + (request.query_params.getlist("token") if may_be_in_query else [])
+
+
+def _place_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its host or its page. Links of any site may open the live page."""
+    return access.place_refusal(request.headers, may_be_opened=is_file(request))
+
+
+def _token_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its token. The files of the live page are the same for everyone."""
+    is_open = is_file(request) or request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN
+    return None if is_open else access.token_refusal(_tokens(request))
+
+
+def _shows_token(access: Access, request: HTTPConnection) -> bool:
+    return access.token_refusal(_tokens(request)) is None
 
 
 async def _list_topics(request: Request) -> Response:
     return answer(await asyncio.wrap_future(asked(topics)))
 
 
-def application(access: Access, clients: Clients, keep_alive_s: float, documents: metrics.Documents = dict) -> ASGIApp:
+def application(access: Access, clients: Clients, jobs: PageJobs, keep_alive_s: float) -> ASGIApp:
     """Return the ASGI application of a gateway.
 
     Args:
         access: the rules for requests.
         clients: the clients that read now, and their limits.
+        jobs: the jobs of the live page.
         keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
-        documents: the telemetry of all jobs.
     """
-
-    def token_refusal(request: HTTPConnection) -> Refusal | None:
-        return access.token_refusal(_tokens(request))
-
-    def refusal(request: HTTPConnection) -> Refusal | None:
-        return None if request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN else token_refusal(request)
 
     async def events(request: Request) -> Response:
         parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
@@ -98,24 +110,26 @@ def application(access: Access, clients: Clients, keep_alive_s: float, documents
             return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=EVENT_STREAM)
-        return EventStream(await open_feed(clients, wanted, as_events=True), keep_alive_s)
+        feed = await open_feed(clients, wanted, as_events=True)
+        return EventStream(topic_events(feed, keep_alive_s), feed)
 
     app = Starlette(
         routes=[
             Route("/topics", _list_topics),
-            Route("/topics/{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
+            Route(_TOPICS_PREFIX + "{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
             WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
-            *metrics.routes(documents, has_token=lambda request: token_refusal(request) is None),
+            *metrics.routes(jobs.documents, has_token=lambda request: _shows_token(access, request)),
+            *page_routes(jobs, keep_alive_s),
         ],
         middleware=[
-            Middleware(Guard, refusal=lambda request: access.place_refusal(request.headers)),
+            Middleware(Guard, refusal=partial(_place_refusal, access)),
             Middleware(
                 CORSMiddleware,
                 allow_origins=sorted(access.origins),
                 allow_methods=["GET"],
                 allow_headers=["Authorization", "Last-Event-ID"],
             ),
-            Middleware(Guard, refusal=refusal),
+            Middleware(Guard, refusal=partial(_token_refusal, access)),
         ],
         exception_handlers={TidewheelError: refuse, HTTPException: refuse_http, Exception: confess},
     )

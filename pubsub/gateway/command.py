@@ -123,6 +123,7 @@ def _until_terminated() -> Iterator[threading.Event]:
 
 
 def _announcement(gateway: Gateway, config: GatewayConfig, *, is_new: bool) -> Iterator[str]:
+    yield f"page    {gateway.page_url if is_new else gateway.url}"
     yield f"topics  {gateway.url}/topics"
     yield f"flight  {gateway.flight_url}"
     if config.token is None:

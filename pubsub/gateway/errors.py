@@ -13,3 +13,7 @@ class BadRequest(GatewayError):  # noqa: N818  it names what happened
 
 class TooManyClients(GatewayError):  # noqa: N818  it names what happened
     """The gateway has its largest number of clients, or it is being stopped."""
+
+
+class UnknownJob(GatewayError):  # noqa: N818  it names what happened
+    """The gateway has found no job of that name."""

@@ -3,11 +3,13 @@
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from tidewheel.pubsub.gateway.access import Access
 from tidewheel.pubsub.gateway.clients import Clients
 from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.gateway.gateway_config import GatewayConfig, listen, url
+from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
 
 if TYPE_CHECKING:
     from typing import Self
@@ -20,22 +22,25 @@ _LEAVE_WITHIN_S = 2.0
 
 
 class Gateway:
-    """Serves the topics of this process and of the Ray cluster over HTTP and Arrow Flight while its block runs.
+    """Serves topics and the live page of jobs, of this process and of the Ray cluster, while its block runs.
 
     The gateway runs on threads of its own, so any program can start it. Each client has its own subscription.
 
     Args:
         config: the addresses, token and limits; the defaults of `GatewayConfig` without it.
+        jobs: the jobs of the live page; those of this process and of the Ray cluster without it.
 
     Raises:
         GatewayError: on entering the block, if its libraries are not installed or a port is taken.
     """
 
-    def __init__(self, config: GatewayConfig | None = None) -> None:
+    def __init__(self, config: GatewayConfig | None = None, jobs: PageJobs | None = None) -> None:
         self._config = GatewayConfig() if config is None else config
         self.token = self._config.token
         """The token that clients must show; None if they need none."""
         self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
+        self.jobs = PageJobs(most=self._config.max_clients) if jobs is None else jobs
+        """The jobs of the live page."""
         self._web: WebServer | None = None
         self._flight: FlightServer | None = None
         self._port = self._config.port
@@ -46,10 +51,15 @@ class Gateway:
         return url("http", self._config.address, self._port)
 
     @property
+    def page_url(self) -> str:
+        """The address of the live page, with the token in its fragment, which browsers do not send."""
+        return f"{self.url}/#{urlencode({} if self.token is None else {'token': self.token})}"
+
+    @property
     def flight_url(self) -> str:
-        """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``."""
+        """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``; without Flight its port is 0."""
         port = self._config.flight_port if self._flight is None else self._flight.port
-        return url("grpc", self._config.address, port)
+        return url("grpc", self._config.address, port or 0)
 
     @property
     def clients(self) -> int:
@@ -61,15 +71,18 @@ class Gateway:
         config = self._config
         check_extra()
         from tidewheel.pubsub.gateway.application import application
-        from tidewheel.pubsub.gateway.flight_server import FlightServer
         from tidewheel.pubsub.gateway.web_server import WebServer
 
         access = Access(config.token, config.hosts, config.origins)
         listener = listen(config.address, config.port, config.stall_s)
         self._port = listener.getsockname()[1]
-        self._web = WebServer(application(access, self._clients, config.keep_alive_s), listener, config.stall_s)
+        app = application(access, self._clients, self.jobs, config.keep_alive_s)
+        self._web = WebServer(app, listener, config.stall_s)
         try:
-            self._flight = FlightServer(config.address, config.flight_port, access, self._clients, config.stall_s)
+            if config.flight_port is not None:
+                from tidewheel.pubsub.gateway.flight_server import FlightServer
+
+                self._flight = FlightServer(config.address, config.flight_port, access, self._clients, config.stall_s)
             self._web.start()
         except BaseException:
             self._stop_servers()
@@ -78,6 +91,7 @@ class Gateway:
     def stop(self) -> None:
         """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
         self._clients.close()
+        self.jobs.close()
         self._stop_servers()
         self._clients.wait_until_none(_LEAVE_WITHIN_S)
 

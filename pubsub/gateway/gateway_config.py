@@ -22,7 +22,7 @@ class GatewayConfig:
     Args:
         host: the address to listen at, or its name.
         port: the port of HTTP; 0 for any free one.
-        flight_port: the port of Arrow Flight; 0 for any free one.
+        flight_port: the port of Arrow Flight; 0 for any free one, None for no Arrow Flight.
         token: the token that clients have to show, a new one by default; None if they need none.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
         max_clients: the largest number of clients that read at once.
@@ -36,7 +36,7 @@ class GatewayConfig:
 
     host: str = "127.0.0.1"
     port: int = 8787
-    flight_port: int = 8788
+    flight_port: int | None = 8788
     token: str | None = field(default_factory=new_token, repr=False)
     origins: frozenset[str] = frozenset()
     max_clients: int = 100
@@ -56,9 +56,10 @@ class GatewayConfig:
                 "leave out --no-token, or --host"
             )
         for name in ("port", "flight_port"):
-            if not 0 <= getattr(self, name) <= 65535:
+            port = getattr(self, name)
+            if port is not None and not 0 <= port <= 65535:
                 raise GatewayError(
-                    f"{name} is {getattr(self, name)}, and a port is a number from 0 to 65535, 0 for any free one"
+                    f"{name} is {port}, and a port is a number from 0 to 65535, 0 for any free one"
                 )
         for origin in self.origins:
             _check_origin(origin)

@@ -10,7 +10,7 @@ Source: the HTML standard, section "Server-sent events".
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing, nullcontext, suppress
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -59,26 +59,32 @@ async def open_feed(clients: Clients, request: TopicRequest, *, as_events: bool)
 
 
 class EventStream(StreamingResponse):
-    """The response to one client.
+    """The response to one client: events, until they end or the client leaves.
 
     Args:
-        feed: the feed of the topic, connected already. The stream closes it when the response ends for any reason.
-        keep_alive_s: the stream sends a comment after so many seconds without an event.
+        events: the events and comments, encoded.
+        feed: the feed that they come from, if any. The stream closes it when the response ends for any reason.
     """
 
-    def __init__(self, feed: TopicFeed[bytes], keep_alive_s: float) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], feed: TopicFeed[bytes] | None = None) -> None:
         self._feed = feed
-        self._events = _events(feed, keep_alive_s)
+        self._events = events
         super().__init__(self._events, headers={**HEADERS, "Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the topic ends or the client leaves."""
-        with closing(self._feed):
+        """Send the events."""
+        with closing(self._feed) if self._feed is not None else nullcontext():
             async with aclosing(self._events):
                 await super().__call__(scope, receive, send)
 
 
-async def _events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGenerator[bytes, None]:
+async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a topic.
+
+    Args:
+        feed: the feed of the client, connected already.
+        keep_alive_s: yields a comment after so many seconds without an event.
+    """
     yield _KEEP_ALIVE  # the client sees an open stream at once
     async with aclosing(_items(feed, keep_alive_s)) as items:
         async for item in items:

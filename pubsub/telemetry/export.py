@@ -5,11 +5,10 @@ import threading
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
-
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.telemetry.job_metrics import Document
+from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 Document: TypeAlias = Mapping[str, Any]
 """The telemetry document of one job."""
 
-STATES = ("paused", "running", "going back", "complete", "failed", "stopped")
-"""The states of a job."""
+STATES = ("paused", "running", "going back", "complete", "failed", "stopped", "lost")
+"""The states of a job; the last one is that of a job whose telemetry does not come any more."""
 
 KEPT_S = 600.0
 """The seconds for which a job that has ended still has metrics. So a scraper sees how it has ended."""
 
-_ENDED = frozenset({"complete", "failed", "stopped"})
+_ENDED = frozenset(STATES[3:])
 _GONE = frozenset({"dead", "silent"})
 _TIME = re.compile(r"-?\d+")
 _NESTED_TIME = re.compile(r"\(+(-?\d+),")
@@ -77,6 +77,11 @@ METRICS = tuple(
             ("operator_state_bytes", "Size of the state of an operator.", "state_bytes"),
             ("operator_leaked_tokens_total", "Tokens that an operator has dropped without discarding them.", "leaks"),
             ("operator_frontier_epoch", "The earliest epoch that an operator can still receive.", "epoch"),
+            (
+                "operator_lag_seconds",
+                "Time for which an operator has been behind the inputs of the job.",
+                "lag_seconds",
+            ),
             ("operator_lag_epochs", "Epochs between the newest of the job and the frontier of an operator.", "lag"),
         ],
         "edges": [
@@ -207,8 +212,10 @@ def _job(document: Document) -> _Things:
 
 def _operators(document: Document) -> _Things:
     newest = _newest(document)
+    live = _mapping(_mapping(document.get("live")).get("operators"))  # which the page adds
     for number, operator in _section(document, "operators"):
-        yield (str(operator.get("name", number)),), {**operator, **_progress(operator, newest)}
+        lag = {"lag_seconds": _mapping(live.get(number)).get("lag_seconds")}
+        yield (str(operator.get("name", number)),), {**operator, **lag, **_progress(operator, newest)}
 
 
 def _edges(document: Document) -> _Things:

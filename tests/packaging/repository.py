@@ -22,6 +22,12 @@ def package_modules(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+def page_files() -> list[Path]:
+    """The files of the live page, which ship as they are, in a fixed order."""
+    folder = ROOT / "pubsub" / "gateway" / "page" / "files"
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def shipped_modules() -> list[Path]:
     """Every module that a user gets, each named once, by its place in the root folders and not by a link."""
     return sorted(FACADE.glob("*.py")) + [module for package in PACKAGES for module in package_modules(package)]

@@ -53,7 +53,7 @@ def test_topics_are_listed(gateway: Gateway) -> None:
     assert (found["job"], found["partitions"]) == ("job", 1)
 
 
-@pytest.mark.parametrize("path", ["/topics", path_of(TOPIC), "/", "/nowhere", path_of("http/nowhere")])
+@pytest.mark.parametrize("path", ["/topics", path_of(TOPIC), "/jobs", "/nowhere", path_of("http/nowhere")])
 def test_without_the_token_there_is_nothing(gateway: Gateway, path: str) -> None:
     """Not even whether there is such a page, or topic."""
     for authorization in ("", "Bearer wrong", f"Basic {TOKEN}"):
@@ -133,7 +133,7 @@ def test_a_bad_request_says_what_is_wrong(gateway: Gateway, query: str, says: st
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/", "GET", 404),
+        ("/page/nowhere.js", "GET", 404),
         ("/topics/", "GET", 404),
         ("/topics//events", "GET", 404),
         ("/topics/a", "GET", 404),
@@ -145,7 +145,7 @@ def test_a_bad_request_says_what_is_wrong(gateway: Gateway, query: str, says: st
 )
 def test_what_is_not_there_says_what_is(gateway: Gateway, path: str, method: str, status: int) -> None:
     """In JSON, like every error."""
-    assert is_refusal(ask(gateway, path, method), status, "there are GET /topics, GET /topics/NAME/events and")
+    assert is_refusal(ask(gateway, path, method), status, "there are GET /, /jobs, /topics, /topics/NAME/events and")
 
 
 def test_a_request_for_the_head_of_a_stream_ends(gateway: Gateway) -> None:

@@ -5,28 +5,53 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import ask, published, served
+from tests.kit.telemetry.full_document import document
+from tests.waiting import eventually
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.gateway import Gateway
 
 TOKEN = "correct-horse-battery-staple"
 TOPIC = "watched"
+JOB = "sums-d24a72a9"
 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
-    """A gateway with a token, which knows a topic."""
-    with published(TOPIC), served(token=TOKEN) as running:
+    """A gateway with a token, which knows a topic and a job."""
+    jobs = HandJobs()
+    jobs.put(document())
+    with published(TOPIC), paged(jobs, token=TOKEN) as running:
         yield running
+    jobs.end(JOB)
+
+
+def scraped(gateway: Gateway, **headers: str) -> dict[str, float]:
+    """Return the samples of the job by metric."""
+    answer = ask(gateway, "/metrics", **headers)
+    assert answer.status == 200, answer.message
+    families = parse(answer.body.decode())
+    return {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.labels.get("operator", "map") == "map" and sample.labels["job"] == JOB
+    }
+
+
+def test_a_job_is_scraped(gateway: Gateway) -> None:
+    """It is followed from the first scrape on, so the numbers are there at a later one."""
+    assert eventually(lambda: scraped(gateway).get("tidewheel_operator_records_in_total") == 90)
+    assert scraped(gateway)["tidewheel_operator_lag_epochs"] == 1
+    assert scraped(gateway)["tidewheel_operator_lag_seconds"] == 0, "nothing has moved since the first look"
 
 
 def test_metrics_need_the_token(gateway: Gateway) -> None:
     """They have the names of jobs, operators and topics. Prometheus sends the token as other clients do."""
     answer = ask(gateway, "/metrics")
-    assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert answer.headers["cache-control"] == "no-store"
-    assert "tidewheel_operator_records_in" in {family.name for family in parse(answer.body.decode())}
     assert ask(gateway, "/metrics", accept="application/openmetrics-text").body.endswith(b"# EOF\n")
     for path in ("/metrics", f"/metrics?token={TOKEN}"):
         assert ask(gateway, path, authorization="").status == 401
@@ -50,10 +75,12 @@ def test_a_gateway_that_knows_a_topic_is_ready(gateway: Gateway) -> None:
 
 def test_a_gateway_without_topics_and_cluster_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why to those who show the token; to others only that it is not."""
-    monkeypatch.setattr(LOCAL_CATALOG, "topics", list)  # of other tests
+    for names in ("topics", "hidden"):  # of other tests
+        monkeypatch.setattr(LOCAL_CATALOG, names, list)
     with served(token=TOKEN) as alone:
         told, untold = ask(alone, "/readyz"), ask(alone, "/readyz", authorization="")
         assert ask(alone, "/healthz").status == 200
-    assert (told.status, untold.status) == (503, 503)
+        unknown = ask(alone, "/metrics")
+    assert (told.status, untold.status, unknown.status) == (503, 503, 503)
     assert "127.0.0.1:1" in told.message, "the cluster that this test may not find"
     assert "127.0.0.1:1" not in untold.message

@@ -39,7 +39,7 @@ def run_until(signal_number: int, *arguments: str, meanwhile: Callable[[str], No
     def look() -> None:
         try:
             assert eventually(lambda: any(line.startswith("flight") for line in lines))
-            meanwhile(lines[0].split()[1])
+            meanwhile(lines[1].split()[1])
         except BaseException as error:  # noqa: BLE001  it is raised below
             failures.append(error)
         os.kill(os.getpid(), signal_number)
@@ -62,13 +62,14 @@ def names_at(url: str, token: str) -> list[str]:
         return [topic["name"] for topic in json.load(response)]
 
 
-def test_it_shows_where_it_is_and_its_token_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A new one each time, in no log; SIGTERM ends it, and is again what it was."""
+def test_it_shows_where_it_is_and_its_token(caplog: pytest.LogCaptureFixture) -> None:
+    """The token is new each time, and in no log. SIGTERM ends it, and is again what it was."""
     before = signal.getsignal(signal.SIGTERM)
     lines = run_until(signal.SIGTERM)
-    assert [line.split()[0] for line in lines] == ["topics", "flight", "token"]
-    assert lines[0].startswith("topics  http://127.0.0.1:")
-    token = lines[2].split()[1]
+    assert [line.split()[0] for line in lines] == ["page", "topics", "flight", "token"]
+    assert lines[1].startswith("topics  http://127.0.0.1:")
+    token = lines[3].split()[1]
+    assert lines[0] == f"page    {lines[1].split()[1].removesuffix('/topics')}/#token={token}"
     assert len(token) == 43
     assert token not in caplog.text
     assert signal.getsignal(signal.SIGTERM) is before
@@ -101,7 +102,7 @@ def test_ctrl_c_ends_it() -> None:
 
 def test_no_token_has_to_be_asked_for() -> None:
     """And says what it means."""
-    assert run_until(signal.SIGTERM, "--no-token")[2].startswith("token   none: every program on this machine")
+    assert run_until(signal.SIGTERM, "--no-token")[3].startswith("token   none: every program on this machine")
 
 
 def test_beyond_this_machine_it_says_that_nothing_is_encrypted() -> None:

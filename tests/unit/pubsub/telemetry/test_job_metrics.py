@@ -60,6 +60,14 @@ def test_numbers_have_names(labelled: tuple[str, ...], value: float) -> None:
     assert values(document())[labelled] == value
 
 
+def test_seconds_of_lag_are_those_of_the_page() -> None:
+    """It remembers when the inputs were where; telemetry alone does not say."""
+    found = values(document(live={"operators": {"3": {"lag_seconds": 0.75}}}))
+    assert {labels: value for labels, value in found.items() if labels[0] == "operator_lag_seconds"} == {
+        ("operator_lag_seconds", "map"): 0.75
+    }
+
+
 def test_lag_counts_epochs_behind_the_newest() -> None:
     """An input is at the newest; in a loop the outermost coordinate counts; what has ended has no lag."""
     found = values(document())

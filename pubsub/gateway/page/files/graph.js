@@ -1,0 +1,289 @@
+// The graph of a job: the server's picture with live numbers. Only what has changed and is visible is painted, for at
+// most a few milliseconds a frame.
+
+import { count, frontier, lag, rate, share } from "./format.js";
+import { boxAround, boxOf, pictureOf, shape } from "./picture.js";
+
+const BUDGET_MS = 6;
+const MARGIN = 200;
+/** Below these scales numbers, and then names, are too small to be read, and are not drawn. */
+const FAR = 0.55;
+const FARTHER = 0.3;
+const INSET = 9;
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/**
+ * Args:
+ *   frame: the element that scrolls the graph.
+ *   select: called with ("operator", number) or ("none") when a person chooses.
+ */
+export class Graph {
+  constructor(frame, select) {
+    this.frame = frame;
+    this.select = select;
+    this.scale = 1;
+    this.lit = new Set();
+    this.held = new Map();
+    this.wanted = false;
+    frame.addEventListener("scroll", () => this.#schedule(), { passive: true });
+    new ResizeObserver(() => this.#schedule()).observe(frame);
+  }
+
+  /** Show a picture; return whether there is one. */
+  load(picture, job) {
+    this.job = job;
+    this.svg = pictureOf(picture);
+    this.operators = new Map();
+    this.edges = new Map();
+    this.scopes = new Map();
+    if (this.svg === null) {
+      this.frame.replaceChildren();
+      return false;
+    }
+    this.size = [Number(this.svg.getAttribute("width")), Number(this.svg.getAttribute("height"))];
+    this.svg.setAttribute("viewBox", `0 0 ${this.size.join(" ")}`);
+    this.svg.setAttribute("role", "group");
+    this.svg.setAttribute("aria-label", "Graph of operators; the arrow keys move, Enter selects");
+    for (const group of this.svg.querySelectorAll("[data-operator]")) this.#addOperator(group);
+    for (const group of this.svg.querySelectorAll("[data-edge]")) this.#addEdge(group);
+    for (const group of this.svg.querySelectorAll("[data-scope]")) this.#addScope(group);
+    this.svg.addEventListener("click", (event) => this.#choose(event.target));
+    this.svg.addEventListener("keydown", (event) => this.#press(event));
+    for (const kind of ["focusin", "pointerover"]) this.svg.addEventListener(kind, (event) => this.#describe(event.target));
+    this.#moveFocus(this.operators.values().next().value, false);
+    this.frame.replaceChildren(this.svg);
+    this.zoom("fit width");
+    return true;
+  }
+
+  /** Paint changed operators and edges, by their numbers; without them, all. */
+  update(job, operators = null, edges = null) {
+    this.job = job;
+    this.failed = new Set(
+      Object.values(job.log ?? {}).filter((entry) => entry.level === "error").map((entry) => entry.operator),
+    );
+    if (!this.svg) return;
+    for (const [number, node] of this.operators) if (!operators || operators.has(number)) node.isStale = true;
+    for (const [number, node] of this.edges) if (!edges || edges.has(number)) node.isStale = true;
+    for (const [name, node] of this.scopes) this.#paintScope(name, node);
+    this.#schedule();
+  }
+
+  /** Light up operators, and say for what names others hold a frontier back. */
+  light(lit, held) {
+    const touched = [...this.lit, ...lit, ...this.held.keys(), ...held.keys()];
+    this.lit = new Set(lit);
+    this.held = held;
+    for (const number of touched) if (this.operators?.has(number)) this.operators.get(number).isStale = true;
+    this.#schedule();
+  }
+
+  /** Mark an operator as selected and, if it is out of sight, scroll to it. */
+  mark(number) {
+    this.svg?.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
+    const node = this.operators?.get(number);
+    if (!node) return;
+    node.group.setAttribute("aria-pressed", "true");
+    this.#moveFocus(node, false);
+    if (!isWithin(node.box, this.#sight(0))) {
+      const { x, y, width, height } = node.box;
+      this.frame.scrollTo({
+        left: (x + width / 2) * this.scale - this.frame.clientWidth / 2,
+        top: (y + height / 2) * this.scale - this.frame.clientHeight / 2,
+      });
+    }
+  }
+
+  /** Zoom by a factor, to "fit width", or to "fit" all. */
+  zoom(how) {
+    if (!this.svg) return;
+    const byWidth = (this.frame.clientWidth - 2) / this.size[0];
+    const byHeight = (this.frame.clientHeight - 2) / this.size[1];
+    const wished = { "fit width": Math.max(0.6, Math.min(1, byWidth)), fit: Math.min(1, byWidth, byHeight) }[how];
+    const wasFar = this.scale < FAR;
+    this.scale = Math.min(2, Math.max(0.05, wished ?? this.scale * how));
+    this.svg.setAttribute("width", this.size[0] * this.scale);
+    this.svg.setAttribute("height", this.size[1] * this.scale);
+    if (wasFar && this.scale >= FAR) for (const node of this.operators.values()) node.isStale = true;
+    this.svg.dataset.far = this.scale < FARTHER ? "names" : this.scale < FAR ? "numbers" : "";
+    this.#schedule();
+  }
+
+  #addOperator(group) {
+    const rectangle = group.querySelector("rect");
+    const number = group.dataset.operator;
+    const box = boxOf(rectangle);
+    const title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
+    const node = { number, group, box, title, isStale: true, shown: {} };
+    group.setAttribute("role", "button");
+    group.setAttribute("aria-pressed", "false");
+    group.setAttribute("tabindex", "-1");
+    this.operators.set(number, node);
+  }
+
+  /** Add the texts and the bar of an operator, when they are first legible. */
+  #addNumbers(node) {
+    const { x, y, width, height } = node.box;
+    const [left, right, bottom] = [x + INSET, x + width - INSET, y + height];
+    node.texts = {
+      rate: shape("text", { class: "rate", x: left, y: bottom - 23 }),
+      busy: shape("text", { class: "share", x: right, y: bottom - 23 }),
+      frontier: shape("text", { class: "frontier", x: left, y: bottom - 9 }),
+      lag: shape("text", { class: "lag", x: right, y: bottom - 9 }),
+    };
+    node.bar = shape("rect", { class: "bar", x: x + 1, y: bottom - 3.5, height: 2.5, width: 0, rx: 1 });
+    node.group.append(...Object.values(node.texts), node.bar);
+  }
+
+  #addEdge(group) {
+    const line = group.querySelector("path");
+    this.edges.set(group.dataset.edge, { group, line, box: boxAround(line), isStale: true, shown: {} });
+  }
+
+  #addScope(group) {
+    const box = boxOf(group.querySelector("rect"));
+    const text = shape("text", { class: "rounds", x: box.x + box.width - INSET, y: box.y + 16 });
+    group.append(text);
+    this.scopes.set(group.dataset.scope, { group, text, shown: {} });
+  }
+
+  #schedule() {
+    if (this.wanted || !this.svg) return;
+    this.wanted = true;
+    requestAnimationFrame(() => this.#paint());
+  }
+
+  #paint() {
+    this.wanted = false;
+    const until = performance.now() + BUDGET_MS;
+    const sight = this.#sight(MARGIN);
+    for (const [nodes, paint] of [[this.operators, this.#paintOperator], [this.edges, this.#paintEdge]]) {
+      for (const [number, node] of nodes) {
+        if (!node.isStale || !isWithin(node.box, sight)) continue;
+        node.isStale = false;
+        paint.call(this, number, node);
+        if (performance.now() > until) return this.#schedule();
+      }
+    }
+    return undefined;
+  }
+
+  #paintOperator(number, node) {
+    const operator = this.job.operators[number];
+    if (!operator) return;
+    const live = this.job.live?.operators?.[number] ?? {};
+    const speed = operator.kind === "input" ? live.records_out : live.records_in;
+    const hasEnded = operator.frontier?.length === 0;
+    if (this.scale >= FAR) {
+      if (!node.texts) this.#addNumbers(node);
+      write(node, "rate", rate(speed));
+      write(node, "busy", live.busy ? share(live.busy) : "");
+      write(node, "frontier", hasEnded ? "ended" : `@ ${frontier(operator.frontier)}`);
+      write(node, "lag", lag(live));
+      node.bar.setAttribute("width", ((node.box.width - 2) * (live.busy ?? 0)).toFixed(1));
+    }
+    set(node, "kind", operator.kind);
+    set(node, "rate", speed);
+    set(node, "busy", live.busy);
+    set(node, "frontier", operator.frontier?.join(" "));
+    set(node, "lag", live.lag_epochs);
+    set(node, "leaks", operator.leaks || undefined);
+    set(node, "stuck", operator.busy ? "" : undefined);
+    set(node, "ended", hasEnded ? "" : undefined);
+    set(node, "error", this.failed.has(operator.name) ? "" : undefined);
+    set(node, "holds", this.held.get(number)?.join(" "));
+    set(node, "lit", this.lit.has(number) ? "" : undefined);
+  }
+
+  #paintEdge(number, node) {
+    const edge = this.job.edges[number];
+    if (!edge) return;
+    const speed = this.job.live?.edges?.[number]?.records;
+    set(node, "rate", speed);
+    set(node, "fill", edge.fill);
+    set(node, "level", edge.fill >= 0.9 ? 4 : edge.fill >= 0.6 ? 3 : edge.fill >= 0.3 ? 2 : speed ? 1 : 0);
+    const width = (1.2 + 1.4 * Math.log10(1 + (speed ?? 0))).toFixed(1);
+    if (node.shown.width !== width) node.line.setAttribute("stroke-width", (node.shown.width = width));
+  }
+
+  #paintScope(name, node) {
+    const rounds = Object.values(this.job.loops?.[name]?.rounds ?? {});
+    const underWay = this.job.loops?.[name]?.epochs ?? rounds.length;
+    const text = rounds.length ? `round ${count(Math.max(...rounds))} · ${count(underWay)} under way` : "";
+    if (node.shown.text !== text) node.text.textContent = node.shown.text = text;
+    set(node, "rounds", rounds.length ? Math.max(...rounds) : undefined);
+  }
+
+  /** The part of the graph that is in sight, with a margin; reading it may cost a layout, so it is read once a frame. */
+  #sight(margin) {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.frame;
+    const [left, top] = [scrollLeft / this.scale - margin, scrollTop / this.scale - margin];
+    const [width, height] = [clientWidth / this.scale + 2 * margin, clientHeight / this.scale + 2 * margin];
+    return { left, top, right: left + width, bottom: top + height };
+  }
+
+  #choose(target) {
+    const number = target.closest("[data-operator]")?.dataset.operator;
+    if (number === undefined) this.select("none");
+    else this.select("operator", number);
+  }
+
+  #press(event) {
+    const group = event.target.closest("[data-operator]");
+    if (!group) return;
+    if (event.key === "Enter" || event.key === " ") this.#choose(group);
+    else if (event.key in ARROWS) this.#moveFocus(this.#nearest(group.dataset.operator, ARROWS[event.key]), true);
+    else return;
+    event.preventDefault();
+  }
+
+  #nearest(number, [right, down]) {
+    const from = centre(this.operators.get(number).box);
+    let [best, distance] = [this.operators.get(number), Infinity];
+    for (const node of this.operators.values()) {
+      const [x, y] = centre(node.box);
+      const [ahead, aside] = right ? [(x - from[0]) * right, y - from[1]] : [(y - from[1]) * down, x - from[0]];
+      if (ahead > 1 && ahead + 2 * Math.abs(aside) < distance) [best, distance] = [node, ahead + 2 * Math.abs(aside)];
+    }
+    return best;
+  }
+
+  #moveFocus(node, isFocused) {
+    if (!node) return;
+    this.svg.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
+    node.group.setAttribute("tabindex", "0");
+    if (isFocused) node.group.focus();
+  }
+
+  /** Say in the title of an operator, which is its name for screen readers, what is seen of it. */
+  #describe(target) {
+    const node = this.operators.get(target.closest("[data-operator]")?.dataset.operator);
+    const operator = this.job.operators[node?.number];
+    if (!operator) return;
+    const live = this.job.live?.operators?.[node.number] ?? {};
+    const speed = operator.kind === "input" ? live.records_out : live.records_in;
+    const parts = [operator.name, `${count(speed ?? 0)} records a second`, `busy ${share(live.busy ?? 0)}`];
+    parts.push(`frontier ${frontier(operator.frontier)}`, lag(live) && `behind by ${lag(live)}`);
+    node.title.textContent = parts.filter(Boolean).join(", ");
+  }
+}
+
+function write(node, name, text) {
+  if (node.shown[`text-${name}`] === text) return;
+  node.texts[name].textContent = node.shown[`text-${name}`] = text;
+}
+
+function set(node, name, value) {
+  if (node.shown[name] === value) return;
+  node.shown[name] = value;
+  if (value === undefined) delete node.group.dataset[name];
+  else node.group.dataset[name] = value;
+}
+
+function isWithin({ x, y, width, height }, { left, top, right, bottom }) {
+  return x + width >= left && x <= right && y + height >= top && y <= bottom;
+}
+
+function centre({ x, y, width, height }) {
+  return [x + width / 2, y + height / 2];
+}

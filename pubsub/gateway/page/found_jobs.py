@@ -1,0 +1,49 @@
+"""The names of the jobs that the page can show: those of this process, and those of its Ray cluster."""
+
+from contextlib import suppress
+
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import NoCluster
+from tidewheel.transport.ray_cluster import NAMESPACE, connect_to_running
+from tidewheel.transport.worker_names import WORKER_PREFIX, worker_name
+
+_ANSWER_S = 2.0
+
+
+def own_jobs() -> list[str]:
+    """Return the names of the jobs whose driver is this process."""
+    return [topic.removeprefix(TELEMETRY) for topic in LOCAL_CATALOG.hidden()]
+
+
+def found_jobs() -> list[str]:
+    """Return the names of the jobs of this process and of the cluster; a job that does not answer in 2 s is left out.
+
+    Raises:
+        NoCluster: there is no job of this process, and no Ray cluster.
+    """
+    found = own_jobs()
+    try:
+        connect_to_running(NoCluster)
+    except NoCluster:
+        if not found:
+            raise
+        return found
+    return list(dict.fromkeys([*found, *_on_the_cluster()]))
+
+
+def _on_the_cluster() -> list[str]:
+    """Ask each first worker what jobs it runs: its own, and those that were added to it."""
+    import ray
+
+    first = worker_name("", 0).removeprefix(WORKER_PREFIX)
+    calls = []
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        if actor["name"].startswith(WORKER_PREFIX) and actor["name"].endswith(first):
+            with suppress(ValueError):  # it has just ended
+                calls.append(ray.get_actor(actor["name"], namespace=NAMESPACE).states.remote())
+    found: list[str] = []
+    for call in ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)[0] if calls else []:
+        with suppress(ray.exceptions.RayError):
+            found += ray.get(call)
+    return found

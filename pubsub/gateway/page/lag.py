@@ -1,0 +1,59 @@
+"""The lag of operators: by how many epochs, and since when, they are behind the inputs of their job."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MOST_STEPS = 3600
+_OUTER_EPOCH = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a frontier is behind the inputs: a number of epochs, and the seconds since it has been behind."""
+
+    epochs: int
+    seconds: float
+
+
+def outer_epoch(frontier: Iterable[str]) -> int | None:
+    """Return the earliest epoch of a frontier, which is the outermost part of its times; None without a whole number.
+
+    >>> outer_epoch(["(4, 2)", "(3, 7)"]), outer_epoch(["12"]), outer_epoch([]), outer_epoch(["2024-01-01"])
+    (3, 12, None, None)
+    """
+    found = [_OUTER_EPOCH.match(time) for time in frontier]
+    epochs = [int(match[1]) for match in found if match is not None]
+    return min(epochs) if epochs and len(epochs) == len(found) else None
+
+
+class Front:
+    """The latest epoch that the inputs of a job have reached, and the moments at which they came so far.
+
+    It remembers the last 3,600 moments at which the epoch rose.
+
+    >>> front = Front()
+    >>> for epoch, at in [(0, 10.0), (3, 11.0), (5, 12.5)]:
+    ...     front.reach(epoch, at)
+    >>> front.lag_of(3, at=13.0)
+    Lag(epochs=2, seconds=0.5)
+    """
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._since: list[float] = []
+
+    def reach(self, epoch: int, at: float) -> None:
+        """Note that the inputs are at an epoch; ``at`` is in seconds since 1970."""
+        if not self._epochs or epoch > self._epochs[-1]:
+            self._epochs.append(epoch)
+            self._since.append(at)
+            del self._epochs[:-_MOST_STEPS], self._since[:-_MOST_STEPS]
+
+    def lag_of(self, epoch: int, at: float) -> Lag:
+        """Return the lag of a frontier that is at an epoch. O(log n) of the moments."""
+        passed = bisect_right(self._epochs, epoch)
+        if passed == len(self._epochs):
+            return Lag(0, 0.0)
+        return Lag(self._epochs[-1] - epoch, max(0.0, at - self._since[passed]))

@@ -1,0 +1,163 @@
+"""The jobs that the page shows. A thread for each job receives its telemetry.
+
+The page finds jobs when a browser asks for them, and follows them as long as browsers look, and ten minutes more. So a
+gateway that no browser looks at costs the jobs nothing. Jobs that have ended stay, up to a number.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
+
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.gateway.clients import STOPPED
+from tidewheel.pubsub.gateway.errors import TooManyClients, UnknownJob
+from tidewheel.pubsub.gateway.page.found_jobs import found_jobs
+from tidewheel.pubsub.gateway.page.job_history import MOMENTS
+from tidewheel.pubsub.gateway.page.job_page import ENDED_STATES, JobPage
+from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.telemetry.view import View
+
+Read: TypeAlias = Callable[[str], AbstractContextManager[Iterable[View]]]
+"""A function that follows a job by its name: a context manager, which yields the job's views until it ends."""
+
+MOST_ENDED = 20
+"""The largest number of jobs that have ended and stay on the page."""
+
+
+class PageJobs:
+    """The pages of all jobs that were found. Any thread may use it.
+
+    Args:
+        find: returns the names of the jobs that run now; it may wait for a cluster.
+        read: follows one of them.
+        most: the largest number of browsers at once.
+        linger_s: for how long the page follows jobs that no browser looks at, in seconds.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[str]] = found_jobs,
+        read: Read = TelemetryReader,
+        *,
+        most: int = 100,
+        linger_s: float = float(MOMENTS),
+    ) -> None:
+        self._find = find
+        self._read = read
+        self._most = most
+        self._linger_s = linger_s
+        self._lock = threading.Lock()
+        self._pages: dict[str, JobPage] = {}
+        self._looked_s = -math.inf
+        self._is_closed = False
+
+    def look(self) -> list[dict[str, Any]]:
+        """Return a summary of each job, the newest first, and follow those that are new.
+
+        Raises:
+            TidewheelError: the cluster does not answer.
+        """
+        names = list(self._find())
+        with self._lock:
+            self._looked_s = time.monotonic()
+            for name in names:
+                page = self._pages.get(name)
+                if not self._is_closed and (page is None or _is_lost(page)):
+                    self._pages[name] = JobPage(name)
+                    thread = threading.Thread(
+                        target=self._follow, args=(self._pages[name],), name=f"tidewheel-page-{name}", daemon=True
+                    )
+                    thread.start()
+            pages = list(self._pages.values())
+        return sorted((page.summary() for page in pages), key=lambda job: -float(job.get("since") or math.inf))
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return the last document of each job that has sent one, by name, and follow jobs that are new.
+
+        Raises:
+            TidewheelError: the cluster does not answer.
+        """
+        self.look()
+        with self._lock:
+            documents = {name: page.shown.document for name, page in self._pages.items()}
+        return {name: document for name, document in documents.items() if document is not None}
+
+    def knows(self, name: str) -> bool:
+        """Return whether a job was found, and is on the page."""
+        with self._lock:
+            return name in self._pages
+
+    def page(self, name: str) -> JobPage:
+        """Return the page of a job.
+
+        Raises:
+            UnknownJob: no job of that name was found.
+        """
+        with self._lock:
+            found = self._pages.get(name)
+            known = ", ".join(map(repr, self._pages)) or "none"
+        if found is None:
+            raise UnknownJob(f"there is no job {name!r}; jobs on this page: {known}")
+        return found
+
+    def check_room(self) -> None:
+        """Check that one more browser may look.
+
+        Raises:
+            TooManyClients: as many browsers look as are allowed, or the gateway stops.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise TooManyClients(STOPPED)
+            if sum(page.listeners for page in self._pages.values()) >= self._most:
+                raise TooManyClients(f"{self._most} browsers look at jobs of this gateway already: try again later")
+
+    def close(self) -> None:
+        """End all streams, and follow no job any more; do not wait."""
+        with self._lock:
+            self._is_closed = True
+            pages = list(self._pages.values())
+        for page in pages:
+            page.stop()
+
+    def _follow(self, page: JobPage) -> None:
+        problem: str | None = None
+        try:
+            with self._read(page.name) as views:
+                for view in views:
+                    page.receive(view)
+                    if not self._is_watched():
+                        self._forget(page)
+                        return
+        except TidewheelError as error:
+            problem = str(error)
+        except SystemExit:  # Ray raises it in threads when this process leaves the cluster
+            problem = "the gateway has lost its Ray cluster"
+        page.end(problem)
+        self._forget_oldest()
+
+    def _is_watched(self) -> bool:
+        now_s = time.monotonic()
+        with self._lock:
+            if any(page.listeners for page in self._pages.values()):
+                self._looked_s = now_s
+            return not self._is_closed and now_s - self._looked_s <= self._linger_s
+
+    def _forget(self, page: JobPage) -> None:
+        with self._lock:
+            if self._pages.get(page.name) is page:
+                del self._pages[page.name]
+
+    def _forget_oldest(self) -> None:
+        with self._lock:
+            ended = [page for page in self._pages.values() if page.shown.is_last and not page.listeners]
+        for page in ended[:-MOST_ENDED]:
+            self._forget(page)
+
+
+def _is_lost(page: JobPage) -> bool:
+    shown = page.shown
+    return shown.is_last and (shown.document or {}).get("job", {}).get("state") not in ENDED_STATES
