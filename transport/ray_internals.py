@@ -111,8 +111,10 @@ def dashboard_url() -> str:
     """
     from ray._private.worker import get_dashboard_url
 
-    found: Any = get_dashboard_url() if joined_at() is not None else None
-    return f"http://{found}" if found else ""
+    if joined_at() is None:
+        return ""
+    found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or str(get_dashboard_url() or "")
+    return found if not found or "://" in found else f"http://{found}"
 
 
 def call_control_store(address: str) -> None:
@@ -186,20 +188,6 @@ def never_join_from_our_threads() -> None:
 
     hook: Any = auto_init_hook
     hook.enable_auto_connect = hook.enable_auto_connect and ProgramsThreads()
-
-
-def dashboard() -> str | None:
-    """Return the address of Ray's dashboard, for browsers; None if it does not run, or this process has no cluster.
-
-    Relies on ``ray._private.worker.get_dashboard_url``. Ray's public interface tells it only to the call that joins.
-    """
-    import ray
-    from ray._private.worker import get_dashboard_url
-
-    if not ray.is_initialized():
-        return None
-    found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or get_dashboard_url()
-    return (found if "://" in found else f"http://{found}") if found else None
 
 
 def hide_lines(pattern: str) -> None:

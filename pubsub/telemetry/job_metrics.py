@@ -22,7 +22,7 @@ KEPT_S = 600.0
 _ENDED = frozenset(STATES[3:])
 _GONE = frozenset({"dead", "silent"})
 _TIME = re.compile(r"-?\d+")
-_NESTED_TIME = re.compile(r"\(+(-?\d+),")
+_NESTED_TIME = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ METRICS = tuple(
         "loops": [
             ("loop_open_epochs", "Epochs that go round a loop now.", "open"),
             ("loop_latest_round", "The latest round that one of these epochs is in.", "latest"),
-            ("loop_epochs_total", "Epochs that have left a loop.", "epochs"),
-            ("loop_rounds_total", "Rounds that these epochs took, added up.", "taken"),
+            ("loop_sampled_epochs_total", "Epochs that a report has found in a loop, and that have left it.", "epochs"),
+            ("loop_sampled_rounds_total", "Rounds that these epochs took, added up.", "taken"),
         ],
         "workers": [
             ("worker_up", "0 if a worker is dead or silent, otherwise 1.", "up"),

@@ -36,6 +36,7 @@ _DOCUMENT: Mapping[str, Any] = {
             "tokens": [{"time": "3", "count": 2, "worker": 0, "since": AT, "awaited": True}],
             "leaks": 0,
         },
+        "2": {"name": "loop/enter", "scope": "loop", "kind": "operator", "frontier": ["3"], "records_in": 60},
         "4": {"name": "loop/step", "scope": "loop", "kind": "operator", "frontier": ["(2, 5)"], "records_in": 70},
         "5": {"name": "out", "scope": "", "kind": "output", "frontier": [], "records_in": 60},
     },

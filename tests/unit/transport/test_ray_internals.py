@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from tidewheel.transport import ray_internals
 from tidewheel.transport.log_lines import JSON_BEGIN, JsonLines
 from tidewheel.transport.ray_internals import (
     call_java,
     clusters_here,
-    dashboard,
+    dashboard_url,
     hide_lines,
     joined_at,
     never_join_from_our_threads,
@@ -199,17 +200,16 @@ def test_lines_that_are_shown_are_all_shown(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("override", [None, "https://proxy.example/ray"])
 def test_a_process_without_a_cluster_has_no_dashboard(monkeypatch: pytest.MonkeyPatch, override: str | None) -> None:
     """Ray itself raises. In a cluster, an address that the user has set goes first, and is not changed."""
-    import ray
     from ray._private import worker as private
 
     if override is not None:
         monkeypatch.setenv("RAY_OVERRIDE_DASHBOARD_URL", override)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    assert dashboard() is None
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: None)
+    assert not dashboard_url()
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: ("127.0.0.1:6379", "/tmp/raylet"))
     for address in ("127.0.0.1:8265", "", None):
         monkeypatch.setattr(private, "get_dashboard_url", lambda found=address: found)
-        assert dashboard() == (override or (f"http://{address}" if address else None))
+        assert dashboard_url() == (override or (f"http://{address}" if address else ""))
 
 
 @pytest.mark.parametrize("may_join", [True, False])

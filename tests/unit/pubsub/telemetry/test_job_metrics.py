@@ -45,8 +45,8 @@ def values(found: dict[str, Any], now: float = AT) -> dict[tuple[str, ...], floa
         (("input_open", "numbers"), 1),
         (("loop_open_epochs", "loop"), 2),
         (("loop_latest_round", "loop"), 5),
-        (("loop_epochs_total", "loop"), 3),
-        (("loop_rounds_total", "loop"), 18),
+        (("loop_sampled_epochs_total", "loop"), 3),
+        (("loop_sampled_rounds_total", "loop"), 18),
         (("worker_up", "0"), 1),
         (("worker_up", "1"), 0),
         (("worker_resident_memory_bytes", "0"), 1 << 20),
@@ -72,7 +72,7 @@ def test_lag_counts_epochs_behind_the_newest() -> None:
     """An input is at the newest; in a loop the outermost coordinate counts; what has ended has no lag."""
     found = values(document())
     lags = {labels[0]: value for (name, *labels), value in found.items() if name == "operator_lag_epochs"}
-    assert lags == {"numbers": 0, "map": 1, "loop/step": 2, "out": 0}
+    assert lags == {"numbers": 0, "map": 1, "loop/enter": 1, "loop/step": 2, "out": 0}
     assert found["probe_lag_epochs", "done", "probe"] == 1
     assert found["operator_frontier_epoch", "loop/step"] == 2
     assert ("operator_frontier_epoch", "out") not in found
