@@ -59,7 +59,7 @@ class Sample:
 METRICS = tuple(
     Metric(f"tidewheel_{name}", text, section, key)
     for section, of_section in {
-        "info": [("job_info", "What a job runs; the value is always 1.", "is")],
+        "info": [("job_info", "The dataflow and the engine of a job; the value is always 1.", "is")],
         "states": [("job_state", "1 for the state that a job is in, and 0 for others.", "is")],
         "job": [
             ("job_workers", "Workers of a job.", "workers"),
