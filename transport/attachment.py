@@ -87,7 +87,7 @@ class RunningTelemetry(Protocol):
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are: those in other processes as of some seconds ago."""
+        """How many subscribers there are; what is published for other processes counts as one at least."""
 
     def open(self) -> None:
         """Publish for other processes of the cluster, too, from soon on; do not wait. Idempotent."""
@@ -99,8 +99,18 @@ class RunningTelemetry(Protocol):
         """End the topic within about a second. Idempotent."""
 
 
+class LivePage(Protocol):
+    """The live page of the jobs of a process."""
+
+    def show(self, job: str) -> None:
+        """Show a job of this process; the first call tells the user where the page is."""
+
+
 class Telemetry(Protocol):
     """The description of the topic on which a job describes itself."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
         """Start it: nothing runs before ``came`` is called, from any thread, as a subscriber has come."""
+
+    def page(self) -> LivePage:
+        """Return the live page of this process, which the first call starts; raise if that cannot be done."""

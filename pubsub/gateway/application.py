@@ -31,7 +31,7 @@ from tidewheel.pubsub.gateway.streams import EVENT_STREAM, EventStream, open_fee
 from tidewheel.pubsub.gateway.topic_request import TopicRequest
 
 _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
-"""The begin and the end of the paths of a topic's Server-Sent Events. Only these requests may have the token in the query."""
+"""The begin and the end of the paths of a topic's Server-Sent Events. Only these may have the token in the query."""
 
 
 class _TopicName(PathConvertor):

@@ -58,9 +58,7 @@ class GatewayConfig:
         for name in ("port", "flight_port"):
             port = getattr(self, name)
             if port is not None and not 0 <= port <= 65535:
-                raise GatewayError(
-                    f"{name} is {port}, and a port is a number from 0 to 65535, 0 for any free one"
-                )
+                raise GatewayError(f"{name} is {port}, and a port is a number from 0 to 65535, 0 for any free one")
         for origin in self.origins:
             _check_origin(origin)
         for name in ("max_clients", "max_epoch_bytes", "keep_alive_s", "stall_s"):

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidewheel.progress import IntegerDomain, TidewheelError
 from tidewheel.pubsub.catalog.catalog import TELEMETRY, TopicInfo
@@ -26,6 +26,9 @@ from tidewheel.pubsub.publishers.publication import Publication, RunningPublicat
 from tidewheel.transport.attachment import AttachmentHost
 from tidewheel.transport.ray_cluster import node_id
 
+if TYPE_CHECKING:
+    from tidewheel.pubsub.gateway.page.own_page import OwnPage
+
 _LOGGER = logging.getLogger(__name__)
 _CAPACITY_BYTES: Final = 32 * 1024 * 1024
 _LONELY_S: Final = 60.0
@@ -39,6 +42,12 @@ class TelemetryTopic:
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> "RunningTelemetryTopic":
         """Start it in this process; ``came`` is called, from any thread, when a subscriber has come."""
         return RunningTelemetryTopic(host, came)
+
+    def page(self) -> "OwnPage":
+        """Return the live page of this process, which the first call starts; raises GatewayError if that fails."""
+        from tidewheel.pubsub.gateway.page.own_page import own_page
+
+        return own_page()
 
 
 class RunningTelemetryTopic:
@@ -66,8 +75,10 @@ class RunningTelemetryTopic:
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are: those in other processes as of at most five seconds ago."""
-        return self._here.publisher.subscribers + (0 if self._elsewhere is None else self._elsewhere.listeners)
+        """How many subscribers there are; what is published for other processes counts as one at least."""
+        elsewhere, is_opening = self._elsewhere, self._opening is not None
+        there = int(is_opening) if elsewhere is None else max(1, elsewhere.listeners)
+        return self._here.publisher.subscribers + there
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch. A subscriber that does not read is cut off; none is waited for."""
@@ -103,9 +114,9 @@ class RunningTelemetryTopic:
         except Exception:
             _LOGGER.exception("topic %r cannot be published for other processes", self._name)
         with self._lock:
-            self._opening = None
             if not self._is_finished:
                 self._elsewhere, made = made, None
+            self._opening = None
         if made is not None:  # the job has ended meanwhile
             made.finish(None)
 

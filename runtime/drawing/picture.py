@@ -6,7 +6,7 @@ from itertools import pairwise
 from unicodedata import east_asian_width
 
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, layout_of
+from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, Size, layout_of
 from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact, text_of
 
 _MOST_DRAWN = 300
@@ -15,6 +15,7 @@ _LONGEST = 44
 _NAME_SIGN, _NAME_LINE = 7.3, 16.0
 _NOTE_SIGN, _NOTE_LINE = 6.1, 13.0
 _ARROW = 6.0
+_FOR_NUMBERS = (150.0, 32.0)
 _FONT = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _FILLS = {"input": "#dff3e4", "output": "#dde9fb", "usual": "#ffffff"}
 
@@ -29,15 +30,17 @@ def picture_of(outline: Outline) -> str:
 def svg_of(outline: Outline) -> str:
     """Return the picture alone, for a page that colours its parts; empty if there are more than 2,000 operators.
 
+    Each operator has room for two lines of numbers below its name and notes.
+
     ``data-operator`` and ``data-edge`` have the number of what they stand at, as `Outline` counts operators and edges,
     and ``data-scope`` the path of a scope.
     """
-    return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline)
+    return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline, _FOR_NUMBERS)
 
 
-def _drawn(outline: Outline) -> str:
+def _drawn(outline: Outline, room: Size = (0.0, 0.0)) -> str:
     notes = [list(_notes(operator)) for operator in outline.operators]
-    sizes = [_size(operator, said) for operator, said in zip(outline.operators, notes, strict=True)]
+    sizes = [_size(operator, said, room) for operator, said in zip(outline.operators, notes, strict=True)]
     layout = layout_of(outline, sizes)
     parts = [f"<title>{_text(f'dataflow {outline.name!r}')}</title>", *map(_scope, layout.scopes)]
     numbers = {(edge.operator, edge.port): number for number, edge in enumerate(outline.edges())}
@@ -63,9 +66,9 @@ def _notes(operator: OperatorOutline) -> Iterator[str]:
     yield from operator.marks
 
 
-def _size(operator: OperatorOutline, notes: list[str]) -> tuple[float, float]:
+def _size(operator: OperatorOutline, notes: list[str], room: Size) -> Size:
     widths = [_NAME_SIGN * _signs(operator.short_name), *(_NOTE_SIGN * _signs(note) for note in notes)]
-    return max(widths) + 20.0, _NAME_LINE + _NOTE_LINE * len(notes) + 10.0
+    return max(max(widths) + 20.0, room[0]), _NAME_LINE + _NOTE_LINE * len(notes) + 10.0 + room[1]
 
 
 def _operator(number: int, operator: OperatorOutline, box: Box, notes: list[str]) -> str:

@@ -17,7 +17,7 @@ from tidewheel.transport.link import LinkName
 from tidewheel.transport.log_lines import write_lines
 
 
-def run(
+def run(  # noqa: PLR0913 - what a user can choose, by name
     flow: Described,
     *,
     workers: int = 1,
@@ -27,6 +27,7 @@ def run(
     link: LinkName | None = None,
     config: RuntimeConfig | None = None,
     snapshots: Snapshots | None = None,
+    page: bool = False,
 ) -> Job:
     """Deploy a dataflow and let it run.
 
@@ -42,6 +43,7 @@ def run(
         link: as in `RuntimeConfig`, for short.
         config: limits, deadlines and ways to communicate; by default those of the environment.
         snapshots: where the job keeps snapshots of all that it has. It goes on from the last one, if there is one.
+        page: serve a live page of this process's jobs, with the extra ``gateway``; its address goes to standard error.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
@@ -50,6 +52,7 @@ def run(
         JobError: it could not be deployed, or no cluster answers at the address, which the message names.
         SnapshotError: another job uses the folder of the snapshots, it cannot be read, or its last snapshot does not
             fit the dataflow.
+        GatewayError: the libraries of the page are not installed.
     """
     description = description_of(flow, "run()")
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= SHARDS:
@@ -65,6 +68,7 @@ def run(
     write_lines(settings.log_level, settings.log_format)
     plan = checked(description.plan(), settings.check_records)
     warn_of_loose_ends(description)
+    shown = description.telemetry.page() if page and description.telemetry is not None else None
     if snapshots is not None and not isinstance(snapshots, Snapshots):
         raise ConfigError(f"dataflow {description.name!r}: snapshots must be Snapshots(folder), not {snapshots!r}")
     job: Job
@@ -80,4 +84,7 @@ def run(
         raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
     if snapshots is not None:
         job._remember(snapshots)
-    return job._bring_up(description, paused=paused)
+    job._bring_up(description, paused=paused)
+    if shown is not None:
+        shown.show(job.name)
+    return job

@@ -77,7 +77,9 @@ def routes(second: int, changes: dict[str, Any] | None = None) -> dict[str, Any]
             "outer/inner": {"rounds": {f"({second}, 4)": 2}, "epochs": 1, "ended": {"1": 40, "2": 9}},
         },
         workers={
-            str(number): worker(pid=4711 + number, steps=40 * second, cpu_seconds=0.4 * second, rss=(120 + number) << 20)
+            str(number): worker(
+                pid=4711 + number, steps=40 * second, cpu_seconds=0.4 * second, rss=(120 + number) << 20
+            )
             for number in range(2)
         },
         topics={

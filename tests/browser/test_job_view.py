@@ -58,7 +58,11 @@ def test_a_rate_that_changes(page: Page, jobs: HandJobs) -> None:
     """At the operator, on its edge and in the table."""
     soon(page, "[data-operator='2']", "data-rate", f"{RATE / 2:.0f}")
     soon(page, "[data-edge='0']", "data-rate", f"{RATE}")
-    put(jobs, 3, {"operators": {"2": {"records_in": RATE + 2200}}, "edges": {"0": {"records": 2 * RATE + 50, "fill": 0.95}}})
+    put(
+        jobs,
+        3,
+        {"operators": {"2": {"records_in": RATE + 2200}}, "edges": {"0": {"records": 2 * RATE + 50, "fill": 0.95}}},
+    )
     soon(page, "[data-operator='2']", "data-rate", "2200")
     soon(page, "[data-edge='0']", "data-rate", "50")
     soon(page, "[data-edge='0']", "data-level", "4")
@@ -153,7 +157,9 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
     expect(page.locator("[data-operator='1']")).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(page.locator("[data-operator='5']")).to_be_focused()
-    expect(page.locator("[data-operator='5']")).to_have_accessible_name("leave, 200 records a second, busy 25 %, frontier (2, 1)")
+    expect(page.locator("[data-operator='5']")).to_have_accessible_name(
+        "leave, 200 records a second, busy 25 %, frontier (2, 1)"
+    )
     page.keyboard.press("Enter")
     soon(page, "[data-details='operator']", "data-key", "5")
     assert page.locator("svg [tabindex='0']").count() == 1

@@ -62,7 +62,7 @@ def test_jobs_are_listed_and_open(browser: Browser, gateway: Gateway, jobs: Hand
         soon(page, "[data-job='new-1']", "data-state", "running")
         page.get_by_role("link", name=NAME).click()
         soon(page, "main", "data-job", NAME)
-        assert page.title() == f"{NAME} – tidewheel"
+        assert page.title() == f"{NAME} · tidewheel"
         page.get_by_role("link", name="Jobs").click()
         soon(page, "main", "data-view", "jobs")
 
@@ -101,13 +101,17 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
         '<script>document.title=1</script><a href="javascript:document.title=1"><text>no</text></a>'
         '<g data-operator="0" onclick="document.title=1"><rect x="5" y="5" width="160" height="64"/></g></svg>'
     )
-    jobs.put(document(name=evil, picture=drawn, job={"error": evil}, log={"1": {"at": 1, "level": "error", "text": evil}}))
+    jobs.put(
+        document(name=evil, picture=drawn, job={"error": evil}, log={"1": {"at": 1, "level": "error", "text": evil}})
+    )
     with opened(browser, gateway, may_complain=True) as page:  # the policy refuses the handlers aloud
         page.get_by_role("link", name=evil).click()
         soon(page, "[data-operator='0']", "data-kind", "input")
         page.locator("[data-operator='0']").click()
-        assert page.locator("main img, main script, main a[href^='javascript'], svg a, [onload], [onclick]").count() == 0
-        assert page.title() == f"{evil} – tidewheel"
+        assert (
+            page.locator("main img, main script, main a[href^='javascript'], svg a, [onload], [onclick]").count() == 0
+        )
+        assert page.title() == f"{evil} · tidewheel"
 
 
 def test_a_topic_has_a_live_tail(browser: Browser, gateway: Gateway) -> None:

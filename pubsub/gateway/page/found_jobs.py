@@ -1,6 +1,7 @@
 """The names of the jobs that the page can show: those of this process, and those of its Ray cluster."""
 
 from contextlib import suppress
+from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -37,7 +38,7 @@ def _on_the_cluster() -> list[str]:
     import ray
 
     first = worker_name("", 0).removeprefix(WORKER_PREFIX)
-    calls = []
+    calls: list[Any] = []
     for actor in ray.util.list_named_actors(all_namespaces=True):
         if actor["name"].startswith(WORKER_PREFIX) and actor["name"].endswith(first):
             with suppress(ValueError):  # it has just ended

@@ -54,6 +54,8 @@ class JobPage:
         """The page now."""
         self.is_stopped = False
         """Whether browsers receive nothing more, because the gateway stops."""
+        self.is_followed = threading.Event()
+        """Set once the telemetry of the job arrives here."""
         self._front = Front()
         self._history = JobHistory()
         self._lock = threading.Lock()

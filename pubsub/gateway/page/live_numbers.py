@@ -10,7 +10,6 @@ from tidewheel.pubsub.gateway.page.lag import Front, outer_epoch
 from tidewheel.pubsub.telemetry.view import View
 
 
-
 def live_numbers(view: View, front: Front) -> dict[str, Any]:
     """Return the numbers of ``operators``, ``edges``, ``workers`` and ``topics``, each by its key, and of the job.
 
@@ -34,14 +33,14 @@ def live_numbers(view: View, front: Front) -> dict[str, Any]:
             for number in document.get("edges", {})
         },
         "workers": {
-            number: _known(
-                cpu=view.rate("workers", number, "cpu_seconds"), steps=view.rate("workers", number, "steps")
-            )
+            number: _known(cpu=view.rate("workers", number, "cpu_seconds"), steps=view.rate("workers", number, "steps"))
             for number in document.get("workers", {})
         },
         "topics": {
             name: _known(
-                records=_sum(view.rate("topics", name, "partitions", number, "records") for number in topic["partitions"])
+                records=_sum(
+                    view.rate("topics", name, "partitions", number, "records") for number in topic["partitions"]
+                )
             )
             for name, topic in document.get("topics", {}).items()
         },

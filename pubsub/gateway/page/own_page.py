@@ -12,6 +12,7 @@ from tidewheel.pubsub.gateway.page.found_jobs import own_jobs
 from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
 
 _LOCK = threading.Lock()
+_FOLLOWED_WITHIN_S = 2.0
 
 
 class OwnPage:
@@ -29,6 +30,8 @@ class OwnPage:
     def show(self, job: str) -> None:
         """Follow a job of this process from now on. The first call writes the address to standard error."""
         self.gateway.jobs.look()
+        if self.gateway.jobs.knows(job):
+            self.gateway.jobs.page(job).is_followed.wait(_FOLLOWED_WITHIN_S)  # so that a short job is seen, too
         with _LOCK:
             was_told, self._is_told = self._is_told, True
         if not was_told:

@@ -127,6 +127,7 @@ class PageJobs:
         problem: str | None = None
         try:
             with self._read(page.name) as views:
+                page.is_followed.set()
                 for view in views:
                     page.receive(view)
                     if not self._is_watched():
@@ -136,6 +137,8 @@ class PageJobs:
             problem = str(error)
         except SystemExit:  # Ray raises it in threads when this process leaves the cluster
             problem = "the gateway has lost its Ray cluster"
+        if page.shown.document is None:
+            self._forget(page)  # it ended before it was found
         page.end(problem)
         self._forget_oldest()
 

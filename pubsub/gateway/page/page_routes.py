@@ -25,17 +25,9 @@ from tidewheel.pubsub.gateway.streams import EventStream
 FILES = Path(__file__).parent / "files"
 """The folder of the page's files; nothing in it is made by a build."""
 
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy: no script or style but those of the files, and no request elsewhere."""
 
@@ -52,7 +44,7 @@ _END = b"event: end\ndata: {}\n\n"
 
 def is_file(request: HTTPConnection) -> bool:
     """Return whether a request is for the page itself or one of its files."""
-    path = request.scope["path"]
+    path: str = request.scope["path"]
     return path == "/" or path.startswith(_PREFIX)
 
 

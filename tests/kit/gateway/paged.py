@@ -29,7 +29,7 @@ class HandJobs:
     def end(self, name: str, problem: Exception | None = None) -> None:
         """End the telemetry of a job, as it has ended, or because of a problem."""
         self._queue(name).put(problem)
-        self._before.pop(name)
+        self._before.pop(name, None)
 
     def find(self) -> list[str]:
         """Return the names of the jobs that run."""

@@ -66,3 +66,14 @@ export function plural(number, noun) {
 function trimmed(text) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
+
+/** The first time of a frontier, and how many more there are. */
+export function firstTime(times) {
+  if (!times) return "–";
+  return times.length > 1 ? `${times[0]} +${times.length - 1}` : (times[0] ?? "");
+}
+
+/** A text of at most so many signs. */
+export function shortened(text, signs) {
+  return text.length > signs ? `${text.slice(0, Math.max(1, signs - 1))}…` : text;
+}

@@ -1,7 +1,7 @@
 // The graph of a job: the server's picture with live numbers. Only what has changed and is visible is painted, for at
 // most a few milliseconds a frame.
 
-import { count, frontier, lag, rate, share } from "./format.js";
+import { count, firstTime, frontier, lag, rate, share, shortened } from "./format.js";
 import { boxAround, boxOf, pictureOf, shape } from "./picture.js";
 
 const BUDGET_MS = 6;
@@ -10,6 +10,8 @@ const MARGIN = 200;
 const FAR = 0.55;
 const FARTHER = 0.3;
 const INSET = 9;
+const SIGN = 6.7; // the width of a sign of the numbers
+const SHOWN_FROM_S = 1; // a shorter lag is in the details only
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
@@ -178,8 +180,10 @@ export class Graph {
       if (!node.texts) this.#addNumbers(node);
       write(node, "rate", rate(speed));
       write(node, "busy", live.busy ? share(live.busy) : "");
-      write(node, "frontier", hasEnded ? "ended" : `@ ${frontier(operator.frontier)}`);
-      write(node, "lag", lag(live));
+      const behind = live.lag_seconds >= SHOWN_FROM_S ? lag(live) : "";
+      const room = Math.floor((node.box.width - 2 * INSET) / SIGN) - (behind ? behind.length + 1 : 0);
+      write(node, "frontier", hasEnded ? "ended" : shortened(`@ ${firstTime(operator.frontier)}`, room));
+      write(node, "lag", behind);
       node.bar.setAttribute("width", ((node.box.width - 2) * (live.busy ?? 0)).toFixed(1));
     }
     set(node, "kind", operator.kind);

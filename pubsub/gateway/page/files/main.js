@@ -29,7 +29,7 @@ function Page() {
     setAddress(readAddress());
   };
   useEffect(() => {
-    document.title = job ? `${job} – tidewheel` : "tidewheel";
+    document.title = job ? `${job} · tidewheel` : "tidewheel";
   }, [job]);
   return html`
     <header class="top">

@@ -1,6 +1,6 @@
 // The live tail of a topic: its latest epochs, as the gateway streams them.
 
-import { plural } from "./format.js";
+import { plural, shortened } from "./format.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
 const MOST = 50;
@@ -48,11 +48,7 @@ function Lines({ topic, connection }) {
 }
 
 function lineOf({ time, records }, key) {
-  const texts = records.slice(0, MOST_RECORDS).map((record) => shortened(JSON.stringify(record)));
+  const texts = records.slice(0, MOST_RECORDS).map((record) => shortened(JSON.stringify(record), MOST_SIGNS));
   if (records.length > MOST_RECORDS) texts.push(`and ${records.length - MOST_RECORDS} more`);
   return { key, time: JSON.stringify(time), text: texts.join("  ") };
-}
-
-function shortened(text) {
-  return text.length > MOST_SIGNS ? `${text.slice(0, MOST_SIGNS)}…` : text;
 }

@@ -34,9 +34,7 @@ def _flow() -> tw.Dataflow:
 def _jobs(address: str) -> list[dict[str, object]]:
     split = urlsplit(address)
     (token,) = parse_qs(split.fragment)["token"]
-    request = urllib.request.Request(
-        f"http://{split.netloc}/jobs", headers={"Authorization": f"Bearer {token}"}
-    )
+    request = urllib.request.Request(f"http://{split.netloc}/jobs", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request, timeout=10) as response:
         found = json.load(response)
     assert isinstance(found, list)

@@ -94,7 +94,7 @@ def test_jobs_that_no_browser_looks_at_are_left() -> None:
 
 def test_an_unknown_job_is_told_with_those_that_there_are() -> None:
     """So that a slip of the pen is seen at once."""
-    pages = PageJobs(lambda: [], HandJobs().read)
+    pages = PageJobs(list, HandJobs().read)
     with pytest.raises(UnknownJob, match="there is no job 'a'; jobs on this page: none"):
         pages.page("a")
 
@@ -116,3 +116,13 @@ def test_browsers_are_limited() -> None:
         jobs.end("a")
 
     asyncio.run(look())
+
+
+def test_a_job_that_ends_before_it_is_followed_leaves_nothing() -> None:
+    """The list has no entry without a state."""
+    jobs = HandJobs()
+    jobs.put(document(name="a"))
+    pages = PageJobs(jobs.find, lambda name: jobs.read("gone"))
+    pages.look()
+    jobs.end("gone", DeliveryError("there is no such topic"))
+    assert eventually(lambda: not pages.knows("a"))
