@@ -24,6 +24,7 @@ from tidewheel.pubsub.publishers.publication import Publication, RunningPublicat
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
 from tidewheel.pubsub.subscribers.subscription import Epochs, Subscription
+from tidewheel.pubsub.telemetry.export import TelemetryExport
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "SubscriberStatistics",
     "Subscription",
     "SubstreamsEnded",
+    "TelemetryExport",
     "TelemetryReader",
     "Topic",
     "TopicEvent",

@@ -4,6 +4,7 @@ Ray may change them in any release. So `pyproject.toml` allows only releases of 
 ``tests/unit/transport/test_ray_internals.py`` has passed with. That test says what each function relies on.
 """
 
+import os
 import re
 import sys
 import threading
@@ -110,8 +111,10 @@ def dashboard_url() -> str:
     """
     from ray._private.worker import get_dashboard_url
 
-    found: Any = get_dashboard_url() if joined_at() is not None else None
-    return f"http://{found}" if found else ""
+    if joined_at() is None:
+        return ""
+    found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or str(get_dashboard_url() or "")
+    return found if not found or "://" in found else f"http://{found}"
 
 
 def call_control_store(address: str) -> None:
@@ -196,9 +199,24 @@ def hide_lines(pattern: str) -> None:
     """
     from ray._private.ray_logging import stderr_deduplicator as lines
 
-    before = "" if lines.skip_re is None else lines.skip_re.pattern
-    if pattern not in before:
-        lines.skip_re = re.compile(f"{before}|{pattern}" if before else pattern)
+    lines.skip_re = _either(lines.skip_re, pattern)
+
+
+def show_each_line(pattern: str) -> None:
+    """Show each such line that matches a pattern, where Ray shows lines of two processes once if they are alike.
+
+    Relies on ``allow_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
+    """
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    lines.allow_re = _either(lines.allow_re, pattern)
+
+
+def _either(before: re.Pattern[str] | None, pattern: str) -> re.Pattern[str]:
+    """Return a pattern that matches what either matches."""
+    if before is None or pattern in before.pattern:
+        return before or re.compile(pattern)
+    return re.compile(f"{before.pattern}|{pattern}")
 
 
 def _worker() -> Any:

@@ -27,6 +27,7 @@ from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.transport.batches import records
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0
@@ -113,7 +114,8 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._cancel)
         self._thread.join(_ENDS_WITHIN_S)
         if self._thread.is_alive():
-            _LOGGER.warning("%s: a coroutine does not end though it was cancelled; its thread goes on", self.name)
+            said = "%s: a coroutine does not end though it was cancelled; its thread goes on"
+            _LOGGER.warning(said, self.name, extra=about(operator=self.name))
 
     # ------------------------------------------------------------------ on the event loop's thread
 
@@ -134,7 +136,8 @@ class AsyncCalls:
                 await self._loop.create_future()
         except Exception as error:
             if self._closed.is_set():
-                _LOGGER.exception("%s: what it calls did not end in good order", self.name)
+                said = "%s: what it calls did not end in good order"
+                _LOGGER.exception(said, self.name, extra=about(operator=self.name))
             else:
                 self._finish(Outcome(None, error=error))
 

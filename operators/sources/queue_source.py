@@ -14,6 +14,7 @@ from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
 from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -218,7 +219,8 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         if context.worker:
             return lambda output: None
         if instance_of(context).kept.is_restored:
-            _LOGGER.warning("%s goes on from a snapshot: the records that it had read since are missing", context.name)
+            said = "%s goes on from a snapshot: the records that it had read since are missing"
+            _LOGGER.warning(said, context.name, extra=about(operator=context.name))
         own = self._own
         if own is not None:
             own.add_reader(context.activator)

@@ -20,6 +20,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _TAKE_S = 1.0
@@ -105,6 +106,7 @@ def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterab
         topic,
         ", ".join(map(repr, since)),
         ", ".join(map(repr, until)) or "its end",
+        extra=about(operator=operator),
     )
 
 

@@ -21,7 +21,10 @@ HEADERS = {
 }
 """The headers of every answer."""
 
-_PAGES = "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket"
+_PAGES = (
+    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET /metrics, "
+    "/healthz and /readyz"
+)
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
+from tidewheel.pubsub.gateway import metrics
 from tidewheel.pubsub.gateway.access import Access, Refusal, tokens_in
 from tidewheel.pubsub.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
 from tidewheel.pubsub.gateway.clients import Clients, asked
@@ -80,7 +81,12 @@ def _place_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
 
 def _token_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
     """Return why a request is refused for its token. The files of the live page are the same for everyone."""
-    return None if is_file(request) else access.token_refusal(_tokens(request))
+    is_open = is_file(request) or request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN
+    return None if is_open else access.token_refusal(_tokens(request))
+
+
+def _shows_token(access: Access, request: HTTPConnection) -> bool:
+    return access.token_refusal(_tokens(request)) is None
 
 
 async def _list_topics(request: Request) -> Response:
@@ -112,6 +118,7 @@ def application(access: Access, clients: Clients, jobs: PageJobs, keep_alive_s: 
             Route("/topics", _list_topics),
             Route(_TOPICS_PREFIX + "{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
             WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
+            *metrics.routes(jobs.documents, has_token=lambda request: _shows_token(access, request)),
             *page_routes(jobs, keep_alive_s),
         ],
         middleware=[

@@ -118,7 +118,7 @@ def check_extra() -> None:
         GatewayError: a library is missing; the message says how to install it.
     """
     try:
-        for library in ("starlette", "uvicorn", "websockets"):
+        for library in ("prometheus_client", "starlette", "uvicorn", "websockets"):
             import_module(library)
     except ImportError as error:
         raise GatewayError(

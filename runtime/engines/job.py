@@ -28,6 +28,7 @@ from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 from tidewheel.transport.attachment import Attachment, RunningAttachment
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _WARNS_AFTER_S = 1.0
@@ -69,7 +70,8 @@ class Job(RememberingJob):
                     fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                     self._open_handles(name, fed)
             self._telemetry = telemetry_of(self, description)
-            _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
+            said = "job %r is deployed: %d worker(s) %s"
+            _LOGGER.info(said, self.name, self.workers, self._place, extra=about(self.name))
             if not paused:
                 self.start()
         except BaseException:
@@ -237,7 +239,8 @@ class Job(RememberingJob):
 
     def _warn_of_open_inputs(self) -> None:
         if self._feed.left_open and not self._has_ended:
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, self._feed.to_close)
+            said = "job %r waits for its end, but inputs are open: close() %s"
+            _LOGGER.warning(said, self.name, self._feed.to_close, extra=about(self.name))
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
@@ -266,7 +269,8 @@ class Job(RememberingJob):
             reason = None
         is_cut_short = on_purpose and state == "stopped"
         sent = sum(fed.records for fed in self._feed.inputs.values())
-        _LOGGER.info("job %r is %s; this process sent it %d record(s)", self.name, state, sent)
+        said = "job %r is %s; this process sent it %d record(s)"
+        _LOGGER.info(said, self.name, state, sent, extra=about(self.name))
         self._feed.tell_end(self._error)
         try:
             for job in list(self._added.values()):
@@ -288,7 +292,8 @@ class Job(RememberingJob):
             self._error = error
             self._changed.notify_all()
         reason = str(error.args[0])
-        _LOGGER.error("job %r failed: %s", self.name, reason)
+        culprit = about(self.name, operator=getattr(error, "operator", None), worker=getattr(error, "worker", None))
+        _LOGGER.error("job %r failed: %s", self.name, reason, extra=culprit)
         self._telemetry.finish(waits=False)
         self._feed.tell_end(error)
         self._release()
@@ -337,5 +342,6 @@ def end_with_program(ended: "weakref.ref[Job]") -> None:
                 "job %r ends with its driver, as this program ends. Call job.wait() to wait for the job, or run the "
                 "program as 'python -i FILE' to go on in an interactive session",
                 job.name,
+                extra=about(job.name),
             )
         job._end(on_purpose=False)

@@ -12,6 +12,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_S = 10.0
@@ -108,7 +109,7 @@ class JobBlock(ABC):
             told, self._told_progress = self._told_progress, self._progress()
             self._next_progress_s = time.monotonic() + min(_PROGRESS_S, 1.0 + (time.monotonic() - self._since_s) / 4)
             if self._told_progress != told:
-                _LOGGER.info("job %r: %s", self.name, self._told_progress)
+                _LOGGER.info("job %r: %s", self.name, self._told_progress, extra=about(self.name))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
@@ -127,6 +128,7 @@ class JobBlock(ABC):
                         "job.wait() in the block, or job.stop() if you want to stop early (%s)",
                         self.name,
                         error if self._started else PAUSED,
+                        extra=about(self.name),
                     )
         elif not self._has_ended and self._feed.left_open:
             _LOGGER.warning(
@@ -134,6 +136,7 @@ class JobBlock(ABC):
                 "or call job.stop() if you want to stop early",
                 self.name,
                 ", ".join(map(repr, self._feed.left_open)),
+                extra=about(self.name),
             )
         for added in list(self._added.values()):
             added._finish(since)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 from tidewheel.runtime.errors import ConfigError, JobError
+from tidewheel.transport.log_lines import about
 
 PlacementName: TypeAlias = Literal["spread", "pack"]
 """The ways to place workers."""
@@ -135,7 +136,8 @@ class Placement:
         try:
             ready = [group.ready()]
             if not ray.wait(ready, timeout=min(_WARN_AFTER_S, timeout_s))[0]:
-                _LOGGER.warning("job %r waits for room on the cluster: %s", job, self._asked(workers))
+                asked = self._asked(workers)
+                _LOGGER.warning("job %r waits for room on the cluster: %s", job, asked, extra=about(job))
                 if not ray.wait(ready, timeout=max(0.0, deadline - time.monotonic()))[0]:
                     raise self._no_room(workers, timeout_s, job)
             return list(placement_group_table(group)["bundles_to_node_id"].values())

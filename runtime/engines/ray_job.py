@@ -31,6 +31,7 @@ from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.frames import unpicklable
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
@@ -62,7 +63,7 @@ class RayJob(Job):
         self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
         self._packed = _pack(plan)
-        self._workers = RayWorkers(self.name, plan.name, workers, config) if shared is None else shared
+        self._workers = RayWorkers(self.name, len(plan.operators), workers, config) if shared is None else shared
         self._shared = self._workers
 
     @property
@@ -87,7 +88,7 @@ class RayJob(Job):
         if self._is_host:
             atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
             self._workers.come_up()
-        _LOGGER.debug("job %r: workers have come up on the nodes %s", self.name, ", ".join(self._workers.nodes))
+        _LOGGER.debug("job %r: workers are up on %s", self.name, self._workers.nodes, extra=about(self.name))
         self._deploy_workers()
         self._take_snapshots()
 
@@ -126,9 +127,10 @@ class RayJob(Job):
             (self.name, self._packed, handle, peers, incarnation, self.config, nodes, saved) for handle in handles
         ]
         self._workers.call(self.name, "deploy", arguments, by, reads=reads)
-        _LOGGER.debug("job %r: workers have built %d operators each", self.name, len(self.plan.operators))
+        built = len(self.plan.operators)
+        _LOGGER.debug("job %r: workers have built %d operators each", self.name, built, extra=about(self.name))
         self._link.join(by)
-        _LOGGER.debug("job %r: workers talk to the driver, over link %r", self.name, self.config.link)
+        _LOGGER.debug("job %r: workers are linked by %r", self.name, self.config.link, extra=about(self.name))
         self._workers.host(self)
 
     def _reading(self) -> tuple[str, float]:

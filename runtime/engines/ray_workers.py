@@ -14,7 +14,9 @@ from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
+from tidewheel.transport.log_lines import JSON_BEGIN, about
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
+from tidewheel.transport.ray_internals import show_each_line
 from tidewheel.transport.worker_names import worker_name
 
 _LOGGER = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ class RayWorkers:
 
     Args:
         job: the name of the job that they are made for.
-        title: what to call them where they print something.
+        operators: how many operators its dataflow has.
         count: how many.
         config: where, and how long to wait for them.
 
@@ -46,10 +48,12 @@ class RayWorkers:
         JobError: there is no place for them.
     """
 
-    def __init__(self, job: str, title: str, count: int, config: RuntimeConfig) -> None:
+    def __init__(self, job: str, operators: int, count: int, config: RuntimeConfig) -> None:
         self._job = job
         self._joined = membership()
         self._config = config
+        if config.log_format == "json":
+            show_each_line(JSON_BEGIN)
         self._lock = threading.Lock()
         self._hosted: dict[str, Job] = {}
         self._released = False
@@ -60,7 +64,7 @@ class RayWorkers:
         self._nodes = list(placement.choose(count, config.deploy_timeout_s, job))
         self.nodes = [node.id for node in self._nodes]
         self._placement = placement
-        self._title = title
+        self._operators = operators
         self.actors: list[Any] = [self._made(worker) for worker in range(count)]
         self._processes: list[Process | None] = [None] * count
         self._replaced = [*self._processes]
@@ -80,7 +84,7 @@ class RayWorkers:
                 name=worker_name(self._job, worker),
                 namespace=NAMESPACE,
             )
-            .remote(worker, len(self._nodes), self._title, log_level)
+            .remote(worker, len(self._nodes), self._operators, self._job, log_level, self._config.log_format)
         )
 
     def come_up(self) -> None:
@@ -218,6 +222,7 @@ class RayWorkers:
                     worker,
                     busy,
                     self._job,
+                    extra=about(job, worker=worker),
                 )
 
     def release(self) -> None:

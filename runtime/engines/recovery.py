@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.transport.log_lines import about
 
 if TYPE_CHECKING:
     from tidewheel.runtime.engines.ray_job import RayJob
@@ -63,6 +64,7 @@ class Recovery:
                 "that have ended, and run what is to survive as a job of its own",
                 self._job.name,
                 ", ".join(map(repr, added)),
+                extra=about(self._job.name),
             )
             return False
         with self._lock:
@@ -130,13 +132,15 @@ class Recovery:
                 self._attempts,
                 self._snapshots.restarts,
                 cause,
+                extra=about(self._job.name),
             )
             pause_s = 0.0 if self._attempts == 1 else min(2.0 ** (self._attempts - 2), _LONGEST_PAUSE_S)
             if self._closed.wait(pause_s):
                 return None
             cause = self._outcome(self._go_back)
         if cause is None:
-            _LOGGER.info("job %r goes on from %s", self._job.name, self._snapshots.describe())
+            where = self._snapshots.describe()
+            _LOGGER.info("job %r goes on from %s", self._job.name, where, extra=about(self._job.name))
         return None
 
     def _go_back(self) -> None:

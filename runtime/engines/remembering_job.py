@@ -14,6 +14,7 @@ from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class RememberingJob(JobBlock):
             f"begins without a snapshot; it keeps its own in {where}"
             if found is None
             else f"goes on from snapshot {found.number} in {where}",
+            extra=about(self.name),
         )
 
     def _open_handles(self, name: str, fed: FedInput) -> None:

@@ -14,6 +14,7 @@ from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
+from tidewheel.transport.log_lines import write_lines
 
 
 def run(  # noqa: PLR0913 - what a user can choose, by name
@@ -55,15 +56,14 @@ def run(  # noqa: PLR0913 - what a user can choose, by name
     """
     description = description_of(flow, "run()")
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= SHARDS:
-        raise GraphError(
-            f"dataflow {description.name!r}: workers must be a whole number from 1 to {SHARDS}, the number of shards, "
-            f"not {workers!r}"
-        )
+        expected = f"a whole number from 1 to {SHARDS}, the number of shards"
+        raise GraphError(f"dataflow {description.name!r}: workers must be {expected}, not {workers!r}")
     if config is not None and not isinstance(config, RuntimeConfig):
         raise ConfigError(f"dataflow {description.name!r}: config must be a RuntimeConfig, not {config!r}")
-    chosen: dict[str, Any] = {"progress": progress, "link": link}
-    given = {name: value for name, value in chosen.items() if value is not None}
+    chosen = (("progress", progress), ("link", link))
+    given: dict[str, Any] = {name: value for name, value in chosen if value is not None}
     settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
+    write_lines(settings.log_level, settings.log_format)
     plan = checked(description.plan(), settings.check_records)
     warn_of_loose_ends(description)
     shown = description.telemetry.page() if page and description.telemetry is not None else None

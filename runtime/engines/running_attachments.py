@@ -8,6 +8,7 @@ from typing import Any
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import AttachmentGone, CannotGoBack
 from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_TIMEOUT_S = 10.0
@@ -43,7 +44,8 @@ class RunningAttachments:
                 try:
                     running.finish(reason, _FINISH_TIMEOUT_S, on_purpose=on_purpose)
                 except Exception:
-                    _LOGGER.exception("job %r could not end %r in good order", self._job, name)
+                    said = "job %r could not end %r in good order"
+                    _LOGGER.exception(said, self._job, name, extra=about(self._job))
 
     def go_back(self, nodes: Sequence[str]) -> None:
         """Prepare all for workers, on these nodes, that go back to a snapshot; raise CannotGoBack if one cannot."""

@@ -12,6 +12,7 @@ from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.tokens.token_ledger import LeakPolicy
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
 from tidewheel.transport.link import LinkName
+from tidewheel.transport.log_lines import LogFormat, LogLevel
 
 _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0001)]
@@ -68,6 +69,10 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
             read, too. It is for debugging: each batch is pickled twice for each operator. False.
         deploy_timeout_s: for how many seconds a job may wait for room on the cluster, and then for its workers to come
             up, before it fails. To read a snapshot they have a second more for every 4 MiB. 60.
+        log_level: the level of the logger ``tidewheel``, here and at the workers. If no handler is there, this process
+            writes lines to standard error. ``"NOTSET"``, the default, leaves logging to the program.
+        log_format: ``"json"`` writes a line of JSON for each event, to standard error, here and at the workers.
+            ``"text"``, the default, leaves the form to the program.
 
     Raises:
         ConfigError: a setting is of the wrong kind or out of its range; it names the setting and where it came from.
@@ -91,6 +96,8 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     node_labels: Mapping[_Name, _Label] = _setting("node_labels", {})
     check_records: bool = _setting("check_records", False)
     deploy_timeout_s: Annotated[float, msgspec.Meta(ge=1.0)] = _setting("deploy_timeout_s", 60.0)
+    log_level: LogLevel = _setting("log_level", "NOTSET")
+    log_format: LogFormat = _setting("log_format", "text")
 
     def __post_init__(self) -> None:
         for setting in msgspec.structs.fields(type(self)):

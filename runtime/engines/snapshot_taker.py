@@ -8,6 +8,7 @@ from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.ray_feed import RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5
@@ -73,7 +74,7 @@ class SnapshotTaker:
             except SnapshotError as error:
                 self._job._fail(error)
             except Exception as error:
-                _LOGGER.exception("the thread that takes snapshots has failed")
+                _LOGGER.exception("the thread that takes snapshots has failed", extra=about(self._job.name))
                 self._job._fail(JobError(f"job {self._job.name!r} can take no more snapshots: {error!r}"))
 
     def _look(self) -> None:

@@ -19,6 +19,7 @@ from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.state_pickling import classes_of_main
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class JobSnapshots:
         self._workers = workers
         self._folder = SnapshotFolder(settings.folder)
         self.url = self._folder.url
+        self._job = job
         self._ownership = self._folder.claim(job, keep=settings.keep)
         self._lock = threading.Lock()
         self._parts: dict[int, WrittenPart] = {}
@@ -251,7 +253,7 @@ class JobSnapshots:
         try:
             self._ownership.prune()
         except SnapshotError as error:
-            _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error)
+            _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error, extra=about(self._job))
 
     def _note(self, blobs: Mapping[str, Blob]) -> None:
         """Record what was taken."""
@@ -270,7 +272,8 @@ class JobSnapshots:
         self._begun_at = None
         self._pause_s = min(2 * self._pause_s or _AGAIN_S, self.every_s)
         self._again_at = time.monotonic() + self._pause_s
-        _LOGGER.warning("snapshot %d in %s could not be taken: %s", self._number, self.url, reason)
+        said = "snapshot %d in %s could not be taken: %s"
+        _LOGGER.warning(said, self._number, self.url, reason, extra=about(self._job))
 
     def outcome_of(self, number: int) -> bool:
         """Tell whether a snapshot is committed.
@@ -289,7 +292,7 @@ class JobSnapshots:
         try:
             self._ownership.release()
         except SnapshotError as error:
-            _LOGGER.warning("%s", error)
+            _LOGGER.warning("%s", error, extra=about(self._job))
 
 
 def _driver_positions(manifest: Manifest | None) -> Mapping[str, Mapping[int, InputPosition]]:

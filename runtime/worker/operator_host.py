@@ -10,6 +10,7 @@ from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import InputCommand, Message, Outbox
 from tidewheel.runtime.worker.flow_control import FlowControl
+from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Closing:
             try:
                 callback()
             except Exception:
-                _LOGGER.exception("operator %r could not end in good order", operator)
+                _LOGGER.exception("operator %r could not end in good order", operator, extra=about(operator=operator))
 
 
 class Saving:

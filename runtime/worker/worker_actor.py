@@ -1,12 +1,11 @@
 """The Ray actor that hosts one worker: its share of one dataflow, or of several."""
 
-import io
 import logging
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
@@ -18,10 +17,12 @@ from tidewheel.runtime.snapshots.this_process import is_running, this_process
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import pack
 from tidewheel.transport.link import Receiver, Sender
+from tidewheel.transport.log_lines import TEXT, LogFormat, about, write_lines
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
@@ -30,55 +31,6 @@ from tidewheel.transport.socket_listener import listen_here
 
 _REPORT_TIMEOUT_S = 2.0
 _LOOK_S = 0.02
-
-
-class LabelledOutput(io.TextIOBase):
-    """Writes through to a stream; puts a label before each line that is written while there is one.
-
-    Args:
-        stream: where everything goes.
-        label: returns what to put before a line that begins now, empty for nothing; called from any thread.
-    """
-
-    def __init__(self, stream: TextIO, label: Callable[[], str]) -> None:
-        self._stream = stream
-        self._label = label
-        self._at_start = True
-
-    def write(self, text: str) -> int:
-        """Write ``text``; return its length."""
-        label = self._label() if text else ""
-        if label:
-            lines = text.splitlines(keepends=True)
-            labelled = "".join(label + line for line in lines[1:])
-            self._stream.write((label if self._at_start else "") + lines[0] + labelled)
-        else:
-            self._stream.write(text)
-        if text:
-            self._at_start = text.endswith("\n")
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
-
-    def fileno(self) -> int:
-        """Return the stream's file descriptor."""
-        return self._stream.fileno()
-
-    def isatty(self) -> bool:
-        """Tell whether the stream is a terminal."""
-        return self._stream.isatty()
-
-    def writable(self) -> bool:
-        """Tell that it can be written to."""
-        return True
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """The stream's encoding."""
-        return self._stream.encoding
-
 
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
@@ -113,13 +65,18 @@ class WorkerActor:
 
     Args:
         worker, workers: its number, and how many there are.
-        job: what to call it where it prints something.
+        operators: how many operators each worker of its first dataflow has.
+        job: the name of the job that it was made for.
         log_level: from which level on it logs. Below WARNING, lines go to its standard error.
+        log_format: how; lines of JSON go there, too.
     """
 
-    def __init__(self, worker: int, workers: int, job: str, log_level: int) -> None:
+    def __init__(
+        self, worker: int, workers: int, operators: int, job: str, log_level: int, log_format: LogFormat
+    ) -> None:
         self._worker = worker
         self._workers = workers
+        self._operators = operators
         self._job = job
         keep_freed_memory()
         collect_rarely()
@@ -130,19 +87,35 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         self._wanted: set[str] = set()
         self._is_wanted = threading.Event()
+        logging.getLogger("tidewheel").setLevel(log_level)
+        if log_format == "json":
+            write_lines("NOTSET", "json", None, sys.stderr, self._about)
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(sys.stderr, self._label)
-        logging.getLogger("tidewheel").setLevel(log_level)
-        if log_level < logging.WARNING:  # those from WARNING on Python shows by itself
-            logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        if log_format == "text" and log_level < logging.WARNING:  # those from WARNING on Python shows by itself
+            logging.basicConfig(format=TEXT)
 
     def __repr__(self) -> str:
-        """Ray puts this before each line of output that it brings to the driver."""
-        return f"{self._job} worker {self._worker}"
+        """Ray shows this in its dashboard, and before each line of output that it brings to the driver."""
+        dataflow = self._job.rpartition("-")[0]
+        return f"{dataflow} worker {self._worker} of {self._workers}, {self._operators} operators"
+
+    def _here(self) -> tuple[str, str | None]:
+        """Return the job and the operator that run on this thread: the first job and no operator on another one."""
+        for job, loop in list(self._loops.items()):
+            if (running := loop.here()) is not None:
+                return job, running.operator
+        return self._job, None
 
     def _label(self) -> str:
         """Return what to put before what an operator prints."""
-        return next(filter(None, (loop.label() for loop in list(self._loops.values()))), "")
+        _, operator = self._here()
+        return "" if operator is None else f"[{operator}] "
+
+    def _about(self) -> dict[str, object]:
+        """Return the fields of what is logged on this thread."""
+        job, operator = self._here()
+        return about(job, operator=operator, worker=self._worker)
 
     # ------------------------------------------------------------------ coming and going
 

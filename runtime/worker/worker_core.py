@@ -232,7 +232,7 @@ class WorkerCore(OperatorHost):
         if self._on_leak == "fail":
             hint = "RuntimeConfig(on_leak='warn') only logs this"
             raise JobError(f"{said}. {hint}", operator=leak.operator, worker=self.worker, time=leak.time)
-        _LOGGER.warning("%s", said)
+        _LOGGER.warning("%s", said, extra={"operator": leak.operator, "worker": self.worker})
 
     def _let_sources_go_on(self) -> None:
         if not self.flow.is_held:

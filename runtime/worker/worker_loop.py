@@ -29,6 +29,7 @@ from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import PeerLost, Receiver, Sender
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.process_memory import process_use
 from tidewheel.transport.ray_link import Mail
 from tidewheel.transport.socket_address import DRIVER, SocketAddress
@@ -167,12 +168,9 @@ class WorkerLoop:
         """Return which operator runs now, and since when."""
         return self._core.running()
 
-    def label(self) -> str:
-        """Return what to put before what the running operator prints; empty if none runs, or on another thread."""
-        if threading.get_ident() != self._thread.ident:
-            return ""
-        operator = self._core.running().operator
-        return "" if operator is None else f"[{operator}] "
+    def here(self) -> BusyWorker | None:
+        """Return which operator runs on the calling thread; None if that is not the thread of this worker."""
+        return self._core.running() if threading.get_ident() == self._thread.ident else None
 
     def stop(self) -> None:
         """Let the thread end after the step that is under way."""
@@ -219,7 +217,7 @@ class WorkerLoop:
         except PeerLost as lost:
             self._report(Phase.FAILED, JobError(str(lost), worker=lost.worker))
         except BaseException as error:
-            _LOGGER.exception("worker %d failed outside its operators", self._worker)
+            _LOGGER.exception("worker %d failed outside its operators", self._worker, extra=about(worker=self._worker))
             failure = JobError(f"worker {self._worker} failed: {type(error).__name__}: {error}", worker=self._worker)
             self._report(Phase.FAILED, failure)
         finally:
@@ -347,4 +345,5 @@ class WorkerLoop:
         except PeerLost as error:
             if status.failure is None:
                 raise
-            _LOGGER.warning("worker %d cannot tell why it has failed: %s", self._worker, error)
+            said = "worker %d cannot tell why it has failed: %s"
+            _LOGGER.warning(said, self._worker, error, extra=about(worker=self._worker))

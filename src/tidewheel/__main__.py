@@ -18,6 +18,7 @@ from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.listing import description, table
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.transport import ray_cluster
+from tidewheel.transport.log_lines import write_lines
 
 _INTERRUPTED = 130
 _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="tidewheel: %(message)s")
     logging.getLogger(ray_cluster.__name__).setLevel(logging.INFO)  # which says what cluster is joined, or lost
     try:
+        settings = tw.RuntimeConfig()  # by TIDEWHEEL_LOG_LEVEL and TIDEWHEEL_LOG_FORMAT
+        write_lines(settings.log_level, settings.log_format)
         options.command(options)
         sys.stdout.flush()
     except tw.TidewheelError as error:

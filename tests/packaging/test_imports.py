@@ -17,6 +17,9 @@ from tests.packaging.repository import (
     shipped_modules,
 )
 
+EXTRAS = {"pubsub/gateway/": "gateway", "pubsub/telemetry/open_telemetry.py": "otel"}
+"""The modules that may import what an extra brings, by the beginning of their names, and the extra."""
+
 MAY_IMPORT = {
     "progress": {"progress"},
     "transport": {"transport", "progress"},
@@ -86,14 +89,18 @@ def test_progress_needs_only_the_standard_library() -> None:
 def test_imported_libraries_are_declared() -> None:
     """Whoever installs tidewheel has what it imports: no module relies on what another dependency brings along.
 
-    The gateway may import what its extra brings, too; nothing else may.
+    The gateway may import what its extra brings, and what exports to OpenTelemetry; nothing else may.
     """
     project = pyproject()["project"]
     distributions = packages_distributions()
     found = []
     for module in shipped_modules():
-        of_extra = project["optional-dependencies"]["gateway"] if name_of(module).startswith("pubsub/gateway/") else []
-        declared = {_canonical(re.split(r"[^\w.-]", line)[0]) for line in [*project["dependencies"], *of_extra]}
+        extras = [extra for begin, extra in EXTRAS.items() if name_of(module).startswith(begin)]
+        lines = [
+            *project["dependencies"],
+            *(line for extra in extras for line in project["optional-dependencies"][extra]),
+        ]
+        declared = {_canonical(re.split(r"[^\w.-]", line)[0]) for line in lines}
         found += [
             f"{name_of(module)}:{imported.line}: {imported.name}"
             for imported in imports_of(module.read_text())

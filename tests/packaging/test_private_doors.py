@@ -10,7 +10,18 @@ import pytest
 from tests.packaging.repository import imports_of, name_of, pyproject, shipped_modules
 
 DOORS = {"transport/ray_internals.py", "spark_bridge/jvm.py"}
-LIBRARIES = {"py4j", "pyarrow", "pyspark", "ray", "raydp", "starlette", "uvicorn", "websockets", "zmq"}
+LIBRARIES = {
+    "prometheus_client",
+    "py4j",
+    "pyarrow",
+    "pyspark",
+    "ray",
+    "raydp",
+    "starlette",
+    "uvicorn",
+    "websockets",
+    "zmq",
+}
 TESTED = ("py4j", "pyarrow", "pyspark", "ray", "raydp")
 KNOWN = {
     "_active_spark_context",

@@ -43,6 +43,11 @@ class DriverProcess:
         assert self._process.stdout is not None
         return (line.rstrip("\n") for line in self._process.stdout)
 
+    def errors(self) -> Iterator[str]:
+        """Read its errors line by line, until it ends."""
+        assert self._process.stderr is not None
+        return (line.rstrip("\n") for line in self._process.stderr)
+
     def tell(self) -> None:
         """Give it a line to read."""
         assert self._process.stdin is not None

@@ -1,5 +1,6 @@
 """The driver's view of its workers and publishers: what they say, and the one cause of their end."""
 
+import json
 import os
 import queue
 import re
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 30.0
 ENDS_WITHIN_S = 10.0
-LABELLED = re.compile(r"\(talk worker (\d) pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
+LABELLED = re.compile(r"\(talk worker (\d) of 2, \d+ operators pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
 COLOUR = re.compile(r"\x1b\[\d+m")
 
 
@@ -64,6 +65,25 @@ def test_what_operators_write_says_who_they_are(ray_cluster: str) -> None:
         for number, worker in worker_of.items()
         for word, more in [("got", 0), ("and", 100), ("saw", 0), ("logged", 0)]
     )
+
+
+def test_lines_of_json_say_where_they_come_from(ray_cluster: str) -> None:
+    """Each comes to the driver, though Ray shows similar lines of text once; after Ray's label it is a line of JSON."""
+    with nothing_left(), DriverProcess(ray_cluster, "tests.ray.talk_program", TIDEWHEEL_LOG_FORMAT="json") as driver:
+        found = []
+        for line in driver.errors():
+            label, begin, rest = COLOUR.sub("", line).partition('{"time"')
+            if begin and "logged" in rest:
+                assert re.fullmatch(r"\(talk worker \d of 2, \d+ operators pid=\d+\) ", label)
+                found.append(json.loads(begin + rest))
+            if len(found) == 4:
+                break
+        driver.tell()
+        driver.ended()
+    assert sorted(line["message"] for line in found) == [f"logged {number}" for number in range(1, 5)]
+    assert {line["operator"] for line in found} == {"exchange > map"}
+    assert {line["worker"] for line in found} == {0, 1}
+    assert {line["job"].rpartition("-")[0] for line in found} == {"talk"}
 
 
 def test_workers_log_from_the_level_of_the_driver_on(ray_cluster: str) -> None:

@@ -74,6 +74,17 @@ class PageJobs:
             pages = list(self._pages.values())
         return sorted((page.summary() for page in pages), key=lambda job: -float(job.get("since") or math.inf))
 
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return the last document of each job that has sent one, by name, and follow jobs that are new.
+
+        Raises:
+            TidewheelError: the cluster does not answer.
+        """
+        self.look()
+        with self._lock:
+            documents = {name: page.shown.document for name, page in self._pages.items()}
+        return {name: document for name, document in documents.items() if document is not None}
+
     def knows(self, name: str) -> bool:
         """Return whether a job was found, and is on the page."""
         with self._lock:

@@ -11,7 +11,7 @@ import pickle, sys
 import tidewheel.pubsub.gateway, tidewheel.pubsub.gateway.command
 wanted = pickle.loads(bytes.fromhex(sys.argv[1]))
 assert wanted({"n": 2})
-needless = {"h11", "pyarrow", "ray", "starlette", "uvicorn", "websockets"} & set(sys.modules)
+needless = {"h11", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn", "websockets"} & set(sys.modules)
 sys.exit(f"loaded {needless}" if needless else 0)
 """
 

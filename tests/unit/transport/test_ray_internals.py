@@ -4,6 +4,7 @@
 """
 
 import inspect
+import logging
 import os
 import re
 import sys
@@ -14,12 +15,16 @@ from typing import Any
 
 import pytest
 
+from tidewheel.transport import ray_internals
+from tidewheel.transport.log_lines import JSON_BEGIN, JsonLines
 from tidewheel.transport.ray_internals import (
     call_java,
     clusters_here,
+    dashboard_url,
     hide_lines,
     joined_at,
     never_join_from_our_threads,
+    show_each_line,
     show_exceptions_without_ray,
     use_stored_token,
 )
@@ -177,6 +182,34 @@ def test_lines_that_match_are_hidden_and_all_others_shown(monkeypatch: pytest.Mo
     assert [each["lines"] for each in lines.deduplicate(batch)] == [shown]
     assert lines.skip_re is not None
     assert lines.skip_re.pattern == ("^noise$" if chosen is None else "mine|^noise$")
+
+
+def test_lines_that_are_shown_are_all_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray shows what two processes write alike once, and says how often it came."""
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    monkeypatch.setattr(lines, "allow_re", None)
+    monkeypatch.setattr(lines, "recent", {})
+    for _ in range(2):  # once is enough, and twice is no harm
+        show_each_line(JSON_BEGIN)
+    line = JsonLines().format(logging.makeLogRecord({"msg": "careful"}))
+    shown = [lines.deduplicate({"pid": pid, "ip": "one", "lines": [line, "number 1"]})[0]["lines"] for pid in (1, 2)]
+    assert shown == [[line, "number 1"], [line]]
+
+
+@pytest.mark.parametrize("override", [None, "https://proxy.example/ray"])
+def test_a_process_without_a_cluster_has_no_dashboard(monkeypatch: pytest.MonkeyPatch, override: str | None) -> None:
+    """Ray itself raises. In a cluster, an address that the user has set goes first, and is not changed."""
+    from ray._private import worker as private
+
+    if override is not None:
+        monkeypatch.setenv("RAY_OVERRIDE_DASHBOARD_URL", override)
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: None)
+    assert not dashboard_url()
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: ("127.0.0.1:6379", "/tmp/raylet"))
+    for address in ("127.0.0.1:8265", "", None):
+        monkeypatch.setattr(private, "get_dashboard_url", lambda found=address: found)
+        assert dashboard_url() == (override or (f"http://{address}" if address else ""))
 
 
 @pytest.mark.parametrize("may_join", [True, False])

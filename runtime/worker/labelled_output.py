@@ -1,0 +1,53 @@
+"""A stream that says which operator writes."""
+
+import io
+from collections.abc import Callable
+from typing import TextIO
+
+
+class LabelledOutput(io.TextIOBase):
+    """Writes through to a stream; puts a label before each line that is written while there is one.
+
+    Args:
+        stream: where everything goes.
+        label: returns what to put before a line that begins now, empty for nothing; called from any thread.
+    """
+
+    def __init__(self, stream: TextIO, label: Callable[[], str]) -> None:
+        self._stream = stream
+        self._label = label
+        self._at_start = True
+
+    def write(self, text: str) -> int:
+        """Write ``text``; return its length."""
+        label = self._label() if text else ""
+        if label:
+            lines = text.splitlines(keepends=True)
+            labelled = "".join(label + line for line in lines[1:])
+            self._stream.write((label if self._at_start else "") + lines[0] + labelled)
+        else:
+            self._stream.write(text)
+        if text:
+            self._at_start = text.endswith("\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """Return the stream's file descriptor."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Tell whether the stream is a terminal."""
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's encoding."""
+        return self._stream.encoding

@@ -1,0 +1,121 @@
+"""Lines of the log: what a line of JSON has, and who writes lines when."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.transport.log_lines import JsonLines, about, write_lines
+
+NAME = "tidewheel-lines"
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """Give a logger of its own, below one with a handler of the program; in the end it is as it was."""
+    found = logging.getLogger(NAME)
+    yield found
+    found.handlers.clear()
+    found.setLevel(logging.NOTSET)
+    found.propagate = True
+
+
+def line_of(message: object, *args: object, **fields: Any) -> dict[str, Any]:
+    """Return what the line of a record says."""
+    record = logging.LogRecord("mine", logging.WARNING, "file", 1, message, args, None)
+    vars(record).update(fields)
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    decoded = json.loads(line)
+    assert isinstance(decoded, dict)
+    return decoded
+
+
+def test_a_line_has_the_event_and_its_fields() -> None:
+    """The event first, then whatever fields the record has; what logging notes beside them is left out."""
+    line = line_of("%s is late", "sums", created=0.25, **about("sums-d24a72a9", worker=0), order=7, _ray=1)
+    assert line == {
+        "time": "1970-01-01T00:00:00.250000Z",
+        "level": "WARNING",
+        "logger": "mine",
+        "message": "sums is late",
+        "job": "sums-d24a72a9",
+        "worker": 0,
+        "order": 7,
+    }
+
+
+def test_a_field_does_not_hide_the_event() -> None:
+    """A program may have a field of the same name."""
+    assert line_of("careful", level="low", time=3)["level"] == "WARNING"
+
+
+def test_a_traceback_is_in_the_line() -> None:
+    """So that one event is one line."""
+    with pytest.raises(ValueError, match="no number") as failed:
+        int("no number")
+    line = line_of("failed", exc_info=(ValueError, failed.value, failed.tb))
+    assert line["error"].startswith("Traceback")
+    assert line["error"].endswith("invalid literal for int() with base 10: 'no number'")
+
+
+@law_settings(200)
+@given(
+    message=st.text(st.characters()),
+    field=st.recursive(
+        st.one_of(
+            st.none(),
+            st.integers(),
+            st.floats(),
+            st.text(st.characters()),
+            st.binary(),
+            st.builds(object),
+            st.complex_numbers(),
+        ),
+        lambda inner: st.one_of(
+            st.lists(inner), st.dictionaries(st.one_of(st.text(), st.tuples(st.integers())), inner)
+        ),
+        max_leaves=5,
+    ),
+)
+def test_every_event_is_a_line(message: str, field: object) -> None:
+    """Whatever a program says and adds, half a character of UTF-16 and keys that JSON lacks among it."""
+    line = line_of("%s", message, of_the_program=field)
+    assert line["message"] == message.encode(errors="backslashreplace").decode()
+    assert "of_the_program" in line
+
+
+def test_lines_of_json_are_written_once(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    """However many jobs ask for them; handlers above would show each event a second time."""
+    stream = io.StringIO()
+    for _ in range(3):
+        write_lines("INFO", "json", NAME, stream, lambda: about("from here", worker=1))
+    logger.info("one", extra=about("its own"))
+    logger.debug("none")
+    (line,) = map(json.loads, stream.getvalue().splitlines())
+    assert (line["message"], line["job"], line["worker"]) == ("one", "its own", 1)
+    assert not caplog.messages
+
+
+def test_text_leaves_logging_to_the_program(logger: logging.Logger) -> None:
+    """A job that asks for nothing changes nothing."""
+    write_lines("NOTSET", "text", NAME)
+    assert (logger.handlers, logger.level, logger.propagate) == ([], logging.NOTSET, True)
+
+
+def test_a_level_shows_lines_where_the_program_has_no_handler(logger: logging.Logger) -> None:
+    """Otherwise the handlers of the program show them, and only the level is new."""
+    write_lines("INFO", "text", NAME, io.StringIO())
+    assert (logger.handlers, logger.level) == ([], logging.INFO), "pytest has a handler"
+    logger.propagate = False
+    stream = io.StringIO()
+    write_lines("DEBUG", "text", NAME, stream)
+    write_lines("DEBUG", "text", NAME, stream)
+    logger.debug("careful")
+    assert stream.getvalue() == f"DEBUG {NAME}: careful\n"

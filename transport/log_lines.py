@@ -1,0 +1,112 @@
+"""Lines of the log: the fields of an event, its line of JSON, and the handler that writes such lines.
+
+The message of a record names job, operator and worker for people. Its fields name them for programs: a record has those
+that its event is about, as attributes. The module `logging` calls them ``extra``.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO, TypeAlias
+
+import msgspec
+
+LogFormat: TypeAlias = Literal["text", "json"]
+LogLevel: TypeAlias = Literal["NOTSET", "DEBUG", "INFO", "WARNING", "ERROR"]
+
+TEXT = "%(levelname)s %(name)s: %(message)s"
+"""The form of lines of text."""
+
+_OF_LOGGING = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName"}
+"""The attributes of each record. What else a record has are fields."""
+
+
+def about(job: str | None = None, *, operator: str | None = None, worker: int | None = None) -> dict[str, object]:
+    """Return the ``extra`` of an event, without what is None.
+
+    >>> about("sums-d24a72a9", worker=1)
+    {'job': 'sums-d24a72a9', 'worker': 1}
+    """
+    fields = {"job": job, "operator": operator, "worker": worker}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+JSON_BEGIN = r'^\{"time":"'
+"""The pattern that lines of JSON begin with."""
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON: ``time``, ``level``, ``logger``, ``message``, then its fields.
+
+    The time is that of the record, in UTC, as ISO 8601 writes it. A traceback is in ``error``. Values that JSON does
+    not have are their ``str``.
+
+    >>> record = logging.LogRecord("mine", logging.INFO, "", 0, "it is %s", ("late",), None)
+    >>> vars(record).update(created=0.5, **about("sums"))
+    >>> JsonLines().format(record)
+    '{"time":"1970-01-01T00:00:00.500000Z","level":"INFO","logger":"mine","message":"it is late","job":"sums"}'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in vars(record).items():
+            if name not in _OF_LOGGING and not name.startswith("_"):  # Ray adds one of its own
+                line.setdefault(name, value)
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        try:
+            encoded = msgspec.json.encode(line, enc_hook=str)
+        except Exception:  # noqa: BLE001 - a field may be of any type, and the event must not be lost
+            encoded = msgspec.json.encode({name: _printable(value) for name, value in line.items()})
+        return encoded.decode()
+
+
+def _printable(value: object) -> str:
+    """Return the text of a value in characters that UTF-8 has."""
+    return str(value).encode(errors="backslashreplace").decode()
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """The handler that `write_lines` adds. There is one of a logger at most."""
+
+
+def write_lines(
+    level: LogLevel,
+    form: LogFormat,
+    logger: str | None = "tidewheel",
+    stream: TextIO | None = None,
+    fields: Callable[[], Mapping[str, object]] = dict,
+) -> None:
+    """Have this process write lines as its configuration says. What the program has configured stays otherwise.
+
+    Args:
+        level: the level of the logger from now on; ``"NOTSET"`` leaves it as it is.
+        form: ``"json"`` writes lines of JSON, and the handlers of loggers above receive none. ``"text"`` writes lines
+            only if a level is given, and no handler is there.
+        logger: the name of the logger, None for the root.
+        stream: where the lines go, by default standard error.
+        fields: returns the fields of a record that is logged on this thread; the record's own go first.
+    """
+    found = logging.getLogger(logger)
+    if level != "NOTSET":
+        found.setLevel(level)
+    ours = next((handler for handler in found.handlers if isinstance(handler, _Lines)), None)
+    if ours is None:
+        if form == "text" and (level == "NOTSET" or found.hasHandlers()):
+            return
+        ours = _Lines(stream)
+        ours.addFilter(lambda record: _add(record, fields()))
+        found.addHandler(ours)
+    ours.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT))
+    found.propagate = found.propagate and form != "json"
+
+
+def _add(record: logging.LogRecord, fields: Mapping[str, object]) -> bool:
+    vars(record).update({**fields, **vars(record)})
+    return True
