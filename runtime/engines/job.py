@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
@@ -24,13 +24,12 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.explaining.standing import Standing, standing_of
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
-_WARNS_AFTER_S = 1.0
-"""The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
 
 
 class Job(RememberingJob):
@@ -40,7 +39,6 @@ class Job(RememberingJob):
     dataflow has sources, which may have no end. `wait` has no such limit.
     """
 
-    engine: Literal["local", "ray"]
     _feed: Feed
     _shared: Any
     """What dataflows that are added run on as well: the workers of this one."""
@@ -209,31 +207,6 @@ class Job(RememberingJob):
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
         return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
-
-        It waits for the dataflows that were added, too.
-
-        Raises:
-            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
-                stopped.
-            TimeoutError: it did not end within ``timeout`` seconds.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        warning = threading.Timer(_WARNS_AFTER_S, self._warn_of_open_inputs)
-        if self._feed.left_open:
-            warning.start()
-        try:
-            self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
-        finally:
-            warning.cancel()
-        for job in list(self._added.values()):
-            job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-
-    def _warn_of_open_inputs(self) -> None:
-        if self._feed.left_open and not self._has_ended:
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, self._feed.to_close)
-
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
 
@@ -303,6 +276,12 @@ class Job(RememberingJob):
         """Return what explains the job as it is at this moment."""
         view = JobView(self.plan, self._compiled, self._reports())
         return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()))
+
+    def _standing(self, before: Standing | None) -> Standing:
+        """Return how far the job has come."""
+        view = JobView(self.plan, self._compiled, self._reports())
+        explainer = Explainer(view, self._feed, self._notes())
+        return standing_of(view, self._feed, explainer, before, time.monotonic())
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""
