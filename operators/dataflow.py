@@ -16,6 +16,7 @@ from tidewheel.operators.substreams.substream_operators import Bound, ends_wante
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
+from tidewheel.pubsub.telemetry.telemetry_topic import TelemetryTopic
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 from tidewheel.transport.batches import is_schema
@@ -45,7 +46,7 @@ class Dataflow(Described):
     __slots__ = ()
 
     def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
-        super().__init__(DataflowDescription(name, domain))
+        super().__init__(DataflowDescription(name, domain, TelemetryTopic()))
 
     @overload
     def input(self, name: str) -> Stream[Any]: ...
@@ -174,9 +175,8 @@ class Dataflow(Described):
         DeliveryOptions(None if where is None else Where(where), slow, block_limit)
         if schema is not None:
             topic_schema(schema)
-        options = {"where": where, "schema": schema}
-        connect = partial(subscribe, topic, atomic=atomic, slow=slow, block_limit=block_limit, **options)
-        source = TopicSource(topic, self._description.root.nesting.domain, connect, timeout)
+        join = partial(subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit=block_limit, schema=schema)
+        source = TopicSource(topic, self._description.root.nesting.domain, join, timeout)
         return self._begin(name or f"from_topic {topic}", source.build, schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:

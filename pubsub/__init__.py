@@ -24,6 +24,7 @@ from tidewheel.pubsub.publishers.publication import Publication, RunningPublicat
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
 from tidewheel.pubsub.subscribers.subscription import Epochs, Subscription
+from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 
 __all__ = [
     "CATALOG_TOPIC",
@@ -50,6 +51,7 @@ __all__ = [
     "SubscriberStatistics",
     "Subscription",
     "SubstreamsEnded",
+    "TelemetryReader",
     "Topic",
     "TopicEvent",
     "TopicInfo",

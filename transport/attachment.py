@@ -80,3 +80,27 @@ class Attachment(Protocol):
 
     def start(self, host: AttachmentHost) -> RunningAttachment:
         """Start it; raise if that cannot be done, and then leave nothing behind."""
+
+
+class RunningTelemetry(Protocol):
+    """The topic on which a job describes itself, while the job runs."""
+
+    @property
+    def listeners(self) -> int:
+        """How many subscribers there are: those in other processes as of some seconds ago."""
+
+    def open(self) -> None:
+        """Publish for other processes of the cluster, too, from soon on; do not wait. Idempotent."""
+
+    def publish(self, record: Mapping[str, Any]) -> None:
+        """Publish a record as the next epoch; do not wait for subscribers."""
+
+    def finish(self) -> None:
+        """End the topic within about a second. Idempotent."""
+
+
+class Telemetry(Protocol):
+    """The description of the topic on which a job describes itself."""
+
+    def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
+        """Start it: nothing runs before ``came`` is called, from any thread, as a subscriber has come."""

@@ -2,6 +2,11 @@
 
 import ctypes
 import gc
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Of ``mallopt`` in <malloc.h> of the GNU C library."""
@@ -35,3 +40,29 @@ def collect_rarely() -> None:
     """
     gc.freeze()
     gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What a process uses.
+
+    Attributes:
+        pid: its number.
+        node: the name of its host.
+        rss: the bytes of memory that it has; 0 where the system does not tell.
+        cpu_seconds: the seconds of all its threads on a CPU.
+    """
+
+    pid: int
+    node: str
+    rss: int
+    cpu_seconds: float
+
+
+def process_use() -> ProcessUse:
+    """Return what this process uses now; takes some microseconds."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        pages = 0
+    return ProcessUse(os.getpid(), socket.gethostname(), pages * os.sysconf("SC_PAGE_SIZE"), time.process_time())

@@ -103,6 +103,17 @@ def joined_at() -> tuple[str, str] | None:
     return None if node is None else (str(node.gcs_address), str(node.raylet_socket_name))
 
 
+def dashboard_url() -> str:
+    """Return the address of the dashboard of this process's cluster, for a browser; empty if there is none.
+
+    Relies on ``ray._private.worker.get_dashboard_url``, which leaves out the protocol.
+    """
+    from ray._private.worker import get_dashboard_url
+
+    found: Any = get_dashboard_url() if joined_at() is not None else None
+    return f"http://{found}" if found else ""
+
+
 def call_control_store(address: str) -> None:
     """Connect to the control store of the cluster at ``host:port``, with this process's token, and disconnect.
 

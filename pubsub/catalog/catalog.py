@@ -21,6 +21,8 @@ RESERVED: Final = "tidewheel/"
 """The prefix of the names that no job may publish."""
 CATALOG_TOPIC: Final = f"{RESERVED}catalog"
 """The topic on which a catalog publishes its changes."""
+TELEMETRY: Final = f"{RESERVED}telemetry/"
+"""The prefix of the topics on which jobs describe themselves; the name of the job follows."""
 ENDED: Final = "its job has ended"
 """The reason of a retraction, unless there is another."""
 

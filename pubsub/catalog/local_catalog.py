@@ -26,6 +26,7 @@ class LocalCatalog:
 
     def __init__(self) -> None:
         self._catalog = Catalog()
+        self._hidden: dict[str, TopicInfo] = {}
         self._lock = threading.Condition()
         self._publisher = LocalPublisher(Publisher(IntegerDomain()), threading.Condition(), None)
         self._publisher.feed(start_at(0))
@@ -44,9 +45,23 @@ class LocalCatalog:
             self._tell(self._catalog.register(info, dead, ENDED))
             self._lock.notify_all()
 
+    def hide(self, info: TopicInfo) -> None:
+        """Add a topic that subscribers find by its name, and that is in no list; it is retracted as others are."""
+        with self._lock:
+            self._hidden[info.name] = info
+            self._lock.notify_all()
+
+    def hidden(self) -> list[str]:
+        """Return the names of the topics that are in no list, in order."""
+        return sorted(self._hidden)
+
     def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
         """Remove a topic if it still belongs to the registration; return whether it did."""
         with self._lock:
+            hidden = self._hidden.get(topic)
+            if hidden is not None and hidden.registration == registration:
+                del self._hidden[topic]
+                return True
             return self._tell(self._catalog.retract(topic, registration, reason))
 
     def _tell(self, events: list[TopicEvent]) -> bool:
@@ -56,7 +71,7 @@ class LocalCatalog:
     def lookup(self, topic: str, timeout_s: float = 0.0) -> TopicInfo | None:
         """Return a topic; wait for it, and return None if no job of this process publishes it in time."""
         with self._lock:
-            return self._lock.wait_for(lambda: self._catalog.lookup(topic), timeout_s)
+            return self._lock.wait_for(lambda: self._hidden.get(topic) or self._catalog.lookup(topic), timeout_s)
 
     def topics(self) -> list[TopicInfo]:
         """Return all topics, by name."""

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
@@ -59,11 +59,13 @@ class Publication:
     ends: bool = False
     awaited: int = 0
 
+    may_be_reserved: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         name: object = self.topic
         if not isinstance(name, str) or not name:
             raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
-        if name.startswith(RESERVED):
+        if name.startswith(RESERVED) and not self.may_be_reserved:
             raise DeliveryError(f"topic {name!r}: names that begin with {RESERVED!r} are reserved: take another one")
         capacity: object = self.capacity_bytes
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:

@@ -9,7 +9,7 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
@@ -33,6 +33,7 @@ from tidewheel.pubsub.subscribers.subscription_options import (
     check_options,
 )
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
+from tidewheel.pubsub.telemetry.asking import ask_for_telemetry
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 from tidewheel.transport.ray_cluster import cluster, connect_to_running, node_id, other_clusters, process_id
 from tidewheel.transport.stream_link import ParentLink
@@ -149,7 +150,10 @@ def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
     subscriber = f"subscriber-{uuid.uuid4().hex}"
     if is_here:
         return LocalTopicReader(info, subscriber, options)
-    return read_live(info, f"{process_id()}/{subscriber}", options, node_id())
+    reader = read_live(info, f"{process_id()}/{subscriber}", options, node_id())
+    if info.name.startswith(TELEMETRY):
+        ask_for_telemetry(info.name)  # so that the next record is a whole document
+    return reader
 
 
 def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: str) -> ActorReader:
@@ -243,6 +247,9 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
     while True:
         remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         try:
+            if topic.startswith(TELEMETRY):
+                connect_to_running(NoCluster)
+                ask_for_telemetry(topic)
             info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
         except NoCluster as error:
             if remaining_s <= _AGAIN_S or isinstance(error.__cause__, AuthenticationError):

@@ -27,7 +27,7 @@ from tidewheel.runtime.description.plan import (
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
-from tidewheel.transport.attachment import Attachment
+from tidewheel.transport.attachment import Attachment, Telemetry
 
 _KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration")
 """The kinds of named things; a name is unique among its kind."""
@@ -50,17 +50,19 @@ class DataflowDescription:
     Args:
         name: the dataflow's name, for people.
         domain: the times of the outermost scope, integers from 0 by default.
+        telemetry: the topic on which its jobs describe themselves; None for none. An attribute, too.
 
     Attributes:
         effects: the numbers of the operators that do something though nothing reads what they send; False for those
             that the library adds, by which a stream is not yet read.
     """
 
-    def __init__(self, name: str, domain: TimeDomain | None = None) -> None:
+    def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
         if not isinstance(name, str) or not name:
             raise GraphError(f"a dataflow needs a name, a non-empty string, not {name!r}")
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
+        self.telemetry = telemetry
         self.attachments: dict[str, Attachment] = {}
         self.effects: dict[int, bool] = {}
         self._operators: list[DescribedOperator] = []

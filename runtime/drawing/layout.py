@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 from math import inf
 from typing import TypeAlias
 
+from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Block, Edge, Outline
 
 Point: TypeAlias = tuple[float, float]
@@ -55,7 +56,7 @@ class Layout:
 
     size: Size
     operators: dict[int, Box] = field(default_factory=dict)
-    scopes: list[tuple[str, Box]] = field(default_factory=list)
+    scopes: list[tuple[Scope, Box]] = field(default_factory=list)
     routes: list[Route] = field(default_factory=list)
 
 
@@ -155,7 +156,7 @@ class _Level:
             if isinstance(item, int):
                 layout.operators[item] = box
             else:
-                layout.scopes.append((item.block.scope.name, box))
+                layout.scopes.append((item.block.scope, box))
                 item.place((box.x, box.y), layout)
 
     def routes(self, outline: Outline, boxes: dict[int, Box]) -> Iterator[Route]:

@@ -5,10 +5,12 @@ from html import escape
 from itertools import pairwise
 from unicodedata import east_asian_width
 
+from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, layout_of
 from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact, text_of
 
 _MOST_DRAWN = 300
+_MOST_ON_PAGE = 2000
 _LONGEST = 44
 _NAME_SIGN, _NAME_LINE = 7.3, 16.0
 _NOTE_SIGN, _NOTE_LINE = 6.1, 13.0
@@ -21,13 +23,27 @@ def picture_of(outline: Outline) -> str:
     """Return the dataflow as HTML with a picture in it, the same each time; one that is too large as text."""
     if len(outline.operators) > _MOST_DRAWN:
         return f"<pre>{escape(text_of(outline))}</pre>"
+    return f'<div style="overflow:auto">{_drawn(outline)}</div>'
+
+
+def svg_of(outline: Outline) -> str:
+    """Return the picture alone, for a page that colours its parts; empty if there are more than 2,000 operators.
+
+    ``data-operator`` and ``data-edge`` have the number of what they stand at, as `Outline` counts operators and edges,
+    and ``data-scope`` the path of a scope.
+    """
+    return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline)
+
+
+def _drawn(outline: Outline) -> str:
     notes = [list(_notes(operator)) for operator in outline.operators]
     sizes = [_size(operator, said) for operator, said in zip(outline.operators, notes, strict=True)]
     layout = layout_of(outline, sizes)
     parts = [f"<title>{_text(f'dataflow {outline.name!r}')}</title>", *map(_scope, layout.scopes)]
-    parts += [_edge(outline, route) for route in layout.routes]
-    parts += [_operator(outline.operators[index], box, notes[index]) for index, box in layout.operators.items()]
-    return f'<div style="overflow:auto">{_svg(layout, parts)}</div>'
+    numbers = {(edge.operator, edge.port): number for number, edge in enumerate(outline.edges())}
+    parts += [_edge(outline, route, numbers[route.edge.operator, route.edge.port]) for route in layout.routes]
+    parts += [_operator(index, outline.operators[index], box, notes[index]) for index, box in layout.operators.items()]
+    return _svg(layout, parts)
 
 
 def _svg(layout: Layout, parts: list[str]) -> str:
@@ -52,24 +68,27 @@ def _size(operator: OperatorOutline, notes: list[str]) -> tuple[float, float]:
     return max(widths) + 20.0, _NAME_LINE + _NOTE_LINE * len(notes) + 10.0
 
 
-def _operator(operator: OperatorOutline, box: Box, notes: list[str]) -> str:
+def _operator(number: int, operator: OperatorOutline, box: Box, notes: list[str]) -> str:
     kind = "input" if not operator.sources else "usual" if operator.outputs else "output"
     middle = box.x + box.width / 2
     border = ' stroke="#b00020" stroke-dasharray="4 3"' if None in operator.sources else ' stroke="#555"'
     lines = [_line(middle, box.y + 16.0, operator.short_name, 'font-size="12"')]
-    for number, note in enumerate(notes, 1):
-        lines.append(_line(middle, box.y + 15.0 + _NOTE_LINE * number, note, 'font-size="10" fill="#555"'))
+    for place, note in enumerate(notes, 1):
+        lines.append(_line(middle, box.y + 15.0 + _NOTE_LINE * place, note, 'font-size="10" fill="#555"'))
     shape = f'{_rectangle(box)} rx="4" fill="{_FILLS[kind]}"{border}/>'
-    return f"<g><title>{_text(operator.name)}</title>{shape}{''.join(lines)}</g>"
+    return f'<g data-operator="{number}"><title>{_text(operator.name)}</title>{shape}{"".join(lines)}</g>'
 
 
-def _scope(scope: tuple[str, Box]) -> str:
-    name, box = scope
-    label = f'<text x="{box.x + 8.0:.1f}" y="{box.y + 16.0:.1f}" font-size="12" fill="#6b4e00">{_text(name)}</text>'
-    return f'{_rectangle(box)} rx="8" fill="#f0b400" fill-opacity="0.08" stroke="#c79a1b"/>{label}'
+def _scope(placed: tuple[Scope, Box]) -> str:
+    scope, box = placed
+    label = (
+        f'<text x="{box.x + 8.0:.1f}" y="{box.y + 16.0:.1f}" font-size="12" fill="#6b4e00">{_text(scope.name)}</text>'
+    )
+    shape = f'{_rectangle(box)} rx="8" fill="#f0b400" fill-opacity="0.08" stroke="#c79a1b"/>'
+    return f'<g data-scope="{_text(scope.path)}">{shape}{label}</g>'
 
 
-def _edge(outline: Outline, route: Route) -> str:
+def _edge(outline: Outline, route: Route, number: int) -> str:
     edge = route.edge
     assert edge.source is not None, "an edge without a source has no way"
     x, y = route.points[-1]
@@ -82,7 +101,7 @@ def _edge(outline: Outline, route: Route) -> str:
     title = f"{outline.output_name(edge.source)} → {outline.operators[edge.operator].name}"
     title += f", {describe_pact(edge.pact)}" if edge.pact is not None else ""
     path = f'<path d="{start}{steps}" fill="none" stroke="#444" stroke-linejoin="round" stroke-width="{style}"/>'
-    return f"<g><title>{_text(title)}</title>{path}{head}</g>"
+    return f'<g data-edge="{number}"><title>{_text(title)}</title>{path}{head}</g>'
 
 
 def _step(start: Point, end: Point, straight: bool) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
-from tidewheel.runtime.description.dataflow_description import Described, description_of
+from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
@@ -27,6 +27,7 @@ from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.standing import Standing, standing_of
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,26 +51,29 @@ class Job(RememberingJob):
         self._being_added: set[str] = set()
         self._naming = threading.Lock()
         self._released = False
+        self._telemetry = NoTelemetry()
         self._changed = threading.Condition()
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
 
-    def _bring_up(self, attachments: Mapping[str, Attachment], *, paused: bool) -> Self:
+    def _bring_up(self, description: DataflowDescription, *, paused: bool) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
         try:
-            self._deploy(attachments)
+            self._deploy(description.attachments)
             with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
                 for name in self.plan.inputs:
                     domain = self.plan.input_nesting(name).domain
                     check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
                     fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                     self._open_handles(name, fed)
+            self._telemetry = telemetry_of(self, description)
             _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()
         except BaseException:
             self._stopped = True
             self._attachments.finish(f"job {self.name!r} could not start")
+            self._telemetry.finish(waits=False)
             self._release()
             self._let_go_of_snapshots()
             raise
@@ -132,7 +136,8 @@ class Job(RememberingJob):
         try:
             plan = checked(description.plan(), self.config.check_records)
             job = type(self)(plan, self.workers, self.config, self._shared)
-            self._added[name] = job._bring_up(description.attachments, paused=paused)
+            job._host = self._host
+            self._added[name] = job._bring_up(description, paused=paused)
         finally:
             self._being_added.discard(name)
         if self._has_ended:  # meanwhile, and perhaps without this dataflow
@@ -240,6 +245,7 @@ class Job(RememberingJob):
             for job in list(self._added.values()):
                 job._end(on_purpose=on_purpose)
             self._attachments.finish(reason, on_purpose=is_cut_short)
+            self._telemetry.finish(waits=True)
         finally:
             self._release()
             self._released = True
@@ -256,6 +262,7 @@ class Job(RememberingJob):
             self._changed.notify_all()
         reason = str(error.args[0])
         _LOGGER.error("job %r failed: %s", self.name, reason)
+        self._telemetry.finish(waits=False)
         self._feed.tell_end(error)
         self._release()
         self._let_go_of_snapshots()

@@ -50,6 +50,13 @@ class JobBlock(ABC):
     def _standing(self, before: Standing | None) -> Standing:
         """Return how far the job has come; ``before`` is how far it had come the last time."""
 
+    @abstractmethod
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread.
+
+        A worker that is left out has nothing new to say.
+        """
+
     @property
     @abstractmethod
     def is_complete(self) -> bool:
@@ -72,6 +79,8 @@ class JobBlock(ABC):
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
         self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
+        self._host = self.name
+        self._goes_back, self._returns = False, 0
 
     @property
     def _has_ended(self) -> bool:
@@ -93,6 +102,8 @@ class JobBlock(ABC):
     def _state(self) -> str:
         if self._error is not None:
             return "failed"
+        if self._goes_back and not self._stopped:
+            return "going back"
         if self.is_complete:
             return "complete"
         return "stopped" if self._stopped else "running" if self._started else "paused"

@@ -4,6 +4,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
@@ -20,8 +23,12 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
+from tidewheel.transport.process_memory import process_use
 
 _QUIET_S = 0.2
+_SOON_S = 0.02
+
+Answer = TypeVar("Answer")
 
 
 class LocalRounds:
@@ -31,6 +38,7 @@ class LocalRounds:
         self.lock = threading.RLock()
         self._members: list[LocalJob] = []
         self._sleepers: list[threading.Event] = []
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
 
     def join(self, member: "LocalJob") -> None:
         """Let a dataflow take part from the next round on."""
@@ -54,7 +62,37 @@ class LocalRounds:
         """Run every dataflow one round; return False if there was nothing to do."""
         with self.lock:
             have_run = [member._run_own_round() for member in self._members.copy()]
+            if self._asked:
+                self._answer()
         return any(have_run)
+
+    def between(self, call: Callable[[], Answer], within_s: float) -> Answer | None:
+        """Return what a call returns between two rounds; None if the round under way takes longer than that.
+
+        For a thread that runs no rounds. A thread that runs them one after the other answers it: a lock alone would
+        hardly ever be free.
+        """
+        answer: Future[Answer] = Future()
+        self._asked.append((call, answer))
+        if self.lock.acquire(timeout=_SOON_S):
+            try:
+                self._answer()
+            finally:
+                self.lock.release()
+        try:
+            return answer.result(within_s)
+        except TimeoutError:
+            answer.cancel()
+            return None
+
+    def _answer(self) -> None:
+        while self._asked:
+            call, answer = self._asked.popleft()
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(call())
+                except Exception as error:  # noqa: BLE001 - the thread that has asked raises it
+                    answer.set_exception(error)
 
     def sleep(self, deadline: float | None) -> bool:
         """Wait until an operator is to be scheduled: by the clock, or by a thread that it expects to do that.
@@ -285,6 +323,13 @@ class LocalJob(Job):
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:
             return [core.running() if core.worker == self.stepping else core.report() for core in self._cores]
+
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        found = self._rounds.between(lambda: (self._state, [core.report() for core in self._cores]), within_s)
+        if found is not None:
+            use = process_use()
+            return found[0], [replace(report, process=use) for report in found[1]]
+        return "running", [core.running() for core in self._cores if core.worker == self.stepping]
 
     def _notes(self) -> tuple[str, ...]:
         if self._started and self._has_work:

@@ -58,7 +58,6 @@ class RayJob(Job):
         self._link: _DriverFeed | None = None
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
-        self._goes_back, self._returns = False, 0
         self._is_host = shared is None
         self._at_exit = partial(end_with_program, weakref.ref(self))
         connect(JobError, config.deploy_timeout_s)
@@ -161,6 +160,7 @@ class RayJob(Job):
             SnapshotError: the snapshot cannot be read.
         """
         self._goes_back = True
+        self._telemetry.tell()
         if self._taker is not None:
             self._taker.close()
         if self._link is not None:
@@ -179,6 +179,7 @@ class RayJob(Job):
         with self._changed:
             self._goes_back, self._returns = False, self._returns + 1
             self._changed.notify_all()
+        self._telemetry.tell()
 
     def _give_up_going_back(self) -> None:
         """End the wait for workers that another one has left meanwhile, as it has died."""
@@ -257,6 +258,9 @@ class RayJob(Job):
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         return ask_workers(self._workers.actors, self.name)
+
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        return self._state, ask_workers(self._workers.actors, self.name, within_s)
 
     def _release(self) -> None:
         atexit.unregister(self._at_exit)

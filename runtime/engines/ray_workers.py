@@ -13,8 +13,9 @@ from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots.entries import Process
-from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor, worker_name
+from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
+from tidewheel.transport.worker_names import worker_name
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0
@@ -251,11 +252,19 @@ class RayWorkers:
                 raise RuntimeError("Ray was shut down")
             jobs = list(self._hosted.values())
             has_news = watch.wait(_CHECK_S, [call for job in jobs for call in job._attachments.pending])
+            self._show_telemetry(watch, jobs)
             if has_news or time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_S
                 watch.check()
                 for job in jobs:
                     self._check_attachments(job)
+
+    def _show_telemetry(self, watch: WorkerWatch, jobs: Sequence[Job]) -> None:
+        """Have those jobs publish their telemetry for other processes that these have asked for."""
+        wanted, watch.wanted = watch.wanted, set()
+        for job in jobs:
+            if job.name in wanted:
+                job._telemetry.open()
 
     def _check_attachments(self, job: Job) -> None:
         attachments = job._attachments

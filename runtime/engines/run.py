@@ -78,4 +78,4 @@ def run(
         raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
     if snapshots is not None:
         job._remember(snapshots)
-    return job._bring_up(description.attachments, paused=paused)
+    return job._bring_up(description, paused=paused)

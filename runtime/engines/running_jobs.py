@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.worker.worker_actor import WORKER_PREFIX, worker_name
 from tidewheel.transport.ray_cluster import NAMESPACE, connect_to_running
+from tidewheel.transport.worker_names import WORKER_PREFIX, worker_name
 
 _ANSWER_S = 5.0
 _EXPLAIN_S = 15.0

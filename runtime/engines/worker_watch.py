@@ -22,6 +22,9 @@ class WorkerWatch:
         processes: how to name the process of each.
         hang_timeout_s: for how long a worker may not answer, in seconds. Time in which this process stood still itself,
             such as that of a machine that sleeps, does not count.
+
+    Attributes:
+        wanted: the jobs for whose telemetry other processes have asked.
     """
 
     def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
@@ -35,6 +38,7 @@ class WorkerWatch:
         self._unanswered_s = [0.0] * len(actors)
         self._checked_at = time.monotonic()
         self._hung: int | None = None
+        self.wanted: set[str] = set()
         for worker in range(len(actors)):
             self._ask(worker)
 
@@ -58,7 +62,7 @@ class WorkerWatch:
                 continue
             worker = self._pending.pop(call)
             try:
-                ray.get(call)
+                self.wanted.update(ray.get(call))
             except ray.exceptions.RayError as error:
                 raise self._death_of(worker, error) from None
             self._ask(worker)

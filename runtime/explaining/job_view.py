@@ -74,10 +74,10 @@ class JobView:
         self.compiled = compiled
         self.reports = [answer for answer in answers if isinstance(answer, WorkerReport)]
         self.busy = [answer for answer in answers if isinstance(answer, BusyWorker)]
-        self.tokens = _by_worker({report.worker: report.tokens for report in self.reports})
-        self.awaited = _by_worker({report.worker: report.awaited for report in self.reports})
-        self.queued = _by_worker({report.worker: report.queued for report in self.reports})
-        self.held = _by_worker({report.worker: report.held for report in self.reports})
+        self.tokens = by_worker({report.worker: report.tokens for report in self.reports})
+        self.awaited = by_worker({report.worker: report.awaited for report in self.reports})
+        self.queued = by_worker({report.worker: report.queued for report in self.reports})
+        self.held = by_worker({report.worker: report.held for report in self.reports})
         self.live = self._live()
         # If nobody answers, all that is sure is that nothing comes before the minimum time.
         self._everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
@@ -279,7 +279,7 @@ class JobView:
         """Return what the workers have done, with the frontier of each operator."""
         frontiers: dict[str, tuple[Time, ...]] = {}
         for number, operator in enumerate(self.plan.operators):
-            frontier = self._operator_frontier(number, operator)
+            frontier = self.operator_frontier(number, operator)
             for part in operator.stages or (operator,):
                 frontiers[part.name] = frontier
         workers = (
@@ -293,7 +293,8 @@ class JobView:
         )
         return JobStatistics(tuple(workers), tuple(worker.worker for worker in self.busy))
 
-    def _operator_frontier(self, number: int, operator: OperatorPlan) -> tuple[Time, ...]:
+    def operator_frontier(self, number: int, operator: OperatorPlan) -> tuple[Time, ...]:
+        """Return the earliest times that an operator can still receive or, without inputs, send."""
         shape = operator.shape
         ports: Sequence[Location] = [Target(number, port) for port in range(len(shape.inputs))]
         if not ports:
@@ -304,7 +305,8 @@ class JobView:
         return tuple(Antichain(nestings[0].domain, times)) if nestings and one_scope else tuple(times)
 
 
-def _by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:
+def by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:
+    """Return counts that are known by worker by pointstamp: for each, how many each worker has."""
     found: dict[tuple[int, Time], dict[int, int]] = {}
     for worker, counted in counts.items():
         for pointstamp, count in counted.items():

@@ -44,6 +44,8 @@ class JobSnapshots:
         manifest: the snapshot from which the job goes on; None if it begins anew.
         for_workers: what the workers have to know.
         positions: how far the driver's handles had sent in that snapshot, by input and handle.
+        last: of the last one that was taken its ``number``, when it was ``taken`` in seconds since 1970, its ``bytes``,
+            those that were written for it (``written_bytes``), and its ``seconds``; empty before the first.
 
     Raises:
         SnapshotError: the folder cannot be used, another job uses it, or the dataflow does not fit the snapshot.
@@ -63,6 +65,7 @@ class JobSnapshots:
         self._failed: dict[int, str] = {}
         self._pause_s = self._again_at = 0.0
         self._ended = ""
+        self.last: dict[str, float] = {}
         try:
             self._number = self._ownership.next_snapshot - 1
             self.go_back()
@@ -97,6 +100,7 @@ class JobSnapshots:
             self._committed = 0 if self.manifest is None else self.manifest.number
             self.for_workers = self._for_workers(self._folder)
             self.positions = _driver_positions(self.manifest)
+            self._blobs = frozenset(() if self.manifest is None else (blob.name for blob in self.manifest.blobs))
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
         """Have the workers read what they begin with; where a file is damaged, all read the snapshot before.
@@ -242,11 +246,24 @@ class JobSnapshots:
                 raise
             return
         self._committed = self._number
+        self._note(blobs)
         self._begun_at, self._pause_s = None, 0.0
         try:
             self._ownership.prune()
         except SnapshotError as error:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error)
+
+    def _note(self, blobs: Mapping[str, Blob]) -> None:
+        """Record what was taken."""
+        written = sum(blob.size for name, blob in blobs.items() if name not in self._blobs)
+        self._blobs = frozenset(blobs)
+        self.last = {
+            "number": self._number,
+            "taken": round(time.time(), 3),
+            "bytes": sum(blob.size for blob in blobs.values()),
+            "written_bytes": written,
+            "seconds": round(time.monotonic() - (self._begun_at or 0.0), 3),
+        }
 
     def _fail(self, reason: str) -> None:
         self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}

@@ -3,7 +3,7 @@
 It is found by names: an operator that is built again, from a snapshot, asks for the same names and gets what it had.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -87,13 +87,14 @@ class OperatorState:
         make_token: makes the tokens that are found in what was saved.
 
     Attributes:
+        operator: the name of the operator.
         states: what is kept in one piece, by name.
         by_key: what is kept by key, by name.
         notificators: in the order in which the operator has made them.
     """
 
     def __init__(self, operator: str, saved: SavedOperator | None, *, is_tracked: bool, make_token: MakeToken) -> None:
-        self._operator = operator
+        self.operator = operator
         self._saved = saved
         self._is_tracked = is_tracked
         self._make_token = make_token
@@ -109,6 +110,12 @@ class OperatorState:
         Nothing of it is changed in place, so it is read in one go, and nothing is noted for snapshots.
         """
         return list(dict.values(self.by_key.get(CAPTURED, {})))
+
+    @property
+    def keys(self) -> int:
+        """How many keys, or items of dicts, lists and sets, it keeps."""
+        in_one_piece = [one for one in self.states.values() if isinstance(one, dict | list | set | deque)]
+        return sum(map(len, (*in_one_piece, *self.by_key.values())))
 
     @property
     def is_restored(self) -> bool:
@@ -327,4 +334,4 @@ class OperatorState:
         return self._error(f"keeps something in {name!r} that cannot be pickled: {type(error).__name__}: {error}")
 
     def _error(self, what: str) -> SnapshotError:
-        return SnapshotError(f"operator {self._operator!r} {what}")
+        return SnapshotError(f"operator {self.operator!r} {what}")

@@ -80,9 +80,6 @@ class LabelledOutput(io.TextIOBase):
         return self._stream.encoding
 
 
-WORKER_PREFIX = "tidewheel-"
-"""The beginning of the names of the actors that host workers."""
-
 CONCURRENT_CALLS = 32
 """Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
 
@@ -91,24 +88,21 @@ _MOST_DROPPED = 1000
 """So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
 
 
-def ask_workers(actors: Sequence[Any], job: str) -> list[WorkerReport | BusyWorker]:
-    """Return the report of each worker of a job, within four seconds."""
+def ask_workers(
+    actors: Sequence[Any], job: str, within_s: float = _REPORT_TIMEOUT_S
+) -> list[WorkerReport | BusyWorker]:
+    """Return the report of each worker of a job, within two times so many seconds."""
     import ray
 
-    calls = [actor.report.remote(job, _REPORT_TIMEOUT_S) for actor in actors]
-    ray.wait(calls, num_returns=len(calls), timeout=2 * _REPORT_TIMEOUT_S)
+    calls = [actor.report.remote(job, within_s) for actor in actors]
+    ray.wait(calls, num_returns=len(calls), timeout=2 * within_s)
     reports: list[WorkerReport | BusyWorker] = []
     for worker, call in enumerate(calls):
         try:
             reports.append(ray.get(call, timeout=0))
-        except ray.exceptions.RayError:  # too late, or the worker has died, of which the watch tells
-            reports.append(BusyWorker(worker))
+        except ray.exceptions.RayError as error:  # too late, or the worker has died, of which the watch tells
+            reports.append(BusyWorker(worker, is_dead=isinstance(error, ray.exceptions.RayActorError)))
     return reports
-
-
-def worker_name(job: str, worker: int) -> str:
-    """Return the name of the actor that hosts a worker, by which other processes find the job."""
-    return f"{WORKER_PREFIX}{job}-worker-{worker}"
 
 
 class WorkerActor:
@@ -134,6 +128,8 @@ class WorkerActor:
         self._loops: dict[str, WorkerLoop] = {}
         self._dropped: deque[str] = deque(maxlen=_MOST_DROPPED)
         self._locks: dict[str, threading.Lock] = {}
+        self._wanted: set[str] = set()
+        self._is_wanted = threading.Event()
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(sys.stderr, self._label)
         logging.getLogger("tidewheel").setLevel(log_level)
@@ -281,9 +277,21 @@ class WorkerActor:
         """Return the frames of what is to go to a feeder; wait for that ``timeout`` seconds at most."""
         return self._loop(job).mail.fetch(member, timeout)
 
-    def live(self, timeout: float) -> None:
-        """Return after ``timeout`` seconds, which is a sign of life."""
-        threading.Event().wait(timeout)
+    def live(self, timeout: float) -> tuple[str, ...]:
+        """Return after ``timeout`` seconds, which is a sign of life; at once the jobs whose telemetry is wanted."""
+        if not timeout or not self._is_wanted.wait(timeout):
+            return ()
+        self._is_wanted.clear()
+        wanted, self._wanted = self._wanted, set()
+        return tuple(wanted)
+
+    def want_telemetry(self, job: str) -> bool:
+        """Have the driver publish the telemetry of a dataflow; return whether it runs here."""
+        if job not in self._loops:
+            return False
+        self._wanted.add(job)
+        self._is_wanted.set()
+        return True
 
     def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""

@@ -34,7 +34,7 @@ from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox, Outbox
+from tidewheel.runtime.worker.envelope import Envelope, OrderedInbox, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
 from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl, Intake
 from tidewheel.runtime.worker.operator_context import OperatorContext
@@ -42,7 +42,7 @@ from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeW
 from tidewheel.runtime.worker.operator_instance import Mailbox
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport, waiting_at
 from tidewheel.transport.batches import Batch
 from tidewheel.transport.sigterm import Terminated
 
@@ -288,17 +288,15 @@ class WorkerCore(OperatorHost):
 
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
-        ports, plan = self._ports.values(), self.plan
-        notificators = (notificator for instance in self._instances for notificator in instance.kept.notificators)
-        unread = ((port, message) for port in ports for message in port.queue if isinstance(message, Message))
+        plan, kept = self.plan, [instance.kept for instance in self._instances]
+        notificators = (notificator for one in kept for notificator in one.notificators)
         return WorkerReport(
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
             Counter(token._stamp for notificator in notificators for token in notificator.tokens),
-            Counter((port.location, message.time) for port, message in unread),
-            self.agenda.scheduled(),
-            WorkerStatistics(
+            scheduled=self.agenda.scheduled(),
+            statistics=WorkerStatistics(
                 self.worker,
                 self._steps,
                 self._progress.batches_sent,
@@ -309,9 +307,11 @@ class WorkerCore(OperatorHost):
                 dict(part for instance in self._instances for part in instance.statistics()),
                 tuple(edge.statistics(plan.describe(start), plan.describe(end)) for start, end, edge in self._edges),
             ),
-            self._substreams.open_substreams(),
-            Counter((port.location, message.time) for port in ports for message in port.held),
+            open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
+            leaked=Counter(leak.operator for leak in self.leaks),
+            state_keys={one.operator: one.keys for one in kept if one.states or one.by_key},
+            **waiting_at(self._ports.values()),
         )
 
     def running(self) -> BusyWorker:

@@ -29,6 +29,7 @@ from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import PeerLost, Receiver, Sender
+from tidewheel.transport.process_memory import process_use
 from tidewheel.transport.ray_link import Mail
 from tidewheel.transport.socket_address import DRIVER, SocketAddress
 
@@ -84,8 +85,7 @@ class WorkerLoop:
         self._routes: dict[int, Sender[Envelope]] = {}
         self._stopping = self._leaving = self._started = False
         self._closing = threading.Lock()
-        self._next_check = 0.0
-        self._status = WorkerStatus(Phase.RUNNING)
+        self._next_check, self._status = 0.0, WorkerStatus(Phase.RUNNING)
         self._statuses_sent = self._told = 0
         self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
         self._asked: deque[Future[WorkerReport]] = deque()
@@ -300,7 +300,7 @@ class WorkerLoop:
 
     def _full_report(self) -> WorkerReport:
         fed, feeders = self.feeders.statistics(), self.feeders.processes()
-        return replace(self._core.report(), fed=fed, feeders=feeders) if fed or feeders else self._core.report()
+        return replace(self._core.report(), fed=fed, feeders=feeders, process=process_use())
 
     def _answer(self) -> None:
         """Report to those who have asked; no step is under way."""

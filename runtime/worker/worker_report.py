@@ -1,8 +1,9 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress import Knowledge, Time
 from tidewheel.runtime.explaining.statistics import (
@@ -10,6 +11,11 @@ from tidewheel.runtime.explaining.statistics import (
     WorkerStatistics,
 )
 from tidewheel.runtime.substreams.gate import OpenSubstreams
+from tidewheel.runtime.worker.envelope import Message
+from tidewheel.transport.process_memory import ProcessUse
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.worker.ports import RunningInput
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """How many, by (location number, time)."""
@@ -30,6 +36,10 @@ class WorkerReport:
         statistics: what it has done; the operators' frontiers are left out.
         open_substreams: those of which it lets more in.
         fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
+        queued_bytes: the bytes that wait at inputs, by the number of the location; none where nothing waits.
+        leaked: how many tokens operators have dropped, by name.
+        state_keys: how many keys or items the states of operators have, by name; none of those without.
+        process: what its process uses.
     """
 
     worker: int
@@ -44,16 +54,37 @@ class WorkerReport:
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
     feeders: tuple[str, ...] = ()
     expected: frozenset[int] = frozenset()
+    queued_bytes: Mapping[int, int] = field(default_factory=dict)
+    leaked: Mapping[str, int] = field(default_factory=dict)
+    state_keys: Mapping[str, int] = field(default_factory=dict)
+    process: ProcessUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
-    ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far.
+    ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far. One that
+    ``is_dead`` does not answer any more.
     """
 
     worker: int
     operator: str | None = None
     time: Time | None = None
     seconds: float = 0.0
+    is_dead: bool = False
+
+
+def waiting_at(ports: "Iterable[RunningInput]") -> dict[str, Any]:
+    """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
+    queued: Counter[tuple[int, Time]] = Counter()
+    held: Counter[tuple[int, Time]] = Counter()
+    sizes: Counter[int] = Counter()
+    for port in ports:
+        location = port.location
+        for message in port.queue:
+            if isinstance(message, Message):
+                queued[location, message.time] += 1
+                sizes[location] += message.size
+        held.update((location, message.time) for message in port.held)
+    return {"queued": queued, "held": held, "queued_bytes": sizes}

@@ -311,3 +311,32 @@ def test_sigterm_ends_the_program_also_in_the_middle_of_an_operator(is_stage: bo
     with pytest.raises(SystemExit) as ended:
         run()
     assert ended.value.code == 143
+
+
+def test_another_thread_is_answered_while_rounds_run() -> None:
+    """A lock alone would let it wait: the thread that runs rounds takes it again at once."""
+    looked = threading.Event()
+    answers: list[int] = []
+
+    def numbers() -> Any:
+        epoch = 0
+        while not looked.is_set():
+            yield epoch, [epoch]
+            epoch += 1
+
+    flow = tw.Dataflow("endless")
+    flow.source("numbers", tw.IterableSource([numbers()])).exchange(lambda n: n).probe("done")
+    with tw.run(flow, workers=2, engine="local") as job:
+        assert isinstance(job, LocalJob)
+
+        def look() -> None:
+            try:
+                answers.extend(len(job._look(DEADLINE_S)[1]) for _ in range(50))
+            finally:
+                looked.set()
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        job.wait(DEADLINE_S)
+        looking.join(DEADLINE_S)
+    assert answers == [2] * 50

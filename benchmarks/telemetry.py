@@ -1,0 +1,183 @@
+"""The cost of telemetry: how much throughput a job loses while a listener follows it, and while none does.
+
+Two jobs on the local engine, where the driver, the workers and the listener share one interpreter, which is the worst
+case: words counted at full rate, and empty epochs at full rate. The same two on Ray, where only the driver makes
+documents. Each takes turns: without any telemetry, with its topic but no listener, and with one that merges each
+record. Their order changes from round to round, so that a machine that slows down slows all of them.
+
+A loss is that of the medians. It has to be at most 2 %; otherwise the program ends with an error.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from time import perf_counter
+from typing import Literal, Self
+
+import tidewheel as tw
+from measurement import Report, arguments
+from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.runtime.description.dataflow_description import description_of
+from transport_floor import ray_cluster
+
+DEADLINE_S = 300.0
+MOST_LOST_PER_CENT = 2.0
+WORDS = ["to", "be", "or", "not", "that", "is", "the", "question"] * 500
+Engine = Literal["local", "ray"]
+Way = Literal["without telemetry", "no listener", "a listener"]
+WAYS: tuple[Way, ...] = ("without telemetry", "no listener", "a listener")
+WITHOUT, _, LISTENED = WAYS
+
+
+def main() -> None:
+    options = arguments("Measure what telemetry costs.")
+    report = Report()
+    rounds, seconds = (2, 1.0) if options.quick else (11, 3.0)
+    with ray_cluster():
+        for engine in ("local", "ray"):
+            for work in (Words(engine), EmptyEpochs(engine)):
+                measure(report, work, rounds, seconds)
+    report.finish(options.json)
+    if not options.quick and not all(expected.holds for expected in report.expectations):
+        sys.exit(1)
+
+
+@dataclass
+class Work:
+    """What a job does again and again."""
+
+    engine: Engine
+
+    name = ""
+    unit = ""
+
+    def flow(self) -> tw.Dataflow:
+        """Describe the dataflow."""
+        raise NotImplementedError
+
+    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+        """Do some work from a time on; return the next time, and how much was done."""
+        raise NotImplementedError
+
+
+class Words(Work):
+    """Counts words, an epoch after the other."""
+
+    name, unit = "word count", "words/s"
+
+    def flow(self) -> tw.Dataflow:
+        """Describe it."""
+        flow = tw.Dataflow("words")
+        words = flow.input("lines").flat_map(str.split, name="split")
+        words.count().map(lambda pair: pair[1]).probe("done")
+        return flow
+
+    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+        """Count an epoch."""
+        job.input("lines").send([" ".join(WORDS)] * 10)
+        job.input("lines").advance_to(time + 1)
+        job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+        return time + 1, 10 * len(WORDS)
+
+
+class EmptyEpochs(Work):
+    """Lets epochs without records go through an exchange and a loop."""
+
+    name, unit = "empty epochs", "epochs/s"
+
+    def flow(self) -> tw.Dataflow:
+        """Describe it."""
+        flow = tw.Dataflow("empty")
+        flow.input("lines").exchange(hash).unary("next", pass_on).probe("done")
+        return flow
+
+    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+        """Let 500 epochs go by."""
+        many = 500
+        for epoch in range(time, time + many):
+            job.input("lines").advance_to(epoch + 1)
+        job.probe("done").wait_until(time + many, timeout=DEADLINE_S)
+        return time + many, many
+
+
+def pass_on(context: tw.OperatorContext) -> Callable[[tw.InputPort, tw.OutputPort], None]:
+    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, batch in input:
+            output.send(lent, batch)
+
+    return schedule
+
+
+def measure(report: Report, work: Work, rounds: int, seconds: float) -> None:
+    """Let the ways take turns on two jobs that run side by side, one at work at a time; report rates and losses."""
+    random = Random(0)
+    rates: dict[Way, list[float]] = {way: [] for way in WAYS}
+    with Running(work, has_telemetry=False) as plain, Running(work, has_telemetry=True) as told:
+        for number in range(rounds + 1):
+            for way in random.sample(WAYS, len(WAYS)):
+                running = plain if way == WITHOUT else told
+                with listened_to(running.job, is_listened_to=way == LISTENED):
+                    rate = running.rate(seconds)
+                if number:  # the first round warms up
+                    rates[way].append(rate)
+    what = f"{work.name}, {work.engine}"
+    found = {way: report.add(f"{what}, {way}", rates[way], work.unit) for way in WAYS}
+    for way in WAYS[1:]:
+        lost = 100 * (1 - found[way] / found[WITHOUT])
+        report.expect(f"{what}, {way}: % of throughput lost", lost, MOST_LOST_PER_CENT)
+
+
+class Running:
+    """A job that does some work, a while at a time.
+
+    Args:
+        work: what it does.
+        has_telemetry: whether it has the topic on which it describes itself.
+    """
+
+    def __init__(self, work: Work, *, has_telemetry: bool) -> None:
+        self._work = work
+        flow = work.flow()
+        if not has_telemetry:
+            description_of(flow).telemetry = None
+        self.job = tw.run(flow, workers=2, engine=work.engine)
+        self._time = 0
+
+    def rate(self, seconds: float) -> float:
+        """Work for so many seconds; return how much is done in one."""
+        began = perf_counter()
+        done = 0
+        while perf_counter() - began < seconds:
+            self._time, more = self._work.turn(self.job, self._time)
+            done += more
+        return done / (perf_counter() - began)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.job.input("lines").close()
+        self.job.wait(DEADLINE_S)
+        self.job.stop()
+
+
+@contextmanager
+def listened_to(job: tw.Job, *, is_listened_to: bool) -> Iterator[None]:
+    """Follow a job, if that is wanted, on a thread of its own as the server of the page does."""
+    if not is_listened_to:
+        yield
+        return
+    with TelemetryReader(job.name) as reader:
+        documents: list[float] = []
+        following = threading.Thread(target=lambda: documents.extend(view.document["at"] for view in reader))
+        following.start()
+        yield
+    following.join()
+    assert documents, "the listener has received documents"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The reader of one job's telemetry, from any process of the cluster."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
+from tidewheel.pubsub.messages.events import Epoch
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.telemetry.view import Follower, View
+
+_AGAIN_WITHIN_S = 10.0
+
+
+class TelemetryReader:
+    """Follows one job: iterating gives a `View` once a second, and ends when the job has ended.
+
+    A reader that falls behind, or whose publisher dies, subscribes again and goes on with a whole document. One thread
+    iterates; `close`, from any thread, ends that.
+
+    Args:
+        job: the job's name, as ``job.name`` has it.
+        timeout: how long to wait for the job, in seconds; None waits as long as it takes.
+
+    Raises:
+        UnknownTopic, NoCluster, DeliveryError: as `tidewheel.subscribe`. While iterating, DeliveryError says that the
+            job cannot be followed any more.
+    """
+
+    def __init__(self, job: str, *, timeout: float | None = 10.0) -> None:
+        self.job = job
+        self._is_closed = False
+        self._follower = Follower()
+        self._connect(timeout)
+
+    def _connect(self, timeout: float | None) -> None:
+        self._subscription = subscribe(f"{TELEMETRY}{self.job}", timeout=timeout)
+        self._epochs: Iterator[Epoch] = self._subscription.epochs()
+        if self._is_closed:  # meanwhile, by another thread
+            self._subscription.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> View:
+        while True:
+            try:
+                epoch = next(self._epochs)
+            except DeliveryError as lost:
+                if self._is_closed:
+                    raise StopIteration from None
+                self._connect_again(lost)
+                continue
+            for record in epoch.records:
+                view = self._follower.receive(epoch.time, record)
+                if view is not None:
+                    return view
+
+    def _connect_again(self, lost: DeliveryError) -> None:
+        """Subscribe once more; the next record is a whole document. Raises what was lost if the job is gone."""
+        self._subscription.close()
+        try:
+            self._connect(_AGAIN_WITHIN_S)
+        except UnknownTopic:
+            raise lost from None
+
+    def close(self) -> None:
+        """Leave the job; an iteration under way ends. Idempotent."""
+        self._is_closed = True
+        self._subscription.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,78 @@
+"""The numbers by which a document names operators and edges: those of the dataflow as it was described.
+
+Workers number operators after stages were fused. A picture shows each stage, so a document does, too.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from tidewheel.progress import Location, Source, Target
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact
+
+
+class GraphNumbers:
+    """The operators and edges of one dataflow, by number.
+
+    Args:
+        plan: the dataflow as workers run it.
+        outline: the same dataflow as it was described.
+
+    Attributes:
+        of_name: the number of each operator, by name; of a chain by its own name, that of the first one.
+        edges: the number of each edge, by the number of its target and the port there.
+        inner_edges: the edges within chains that run as one: of each the name of the stage before it, and its number.
+    """
+
+    def __init__(self, plan: Plan, outline: Outline) -> None:
+        self._outline = outline
+        self.of_name = {operator.name: str(number) for number, operator in enumerate(outline.operators)}
+        self.edges = {(str(edge.operator), edge.port): str(number) for number, edge in enumerate(outline.edges())}
+        chains = [tuple(stage.name for stage in operator.stages) or (operator.name,) for operator in plan.operators]
+        self._first = [self.of_name[chain[0]] for chain in chains]
+        self._last = [self.of_name[chain[-1]] for chain in chains]
+        for operator, first in zip(plan.operators, self._first, strict=True):
+            self.of_name.setdefault(operator.name, first)  # a chain has a name of its own
+        self.inner_edges = [
+            (before, self.edges[self.of_name[after], 0]) for chain in chains for before, after in pairwise(chain)
+        ]
+        self.outer_edges = [
+            self.edges[self._first[number], port]
+            for number, operator in enumerate(plan.operators)
+            for port in range(len(operator.sources))
+        ]
+
+    def at(self, location: Location) -> str:
+        """Return the number of the operator at a location: of a chain, its first stage or, behind it, its last one."""
+        return (self._last if isinstance(location, Source) else self._first)[location.operator]
+
+    def edge_to(self, target: Target) -> str:
+        """Return the number of the edge that leads to an input."""
+        return self.edges[self._first[target.operator], target.port]
+
+    def operators(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what is always said of each operator."""
+        for number, operator in enumerate(self._outline.operators):
+            yield str(number), {"name": operator.name, "scope": operator.scope.path, "kind": _kind(operator)}
+
+    def described_edges(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what is always said of each edge."""
+        for number, edge in enumerate(self._outline.edges()):
+            if edge.source is not None:
+                yield (
+                    str(number),
+                    {
+                        "source": str(edge.source.operator),
+                        "target": str(edge.operator),
+                        "source_port": edge.source.port,
+                        "target_port": edge.port,
+                        "label": "" if edge.pact is None else describe_pact(edge.pact),
+                    },
+                )
+
+
+def _kind(operator: OperatorOutline) -> str:
+    if not operator.sources:
+        return "input"
+    return "operator" if operator.outputs else "output"

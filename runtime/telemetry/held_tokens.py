@@ -1,0 +1,44 @@
+"""Since when each token is held: the moment of the first look that has found it."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from tidewheel.progress import Time
+
+MOST_TOLD: Final = 20
+
+Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
+"""For each pointstamp, how many each worker has."""
+
+
+class HeldTokens:
+    """Remembers when tokens were seen first, by location, time and worker."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[int, Time, int], float] = {}
+
+    def look(self, tokens: Holders, awaited: Holders, at: float) -> dict[int, list[dict[str, Any]]]:
+        """Return what is said of the tokens at each location: the 20 that were seen first, the oldest of them first.
+
+        Complexity: n log n for n pairs of pointstamp and worker.
+
+        Args:
+            tokens: those that there are.
+            awaited: those of them that notificators hold.
+            at: the moment of this look, in seconds since 1970.
+        """
+        before = self._since
+        self._since = {
+            (location, time, worker): before.get((location, time, worker), at)
+            for (location, time), holders in tokens.items()
+            for worker in holders
+        }
+        told: dict[int, list[dict[str, Any]]] = {}
+        for (location, time, worker), since in sorted(self._since.items(), key=lambda item: item[1]):
+            oldest = told.setdefault(location, [])
+            if len(oldest) < MOST_TOLD:
+                count = tokens[location, time][worker]
+                kept = awaited.get((location, time), {}).get(worker, 0)
+                parts = {"time": repr(time), "count": count, "worker": worker, "since": since, "awaited": kept >= count}
+                oldest.append(parts)
+        return told

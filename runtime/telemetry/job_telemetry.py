@@ -1,0 +1,209 @@
+"""The thread by which a job describes itself once a second, while there are listeners.
+
+Without listeners there is no thread, and no worker is asked. What goes wrong here never fails the job: it is logged,
+and the next document is tried a second later.
+"""
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from tidewheel.runtime.description.dataflow_description import DataflowDescription
+from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.telemetry.observation import JobFacts, Observation
+from tidewheel.runtime.telemetry.observed_job import ObservedJob
+from tidewheel.transport.attachment import AttachmentHost, Telemetry
+from tidewheel.transport.merge_patch import Document, patch
+from tidewheel.transport.ray_internals import dashboard_url
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.telemetry.collector import Collector
+
+_LOGGER = logging.getLogger(__name__)
+PERIOD_S: Final = 1.0
+_SOONEST_S: Final = 0.2
+_ANSWER_S: Final = 0.5
+_END_S: Final = 2.0
+_REST_PER_ASKING: Final = 20.0
+"""Publishers that take long to say what they have done are asked after so many times as long."""
+
+
+class NoTelemetry:
+    """The telemetry of a job that does not describe itself: one whose dataflow has no topic for that."""
+
+    def open(self) -> None:
+        """Publish for other processes of the cluster, too, one of which wants that; do not wait."""
+
+    def tell(self) -> None:
+        """Have the job described now, as it has changed; do nothing without listeners."""
+
+    def finish(self, *, waits: bool) -> None:
+        """Describe the job a last time, and end the topic. Idempotent.
+
+        Args:
+            waits: whether to wait for that, two seconds at most.
+        """
+
+
+class JobTelemetry(NoTelemetry):
+    """Has one job describe itself.
+
+    Args:
+        job: the job, deployed. This object does not keep it alive.
+        outline: its dataflow, as it was described.
+        topic: the topic on which it describes itself.
+    """
+
+    def __init__(self, job: ObservedJob, outline: Outline, topic: Telemetry) -> None:
+        self._job = weakref.ref(job)
+        self._outline = outline
+        self._since = time.time() - (time.monotonic() - job._since_s)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._is_whole_due = False
+        self._is_over = False
+        self._collector: Collector | None = None
+        self._told: Document = {}
+        self._topics_after = 0.0
+        self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
+        weakref.finalize(job, self._topic.finish).atexit = False
+
+    def look(self) -> None:
+        """Have the job described now, by a whole document, as a listener has come; from any thread."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_whole_due = True
+            self._wake.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tidewheel-telemetry", daemon=True)
+                self._thread.start()
+
+    def open(self) -> None:
+        """Publish for other processes of the cluster, too, with a whole document next."""
+        self._topic.open()
+        self.look()
+
+    def tell(self) -> None:
+        """Have the job described now."""
+        self._wake.set()
+
+    def finish(self, *, waits: bool) -> None:
+        """Describe the job a last time, and end the topic."""
+        with self._lock:
+            self._is_over = True
+            self._wake.set()
+            thread = self._thread
+        if thread is None:
+            self._topic.finish()
+        elif waits:
+            thread.join(_END_S)
+
+    # ------------------------------------------------------------------ on a thread of its own
+
+    def _run(self) -> None:
+        try:
+            while self._describe_once():
+                self._wake.wait(PERIOD_S)
+                if self._wake.is_set():  # several listeners that come together get one document
+                    self._wake.clear()
+                    if not self._is_over:
+                        threading.Event().wait(_SOONEST_S)
+        except Exception:
+            _LOGGER.exception("the telemetry of a job has failed; the job goes on")
+            self._topic.finish()
+
+    def _describe_once(self) -> bool:
+        """Describe the job, and return whether to go on: there are listeners, and it has not ended."""
+        with self._lock:
+            is_over, is_whole = self._is_over, self._is_whole_due
+            self._is_whole_due = False
+            if not (is_over or is_whole or self._topic.listeners):
+                self._thread, self._collector = None, None
+                return False
+        job = self._job()
+        try:
+            if job is not None:
+                self._publish(job, is_whole=is_whole)
+        except Exception:
+            if is_over:
+                raise
+            _LOGGER.warning("job %r could not be described", "" if job is None else job.name, exc_info=True)
+            self._is_whole_due = True
+        if is_over or job is None:
+            self._topic.finish()
+            return False
+        return True
+
+    def _publish(self, job: ObservedJob, *, is_whole: bool) -> None:
+        if self._collector is None:
+            from tidewheel.runtime.telemetry.collector import Collector  # which is loaded for listeners alone
+
+            self._collector, is_whole = Collector(self._facts(job), time.perf_counter), True
+        document = self._collector.document(self._observe(job)) | {"picture": self._picture}
+        told = document if is_whole else patch(self._told, document)
+        self._told = document
+        self._topic.publish({"whole": is_whole, "document": told})
+
+    @cached_property
+    def _picture(self) -> str:
+        from tidewheel.runtime.drawing.picture import svg_of
+
+        return svg_of(self._outline)
+
+    def _facts(self, job: ObservedJob) -> JobFacts:
+        """Return what stays the same: nothing of the environment, nor of the configuration but one limit."""
+        about: Document = {
+            "name": job.name,
+            "dataflow": job.plan.name,
+            "engine": job.engine,
+            "workers": job.workers,
+            "since": round(self._since, 3),
+            "host": job._host,
+        }
+        if job._snapshots is not None:
+            about["snapshots"] = job._snapshots.url
+        if job.engine == "ray" and (dashboard := dashboard_url()):
+            about["ray_dashboard"] = dashboard
+        return JobFacts(about, job.plan, job._compiled, self._outline, job.config.bytes_in_flight)
+
+    def _observe(self, job: ObservedJob) -> Observation:
+        """Return the job as it is now, within about a second."""
+        error = job._error
+        state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
+        taken = job._snapshots
+        return Observation(
+            at=time.time(),
+            state=state,
+            reports=reports,
+            feed=job._feed,
+            error=None if error is None else str(error),
+            notes=(*job._notes(), *job._attachments.problems()),
+            returns=job._returns,
+            topics={} if self._is_over or state == "going back" else self._topics(job),
+            snapshots=None if taken is None else {"folder": taken.url, **taken.last},
+        )
+
+    def _topics(self, job: ObservedJob) -> dict[str, Sequence[Mapping[str, int]]]:
+        """Return what topics have done; of publishers that answer late, only now and then."""
+        began = time.monotonic()
+        if began < self._topics_after:
+            return {}
+        found = {
+            name: topic.statistics() for name, topic in job._attachments.by_name.items() if name in job.plan.topics
+        }
+        now = time.monotonic()
+        self._topics_after = now + (now - began) * _REST_PER_ASKING if now - began > _ANSWER_S else now
+        return found
+
+
+def telemetry_of(job: ObservedJob, description: DataflowDescription) -> NoTelemetry:
+    """Return the telemetry of a job that has just been deployed, which is there from now on for listeners."""
+    if description.telemetry is None:
+        return NoTelemetry()
+    return JobTelemetry(job, description.outline(), description.telemetry)

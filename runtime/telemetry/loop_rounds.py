@@ -1,0 +1,77 @@
+"""The rounds of loops: those under way, and how many rounds epochs took. Both are samples of one look a second.
+
+An epoch that is in a loop at no look is not counted. So are the last rounds of one, if they fall between two looks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidewheel.progress import CompiledGraph, Location, Time
+from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
+
+_MOST_EPOCHS = 50
+_MOST_LENGTHS = 200
+
+
+class LoopRounds:
+    """Follows the epochs in each loop, from look to look.
+
+    Args:
+        compiled: the graph of the dataflow.
+        outline: the same dataflow as it was described.
+        numbers: of its operators.
+    """
+
+    def __init__(self, compiled: CompiledGraph, outline: Outline, numbers: GraphNumbers) -> None:
+        self._coordinates = [compiled.graph.nesting(location).coordinates for location in compiled.locations]
+        self._scope_at = [_scope_at(compiled, outline, numbers, location) for location in compiled.locations]
+        self._under_way: dict[str, dict[Any, int]] = {scope: {} for scope in self._scope_at if scope}
+        self._ended: dict[str, Counter[int]] = {scope: Counter() for scope in self._under_way}
+
+    def look(self, live: Iterable[tuple[int, Time]]) -> dict[str, Any]:
+        """Return what is said of each loop, given the pointstamps that there are. Linear in these."""
+        if not self._under_way:
+            return {}
+        now: dict[str, dict[Any, int]] = {scope: {} for scope in self._under_way}
+        for location, time in live:
+            scope = self._scope_at[location]
+            if scope:
+                *epoch, number = self._coordinates[location](time)
+                if isinstance(number, int):
+                    rounds, key = now[scope], tuple(epoch)
+                    rounds[key] = max(number, rounds.get(key, 0))
+        for scope, before in self._under_way.items():
+            rounds = now[scope]
+            for key, number in before.items():
+                if key not in rounds:
+                    self._ended[scope][number + 1] += 1
+                elif rounds[key] < number:  # what is left of it is behind
+                    rounds[key] = number
+        self._under_way = now
+        return {scope: self._said(scope, rounds) for scope, rounds in now.items()}
+
+    def forget(self) -> None:
+        """Forget the epochs that are under way, as the job goes back."""
+        self._under_way = {scope: {} for scope in self._under_way}
+
+    def _said(self, scope: str, rounds: Mapping[Any, int]) -> dict[str, Any]:
+        ended = self._ended[scope]
+        first = sorted(rounds.items(), key=lambda item: -item[1])[:_MOST_EPOCHS]
+        lengths = dict(sorted(ended.most_common(_MOST_LENGTHS)))
+        return {
+            "rounds": {repr(key[0]) if len(key) == 1 else repr(key): number for key, number in first},
+            "epochs": len(rounds),
+            "ended": {str(length): count for length, count in lengths.items()},
+            "sampled": True,
+        }
+
+
+def _scope_at(compiled: CompiledGraph, outline: Outline, numbers: GraphNumbers, location: Location) -> str:
+    """Return the path of the loop that a location is in; empty outside of all loops."""
+    scope = outline.operators[int(numbers.at(location))].scope
+    depth = compiled.graph.nesting(location).depth
+    while scope.nesting.depth > depth and scope.parent is not None:
+        scope = scope.parent
+    return scope.path

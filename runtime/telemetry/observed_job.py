@@ -1,0 +1,43 @@
+"""A running job as its telemetry sees it."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from tidewheel.progress import CompiledGraph, TidewheelError
+from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.engines.running_attachments import RunningAttachments
+from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+
+
+class ObservedJob(Protocol):
+    """The parts of a job of which documents are made. `Job` has them."""
+
+    name: str
+    plan: Plan
+    workers: int
+    engine: Literal["local", "ray"]
+    config: RuntimeConfig
+    _host: str
+    _since_s: float
+    _error: TidewheelError | None
+    _returns: int
+    _feed: Feed
+    _attachments: RunningAttachments
+    _snapshots: JobSnapshots | None
+
+    @property
+    def _compiled(self) -> CompiledGraph:
+        """The compiled graph of the dataflow."""
+
+    @property
+    def _state(self) -> str:
+        """What the job does, in a word."""
+
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread."""
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return what may keep the job from going on, in words."""

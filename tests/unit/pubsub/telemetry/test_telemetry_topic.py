@@ -1,0 +1,102 @@
+"""Tests of the topic on which a job describes itself, in one process."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.telemetry import telemetry_topic
+from tidewheel.pubsub.telemetry.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
+from tidewheel.transport.attachment import AttachmentHost
+
+NAME = "tidewheel/telemetry/job"
+
+
+class Heard:
+    """A running topic, and how many subscribers have come."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self.topic: RunningTelemetryTopic = TelemetryTopic().start(AttachmentHost("job", "local", 1), self._come)
+
+    def _come(self) -> None:
+        self.came += 1
+
+    def publish(self, *numbers: int) -> None:
+        for number in numbers:
+            self.topic.publish(record(number))
+
+
+def record(number: int) -> dict[str, Any]:
+    return {"whole": True, "document": {"at": float(number)}}
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """A topic that has published one record to nobody."""
+    made = Heard()
+    made.publish(0)
+    yield made
+    made.topic.finish()
+    assert NAME not in LOCAL_CATALOG.hidden()
+
+
+def test_a_subscriber_receives_what_comes_after_it(heard: Heard) -> None:
+    """Each record is an epoch of its own, by numbers that go on; the topic ends behind the last one."""
+    with subscribe(NAME) as topic:
+        assert (heard.came, heard.topic.listeners) == (1, 1)
+        heard.publish(1, 2)
+        heard.topic.finish()
+        assert [(epoch.time, epoch.records) for epoch in topic.epochs()] == [(1, [record(1)]), (2, [record(2)])]
+        assert heard.topic.listeners == 0
+
+
+def test_nobody_is_counted_who_has_left(heard: Heard) -> None:
+    """So the thread that publishes ends."""
+    with subscribe(NAME):
+        pass
+    assert (heard.came, heard.topic.listeners) == (1, 0)
+
+
+def test_it_is_in_no_list(heard: Heard) -> None:
+    """A program that lists its topics finds those that it publishes."""
+    assert NAME in LOCAL_CATALOG.hidden()
+    assert NAME not in LOCAL_CATALOG.names()
+    assert LOCAL_CATALOG.lookup(NAME) is not None
+
+
+@pytest.mark.parametrize("slow", ["disconnect", "block"])
+def test_a_listener_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch, slow: Any) -> None:
+    """Its queue is bounded, also if it asked to be waited for; others go on."""
+    monkeypatch.setattr(telemetry_topic, "_CAPACITY_BYTES", 2000)
+    heard = Heard()
+    with subscribe(NAME, slow=slow) as hangs, subscribe(NAME) as reads:
+        for number in range(100):
+            heard.publish(number)
+            assert [event.time for event in reads.epochs().__next__().batches] == [number]
+        with pytest.raises(DeliveryError, match="fell too far behind"):
+            list(hangs.epochs())
+    heard.topic.finish()
+
+
+def test_another_process_is_served_only_when_it_asks(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be opened is logged, and local subscribers go on."""
+    opened: list[str] = []
+
+    def refuse(name: str, *_: object) -> None:
+        opened.append(name)
+        raise OSError("no cluster")
+
+    monkeypatch.setattr(telemetry_topic, "_Elsewhere", refuse)
+    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    heard.publish(1)
+    assert opened == []
+    heard.topic.open()
+    opening = heard.topic._opening
+    if opening is not None:
+        opening.join(10)
+    assert opened == [NAME]
+    heard.publish(2)

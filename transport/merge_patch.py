@@ -1,0 +1,51 @@
+"""JSON merge patches: the difference of two documents, and a document with a difference merged into it.
+
+A document is a dict with text keys, in which no dict has None as a value. Neither function changes its arguments. The
+results share parts with them, so do not change those either.
+
+Source: RFC 7386, "JSON Merge Patch".
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Document: TypeAlias = dict[str, Any]
+
+
+def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
+    """Return the patch that makes ``after`` of ``before``; empty if they are equal. Linear in both.
+
+    >>> patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1}, "d": [1, 2]})
+    {'a': {'c': None}, 'd': [1, 2]}
+    """
+    changes: Document = {}
+    for key, new in after.items():
+        if key not in before:
+            changes[key] = new
+            continue
+        old = before[key]
+        if isinstance(new, dict) and isinstance(old, dict):
+            if inner := patch(old, new):
+                changes[key] = inner
+        elif new != old:
+            changes[key] = new
+    changes.update((key, None) for key in before if key not in after)
+    return changes
+
+
+def merge(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Document:
+    """Return the document with a patch merged into it. Linear in the patch and the dicts that it changes.
+
+    >>> merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"c": None}, "d": [1, 2]})
+    {'a': {'b': 1}, 'd': [1, 2]}
+    """
+    merged = dict(document)
+    for key, change in changes.items():
+        if change is None:
+            merged.pop(key, None)
+        elif isinstance(change, dict):
+            old = merged.get(key)
+            merged[key] = merge(old if isinstance(old, dict) else {}, change)
+        else:
+            merged[key] = change
+    return merged
