@@ -53,7 +53,7 @@ def picture(
         stuck = stuck_lines(view.document)
         if stuck:
             above.gap()
-        for line in stuck[:_MOST_STUCK]:
+        for line in stuck[: min(_MOST_STUCK, height // 4)]:
             above.text(line, "yellow")
         for table, most in (
             (topics_table(view), _MOST_TOPICS),
@@ -91,7 +91,7 @@ class _Lines:
         if not table.rows:
             return
         self.gap()
-        drawn = RichTable(box=None, pad_edge=False, header_style="bold reverse", expand=True)
+        drawn = RichTable(box=None, pad_edge=False, header_style="bold reverse")
         filled = [
             place for place, cells in enumerate(zip(*(row.cells for row in table.rows), strict=True)) if any(cells)
         ]
@@ -103,7 +103,6 @@ class _Lines:
                 no_wrap=True,
                 overflow="ellipsis",
                 min_width=None if place else min(_NAME, max(len(row.cells[0]) + 2 for row in table.rows)),
-                ratio=1 if place == filled[-1] else None,
             )
         for row in table.rows:
             first, *others = (row.cells[place] for place in filled)

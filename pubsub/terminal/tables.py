@@ -181,7 +181,7 @@ def _newest_epoch(document: Mapping[str, Any]) -> int | None:
 def _state(operator: Mapping[str, Any]) -> str:
     if "state_bytes" in operator:
         return size_text(operator["state_bytes"])
-    return f"{count_text(operator['state_keys'])} keys" if "state_keys" in operator else ""
+    return f"{count_text(operator['state_keys'])} keys" if operator.get("state_keys") else ""
 
 
 def _problem(operator: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from tidewheel.runtime.description.dataflow_description import DataflowDescripti
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.notebook import Figures, JobPicture, is_notebook
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.remembering_job import RememberingJob, known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
@@ -31,6 +32,7 @@ from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 
 _LOGGER = logging.getLogger(__name__)
+_LOOK_S = 0.5
 
 
 class Job(RememberingJob):
@@ -67,6 +69,7 @@ class Job(RememberingJob):
                     fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                     self._open_handles(name, fed)
             self._telemetry = telemetry_of(self, description)
+            self._picture = JobPicture(self.name, description.outline(), self._done_so_far)
             _LOGGER.info("job %r is deployed: %d worker(s) %s", self.name, self.workers, self._place)
             if not paused:
                 self.start()
@@ -211,6 +214,24 @@ class Job(RememberingJob):
         view = JobView(self.plan, self._compiled, self._reports())
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
         return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
+
+    def _repr_html_(self) -> str:
+        """Return a picture of the dataflow with what each operator has done so far."""
+        return self._picture.html()
+
+    def _ipython_display_(self) -> None:
+        """Show that picture in a notebook, and keep it up to date until the job has ended; elsewhere show the text."""
+        if not is_notebook():
+            raise NotImplementedError("only a notebook shows more than text")
+        self._picture.show_live()
+
+    def _done_so_far(self) -> tuple[str, Figures]:
+        """Return the state, and what operators have done if all workers answer; from any thread."""
+        if self._has_ended:
+            return self._state, {}
+        state, reports = self._look(_LOOK_S)
+        done = JobView(self.plan, self._compiled, reports).statistics()
+        return state, done.operators if len(done.workers) == self.workers else {}
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.

@@ -1,4 +1,4 @@
-"""One output of a notebook's cell, which is shown anew while a job goes on.
+"""One output of a notebook's cell, which is shown anew while a job goes on, and the picture of a job in it.
 
 It needs no library but the notebook's own.
 """
@@ -7,10 +7,21 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from html import escape
+from typing import Any, TypeAlias
+from weakref import WeakMethod
+
+from tidewheel.runtime.drawing.figured import with_figures
+from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.drawing.picture import picture_of
+from tidewheel.runtime.explaining.statistics import OperatorStatistics
 
 _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0
+_FINAL = {"complete", "failed", "stopped"}
+
+Figures: TypeAlias = Mapping[str, OperatorStatistics]
+"""The counts of each operator, by its name."""
 
 
 def is_notebook() -> bool:
@@ -35,27 +46,46 @@ class NotebookCell:
             self._shown.update(dict(data), raw=True)
 
 
-def show_live(draw: Callable[[], Mapping[str, str] | None], name: str) -> None:
-    """Show in the cell that runs now what ``draw`` returns, and again each second until it returns None.
+class JobPicture:
+    """The picture of a job with what each operator has done so far.
 
     Args:
-        draw: returns the content by media type; it is called here once, then from another thread.
-        name: what is drawn, for the thread's name and the log.
+        name: of the job.
+        outline: its dataflow.
+        look: a method of the job, which this object does not keep alive. It returns the state and the figures; without
+            figures, the last ones stay.
     """
-    cell, first = NotebookCell(), draw()
-    if first is None:
-        return
-    cell.show(first)
 
-    def go_on() -> None:
+    def __init__(self, name: str, outline: Outline, look: Callable[[], tuple[str, Figures]]) -> None:
+        self._name = name
+        self._outline = outline
+        self._look = WeakMethod(look)
+        self._state = "running"
+        self._figures: Figures = {}
+
+    def html(self) -> str:
+        """Return the state and the picture as HTML, as they are now."""
+        look = self._look()
+        self._state, figures = ("stopped", {}) if look is None else look()
+        self._figures = figures or self._figures
+        picture = picture_of(with_figures(self._outline, self._figures))
+        return f"<div>job {escape(self._name)} is {escape(self._state)}</div>{picture}"
+
+    def show_live(self) -> None:
+        """Show the picture in the cell that runs now, and again each second until the job has ended."""
+        cell, first = NotebookCell(), self.html()
+        cell.show({"text/html": first})
+        if self._state not in _FINAL:
+            threading.Thread(target=self._go_on, args=[cell, first], name="tidewheel-notebook", daemon=True).start()
+
+    def _go_on(self, cell: NotebookCell, shown: str) -> None:
         pause = threading.Event()
-        shown: Mapping[str, str] = first
         try:
-            while not pause.wait(_EVERY_S) and (drawn := draw()) is not None:
+            while self._state not in _FINAL:
+                pause.wait(_EVERY_S)
+                drawn = self.html()
                 if drawn != shown:
-                    cell.show(drawn)
+                    cell.show({"text/html": drawn})
                     shown = drawn
         except Exception:
-            _LOGGER.warning("%s is shown no longer", name, exc_info=True)
-
-    threading.Thread(target=go_on, name=f"tidewheel-notebook-{name}", daemon=True).start()
+            _LOGGER.warning("job %r is shown no longer", self._name, exc_info=True)

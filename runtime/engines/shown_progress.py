@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Protocol, TextIO
 
 from tidewheel.runtime.engines.notebook import NotebookCell, is_notebook
@@ -187,7 +188,7 @@ class ShownProgress:
         self._runs_elsewhere = runs_elsewhere
         self._surface: Surface | None = None
         self._using = threading.Lock()
-        self._next_s = 0.0
+        self._since_s = self._next_s = 0.0
         self._first: Standing | None = None
         self._before: Standing | None = None
 
@@ -203,7 +204,8 @@ class ShownProgress:
             yield
             return
         self._first = self._before = None
-        self._next_s = time.monotonic() + (0.0 if wanted else _FIRST_S)
+        self._since_s = time.monotonic()
+        self._next_s = self._since_s + (0.0 if wanted else _FIRST_S)
         over = threading.Event()
         self._surface = surface
         try:
@@ -242,7 +244,7 @@ class ShownProgress:
         except Exception as error:  # noqa: BLE001 - whoever waits is told why the job has ended; this only looks at it
             _LOGGER.debug("job %r: no progress to show: %r", self._name, error)
             return
-        self._first = self._first or now
+        self._first = self._first or replace(now, at_s=self._since_s)
         text = line_of(self._name, self._first, self._before, now)
         self._before = now
         with self._using:

@@ -14,9 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.waiting import WITHIN_S, eventually
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
+WITHIN_S = 30.0
+"""How long a program may take that starts beside others."""
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
 """What a program sends that fills the terminal, and gives it back."""
 
@@ -78,7 +80,11 @@ class PseudoTerminal:
 
     def shows(self, *texts: str) -> bool:
         """Wait until all of some texts are on the screen."""
-        return eventually(lambda: all(text in self.screen for text in texts))
+        return eventually(lambda: all(text in self.screen for text in texts), WITHIN_S)
+
+    def reaches(self, text: str) -> bool:
+        """Wait until the last line has a text."""
+        return eventually(lambda: text in self.lines[-1], WITHIN_S)
 
     def press(self, keys: str) -> None:
         """Press keys."""

@@ -51,12 +51,12 @@ def terminal_in(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_a_person_sees_it_and_what_the_program_prints() -> None:
     """One line, written anew; what the program prints stands above it, and nothing is left of it at the end."""
     with PseudoTerminal(*PROGRAM) as terminal:
-        assert eventually(lambda: "epoch 0" in terminal.lines[-1])
+        assert terminal.reaches("epoch 0")
         terminal.press("ab")
-        assert eventually(lambda: "epoch 2, 4 records" in terminal.lines[-1])
+        assert terminal.reaches("epoch 2, 4 records")
         terminal.press("p")
         assert eventually(lambda: "printed" in terminal.lines)
-        assert eventually(lambda: "epoch 3, 6 records" in terminal.lines[-1])
+        assert terminal.reaches("epoch 3, 6 records")
         terminal.press("e")
         assert terminal.ended()[0] == 0
         assert terminal.lines == ["printed", "over", ""]
@@ -66,21 +66,11 @@ def test_a_person_sees_it_and_what_the_program_prints() -> None:
 def test_nothing_is_left_after_an_error_or_an_interruption(key: str, code: int, said: str) -> None:
     """The message begins at the begin of a line, and standard output is what it was."""
     with PseudoTerminal(*PROGRAM) as terminal:
-        assert eventually(lambda: "epoch 0" in terminal.lines[-1])
+        assert terminal.reaches("epoch 0")
         terminal.press(key)
         assert terminal.ended()[0] == code
         assert said in terminal.lines
         assert not any(": epoch" in line for line in terminal.lines)
-
-
-def test_a_narrow_terminal_gets_a_short_line() -> None:
-    """One that does not fit would not be erased."""
-    with PseudoTerminal(*PROGRAM, columns=20) as terminal:
-        assert eventually(lambda: terminal.lines[-1].endswith("…"))
-        terminal.press("a")
-        terminal.press("e")
-        assert terminal.ended()[0] == 0
-        assert terminal.lines == ["over", ""]
 
 
 # ---------------------------------------------------------------------- where it is shown
@@ -189,6 +179,16 @@ def test_what_others_print_stands_above_the_line(monkeypatch: pytest.MonkeyPatch
     line.close()
     assert lines_of(terminal.getvalue()) == ["printed", "in the middle", ""]
     assert sys.stdout is sys.stderr is terminal
+
+
+def test_a_line_that_does_not_fit_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes on in the next line would not be erased."""
+    terminal = terminal_in(monkeypatch)
+    line = TerminalLine(terminal)
+    line.show("潮" * 100)
+    assert lines_of(terminal.getvalue()) == ["潮" * 39 + "…"]
+    line.close()
+    assert lines_of(terminal.getvalue()) == [""]
 
 
 def test_each_line_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
