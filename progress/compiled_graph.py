@@ -50,6 +50,7 @@ class CompiledGraph:
             self.incoming[end].append((start, step.summary))
             self._outgoing[start].append((end, step.summary))
         self._reaching: dict[Location, dict[Location, Paths]] = {}
+        self._reachabilities: dict[frozenset[int], Reachability] = {}
 
     def summaries(self, start: Location, end: Location) -> Paths:
         """Return the minimal summaries of the paths from ``start`` to ``end``; empty if there is no path.
@@ -67,6 +68,17 @@ class CompiledGraph:
         if found is None:
             numbered = self.search_back(self.index[end], lambda _: True)
             found = self._reaching[end] = {self.locations[start]: paths for start, paths in numbered.items()}
+        return found
+
+    def reachability(self, interesting: Iterable[Location]) -> "Reachability":
+        """Return which stations each location reaches directly, the same object for the same locations of interest.
+
+        Complexity: on the first call for these, the size of the graph; then how many there are.
+        """
+        asked = frozenset(self.index[location] for location in interesting)
+        found = self._reachabilities.get(asked)
+        if found is None:
+            found = self._reachabilities[asked] = Reachability(self, (self.locations[number] for number in asked))
         return found
 
     def successors(self, location: int) -> list[int]:

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
 from tidewheel.progress.antichain import Antichain, MutableAntichain
-from tidewheel.progress.compiled_graph import CompiledGraph, Passage, Reachability
+from tidewheel.progress.compiled_graph import CompiledGraph, Passage
 from tidewheel.progress.graph import Location, Source
 from tidewheel.progress.time_domain import Time
 
@@ -43,7 +43,7 @@ class Tracker:
 
     def __init__(self, compiled: CompiledGraph, workers: int, interesting: Iterable[Location]) -> None:
         self._compiled = compiled
-        self._reach = reach = Reachability(compiled, interesting)
+        self._reach = reach = compiled.reachability(interesting)
         self._occurrences: dict[int, MutableAntichain] = {}
         self._implications = [MutableAntichain(compiled.domains[number]) for number in reach.stations]
         self._live = 0

@@ -87,7 +87,7 @@ class RunningTelemetry(Protocol):
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are: those in other processes as of some seconds ago."""
+        """How many subscribers there are; what is published for other processes counts as one at least."""
 
     def open(self) -> None:
         """Publish for other processes of the cluster, too, from soon on; do not wait. Idempotent."""

@@ -11,6 +11,7 @@ from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.telemetry.view import Follower, View
 
 _AGAIN_WITHIN_S = 10.0
+_MOST_IGNORED = 5
 
 
 class TelemetryReader:
@@ -32,6 +33,8 @@ class TelemetryReader:
         self.job = job
         self._is_closed = False
         self._follower = Follower()
+        self._ignored = 0
+        self._has_ended = False
         self._connect(timeout)
 
     def _connect(self, timeout: float | None) -> None:
@@ -55,15 +58,25 @@ class TelemetryReader:
             for record in epoch.records:
                 view = self._follower.receive(epoch.time, record)
                 if view is not None:
+                    self._ignored, self._has_ended = 0, view.has_ended
                     return view
+            self._ignored += 1
+            if self._ignored > _MOST_IGNORED:  # the job was not told that this reader needs a whole document
+                self._connect_again(DeliveryError(f"job {self.job!r} sends no whole document"))
 
     def _connect_again(self, lost: DeliveryError) -> None:
-        """Subscribe once more; the next record is a whole document. Raises what was lost if the job is gone."""
+        """Subscribe once more; the next record is a whole document.
+
+        Raises:
+            StopIteration: the job is gone, and has told its end before.
+            DeliveryError: it is gone without that; this is what was lost.
+        """
         self._subscription.close()
+        self._ignored = 0
         try:
             self._connect(_AGAIN_WITHIN_S)
         except UnknownTopic:
-            raise lost from None
+            raise (StopIteration if self._has_ended else lost) from None
 
     def close(self) -> None:
         """Leave the job; an iteration under way ends. Idempotent."""

@@ -66,8 +66,10 @@ class RunningTelemetryTopic:
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are: those in other processes as of at most five seconds ago."""
-        return self._here.publisher.subscribers + (0 if self._elsewhere is None else self._elsewhere.listeners)
+        """How many subscribers there are; what is published for other processes counts as one at least."""
+        elsewhere, is_opening = self._elsewhere, self._opening is not None
+        there = int(is_opening) if elsewhere is None else max(1, elsewhere.listeners)
+        return self._here.publisher.subscribers + there
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch. A subscriber that does not read is cut off; none is waited for."""
@@ -103,9 +105,9 @@ class RunningTelemetryTopic:
         except Exception:
             _LOGGER.exception("topic %r cannot be published for other processes", self._name)
         with self._lock:
-            self._opening = None
             if not self._is_finished:
                 self._elsewhere, made = made, None
+            self._opening = None
         if made is not None:  # the job has ended meanwhile
             made.finish(None)
 

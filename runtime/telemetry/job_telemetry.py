@@ -28,6 +28,8 @@ PERIOD_S: Final = 1.0
 _SOONEST_S: Final = 0.2
 _ANSWER_S: Final = 0.5
 _END_S: Final = 2.0
+_PAUSE_PER_WORK: Final = 50.0
+"""On the local engine the pause is so many times as long as the work: large dataflows are described less often."""
 _REST_PER_ASKING: Final = 20.0
 """Publishers that take long to say what they have done are asked after so many times as long."""
 
@@ -65,11 +67,10 @@ class JobTelemetry(NoTelemetry):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
-        self._is_whole_due = False
-        self._is_over = False
+        self._is_whole_due = self._is_over = self._has_warned = False
         self._collector: Collector | None = None
         self._told: Document = {}
-        self._topics_after = 0.0
+        self._topics_after = self._pause_s = 0.0
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
 
@@ -109,7 +110,7 @@ class JobTelemetry(NoTelemetry):
     def _run(self) -> None:
         try:
             while self._describe_once():
-                self._wake.wait(PERIOD_S)
+                self._wake.wait(max(PERIOD_S, self._pause_s))
                 if self._wake.is_set():  # several listeners that come together get one document
                     self._wake.clear()
                     if not self._is_over:
@@ -133,8 +134,9 @@ class JobTelemetry(NoTelemetry):
         except Exception:
             if is_over:
                 raise
-            _LOGGER.warning("job %r could not be described", "" if job is None else job.name, exc_info=True)
-            self._is_whole_due = True
+            level = logging.DEBUG if self._has_warned else logging.WARNING
+            _LOGGER.log(level, "job %r could not be described", "" if job is None else job.name, exc_info=True)
+            self._has_warned = self._is_whole_due = True
         if is_over or job is None:
             self._topic.finish()
             return False
@@ -145,10 +147,13 @@ class JobTelemetry(NoTelemetry):
             from tidewheel.runtime.telemetry.collector import Collector  # which is loaded for listeners alone
 
             self._collector, is_whole = Collector(self._facts(job), time.perf_counter), True
+        began = time.thread_time()
         document = self._collector.document(self._observe(job)) | {"picture": self._picture}
         told = document if is_whole else patch(self._told, document)
         self._told = document
         self._topic.publish({"whole": is_whole, "document": told})
+        if job.engine == "local" and not is_whole:  # its operators wait meanwhile
+            self._pause_s = _PAUSE_PER_WORK * (time.thread_time() - began)
 
     @cached_property
     def _picture(self) -> str:

@@ -199,7 +199,7 @@ def test_an_operator_that_takes_long_is_named() -> None:
 
 
 def is_busy(document: Mapping[str, Any]) -> bool:
-    return bool(document["workers"].get("0", {}).get("busy", {}).get("seconds", 0) >= 1.0)
+    return any("busy" in operator for operator in document["operators"].values())
 
 
 def test_added_dataflows_have_telemetry_of_their_own() -> None:

@@ -188,6 +188,15 @@ def test_stations_come_after_those_that_bear_on_them() -> None:
             assert {compiled.index[location] for location in interesting} == reach.asked <= set(reach.stations)
 
 
+def test_the_same_locations_of_interest_are_prepared_once() -> None:
+    """A job that is looked at again and again does not search its graph each time."""
+    compiled = loop(5)
+    reach = compiled.reachability(targets(compiled))
+    assert compiled.reachability(reversed(list(targets(compiled)))) is reach
+    assert compiled.reachability(compiled.locations) is not reach
+    assert reach.asked == {compiled.index[location] for location in targets(compiled)}
+
+
 def test_what_covers_a_location_lies_before_it() -> None:
     """In a chain the location of interest just before covers; before the first there is none."""
     compiled = chain(5)

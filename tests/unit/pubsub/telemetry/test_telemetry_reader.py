@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kit.telemetry.documents import BEGAN_AT, document
-from tidewheel.pubsub.errors import DeliveryError
+from tests.waiting import eventually
+from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
 from tidewheel.pubsub.telemetry import telemetry_topic
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 from tidewheel.pubsub.telemetry.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
@@ -93,6 +94,35 @@ def test_a_reader_that_falls_behind_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert found[-2:] == [4, 5]
 
 
+def test_a_reader_that_gets_only_patches_subscribes_again(told: Told) -> None:
+    """The request for a whole document may be lost with the process that it was sent to."""
+    with TelemetryReader(JOB) as reader:
+        told._is_whole_due = False
+        told.tell(*range(1, 8))
+        found: list[float] = []
+        reading = threading.Thread(target=lambda: found.append(next(reader).document["job"]["returns"]))
+        reading.start()
+        assert eventually(lambda: told._is_whole_due)
+        told.tell(8)
+        reading.join(10)
+    assert found == [8]
+
+
+def test_a_job_that_has_told_its_end_has_ended(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its process was gone before the topic had ended."""
+    with TelemetryReader(JOB) as reader:
+        told.topic.publish({"whole": True, "document": document(state="complete")})
+        assert next(reader).has_ended
+        told.topic._here.fail("the process is gone")
+        told.topic.finish()
+        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", unknown)
+        assert list(reader) == []
+
+
+def unknown(*_: object, **__: object) -> None:
+    raise UnknownTopic("gone", topic="t", waited_s=0.0, topics=())
+
+
 def test_closing_ends_an_iteration(told: Told) -> None:
     """A page that nobody looks at any more has its thread end."""
     reader = TelemetryReader(JOB)
@@ -117,13 +147,6 @@ def test_a_job_that_is_gone_is_an_error(told: Told, monkeypatch: pytest.MonkeyPa
     with TelemetryReader(JOB) as reader:
         told.topic._here.fail("the process is gone")
         told.topic.finish()
-        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader._AGAIN_WITHIN_S", 0.0)
-
-        def unknown(*_: object, **__: object) -> None:
-            from tidewheel.pubsub.errors import UnknownTopic
-
-            raise UnknownTopic("gone", topic="t", waited_s=0.0, topics=())
-
         monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", unknown)
         with pytest.raises(DeliveryError, match="the process is gone"):
             next(reader)

@@ -82,6 +82,48 @@ def test_a_listener_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch, slow:
     heard.topic.finish()
 
 
+def open_now(topic: RunningTelemetryTopic) -> None:
+    """Open the part for other processes, and wait until it is there."""
+    topic.open()
+    assert topic.listeners == 1
+    opening = topic._opening
+    if opening is not None:
+        opening.join(10)
+
+
+def test_other_processes_have_a_publication_until_a_minute_has_passed(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins at the epoch that comes next, counts as a listener, and is gone after a while without one."""
+    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(telemetry_topic, "_LOOK_S", 0.0)
+    heard.publish(1)
+    open_now(heard.topic)
+    elsewhere = heard.topic._elsewhere
+    assert elsewhere is not None
+    heard.publish(2, 3)
+    assert elsewhere._running.statistics()[0]["records"] == 2
+    assert (elsewhere._time, elsewhere.listeners, heard.topic.listeners) == (4, 0, 1)
+    assert NAME in LOCAL_CATALOG.names()
+    monkeypatch.setattr(telemetry_topic, "_LONELY_S", 0.0)
+    heard.publish(4)
+    assert (heard.topic._elsewhere, heard.topic.listeners) == (None, 0)
+    assert NAME not in LOCAL_CATALOG.names()
+    open_now(heard.topic)
+    assert heard.topic._elsewhere is not None
+
+
+def test_what_has_no_room_is_left_out_and_comes_whole(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscriber in another process that falls behind holds nothing back."""
+    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    open_now(heard.topic)
+    elsewhere = heard.topic._elsewhere
+    assert elsewhere is not None
+    monkeypatch.setattr(elsewhere._connection, "has_room", lambda: False)
+    heard.publish(1, 2)
+    assert (elsewhere._running.statistics()[0]["records"], heard.came) == (0, 2)
+
+
 def test_another_process_is_served_only_when_it_asks(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be opened is logged, and local subscribers go on."""
     opened: list[str] = []
