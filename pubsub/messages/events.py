@@ -11,6 +11,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import decode_batch
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.transport.batches import records
+from tidewheel.transport.html_table import html_table
 
 
 @dataclass(slots=True)
@@ -222,6 +223,10 @@ class Epoch:
     def __len__(self) -> int:
         """The number of records; known without decoding."""
         return sum(len(batch) for batch in self.batches)
+
+    def _repr_html_(self) -> str:
+        """Return the first records as a table, for a notebook that ends a cell with the epoch."""
+        return html_table(f"epoch {self.time!r}", ((None, batch.data) for batch in self.batches), len(self))
 
 
 def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:

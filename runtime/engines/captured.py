@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
-from tidewheel.transport.batches import Batch, unpack
+from tidewheel.transport.batches import Batch, length, unpack
+from tidewheel.transport.html_table import html_table
 
 if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
@@ -69,6 +70,12 @@ class CapturedBatches(Sequence[Captured]):
 
     def __repr__(self) -> str:
         return repr(self._batches)
+
+    def _repr_html_(self) -> str:
+        """Return the first records as a table, for a notebook that ends a cell with them."""
+        kept = self._batches
+        batches = ((repr(one.time), one.batch) for one in kept)
+        return html_table("captured", batches, sum(length(one.batch) for one in kept))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (self._batches,)

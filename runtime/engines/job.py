@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
@@ -16,6 +16,7 @@ from tidewheel.runtime.description.dataflow_description import DataflowDescripti
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.notebook import Figures, JobPicture, is_notebook
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.remembering_job import RememberingJob, known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
@@ -24,6 +25,7 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.explaining.standing import Standing, standing_of
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
@@ -31,8 +33,7 @@ from tidewheel.transport.attachment import Attachment, RunningAttachment
 from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
-_WARNS_AFTER_S = 1.0
-"""The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
+_LOOK_S = 0.5
 
 
 class Job(RememberingJob):
@@ -42,7 +43,6 @@ class Job(RememberingJob):
     dataflow has sources, which may have no end. `wait` has no such limit.
     """
 
-    engine: Literal["local", "ray"]
     _feed: Feed
     _shared: Any
     """What dataflows that are added run on as well: the workers of this one."""
@@ -70,6 +70,7 @@ class Job(RememberingJob):
                     fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                     self._open_handles(name, fed)
             self._telemetry = telemetry_of(self, description)
+            self._picture = JobPicture(self.name, description.outline(), self._done_so_far)
             said = "job %r is deployed: %d worker(s) %s"
             _LOGGER.info(said, self.name, self.workers, self._place, extra=about(self.name))
             if not paused:
@@ -216,31 +217,23 @@ class Job(RememberingJob):
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
         return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+    def _repr_html_(self) -> str:
+        """Return a picture of the dataflow with what each operator has done so far."""
+        return self._picture.html()
 
-        It waits for the dataflows that were added, too.
+    def _ipython_display_(self) -> None:
+        """Show that picture in a notebook, and keep it up to date until the job has ended; elsewhere show the text."""
+        if not is_notebook():
+            raise NotImplementedError("only a notebook shows more than text")
+        self._picture.show_live()
 
-        Raises:
-            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
-                stopped.
-            TimeoutError: it did not end within ``timeout`` seconds.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        warning = threading.Timer(_WARNS_AFTER_S, self._warn_of_open_inputs)
-        if self._feed.left_open:
-            warning.start()
-        try:
-            self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
-        finally:
-            warning.cancel()
-        for job in list(self._added.values()):
-            job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-
-    def _warn_of_open_inputs(self) -> None:
-        if self._feed.left_open and not self._has_ended:
-            said = "job %r waits for its end, but inputs are open: close() %s"
-            _LOGGER.warning(said, self.name, self._feed.to_close, extra=about(self.name))
+    def _done_so_far(self) -> tuple[str, Figures]:
+        """Return the state, and what operators have done if all workers answer; from any thread."""
+        if self._has_ended:
+            return self._state, {}
+        state, reports = self._look(_LOOK_S)
+        done = JobView(self.plan, self._compiled, reports).statistics()
+        return state, done.operators if len(done.workers) == self.workers else {}
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
@@ -315,6 +308,12 @@ class Job(RememberingJob):
         """Return what explains the job as it is at this moment."""
         view = JobView(self.plan, self._compiled, self._reports())
         return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()))
+
+    def _standing(self, before: Standing | None) -> Standing:
+        """Return how far the job has come."""
+        view = JobView(self.plan, self._compiled, self._reports())
+        explainer = Explainer(view, self._feed, self._notes())
+        return standing_of(view, self._feed, explainer, before, time.monotonic())
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""

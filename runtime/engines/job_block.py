@@ -1,15 +1,21 @@
-"""The ``with`` block of a job: its end waits for work that is under way, and raises the error that ended the job."""
+"""The ``with`` block of a job, and the wait for its end.
+
+The end of the block waits for work that is under way, and raises the error that ended the job.
+"""
 
 import logging
+import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Literal, Self
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.engines.shown_progress import ShownProgress
 from tidewheel.runtime.explaining.explainer import PAUSED
+from tidewheel.runtime.explaining.standing import Standing
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.log_lines import about
@@ -18,11 +24,14 @@ _LOGGER = logging.getLogger(__name__)
 _FINISH_S = 10.0
 _FINISH_SOURCES_S = 1.0
 _PROGRESS_S = 60.0
+_WARNS_AFTER_S = 1.0
+"""The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
 
 
 class JobBlock(ABC):
     """A job as its ``with`` block sees it: what feeds it, whether it has ended, and the dataflows added to it."""
 
+    engine: Literal["local", "ray"]
     _feed: Feed
 
     @abstractmethod
@@ -37,6 +46,10 @@ class JobBlock(ABC):
     @abstractmethod
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         """Return the report of each worker."""
+
+    @abstractmethod
+    def _standing(self, before: Standing | None) -> Standing:
+        """Return how far the job has come; ``before`` is how far it had come the last time."""
 
     @abstractmethod
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
@@ -66,6 +79,7 @@ class JobBlock(ABC):
         self._started = False
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
+        self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
         self._host = self.name
         self._goes_back, self._returns = False, 0
 
@@ -113,6 +127,39 @@ class JobBlock(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
+
+    # ------------------------------------------------------------------ waiting
+
+    def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> None:
+        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+
+        It waits for the dataflows that were added, too.
+
+        Args:
+            timeout: in seconds; None waits as long as it takes.
+            progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
+                waits for. None shows that from the fifth second on, in a terminal or notebook.
+
+        Raises:
+            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
+                stopped.
+            TimeoutError: it did not end within ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        warning = threading.Timer(_WARNS_AFTER_S, self._warn_of_open_inputs)
+        if self._feed.left_open:
+            warning.start()
+        try:
+            with self._shown.shown(progress):
+                self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+        finally:
+            warning.cancel()
+        for job in list(self._added.values()):
+            job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()), progress=progress)
+
+    def _warn_of_open_inputs(self) -> None:
+        if self._feed.left_open and not self._has_ended:
+            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, self._feed.to_close)
 
     def _finish(self, since: float) -> None:
         """Wait for the end of a job whose inputs are closed, and of those that were added; warn if that takes long."""

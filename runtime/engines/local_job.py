@@ -309,7 +309,8 @@ class LocalJob(Job):
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
-            if not self.run_round() and not self._rounds.sleep(deadline) and not condition():
+            until = self._shown.look(deadline)
+            if not self.run_round() and not self._rounds.sleep(until) and not condition():
                 inputs = self._feed.describe()
                 why = self._explainer().stuck(probe) if self._started else f"call start() first ({inputs})"
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")

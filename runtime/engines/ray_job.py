@@ -24,12 +24,12 @@ from tidewheel.runtime.inputs.feeders import Phase
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.runtime.snapshots.listing import size_text
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
+from tidewheel.transport.figures import size_text
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.log_lines import about
 from tidewheel.transport.ray_cluster import connect, node_id

@@ -1,6 +1,7 @@
 """The jobs of a Ray cluster, as another process sees them. It finds their workers, which are actors with names."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,14 +66,9 @@ def explain_job(job: str, name: str) -> str:
     Raises:
         JobError: there is no cluster, no such job, more than one, or nothing of that name in it.
     """
-    found = running_jobs()
-    matching = [one for one in found if job == one.name] or [one for one in found if job == one.name.rpartition("-")[0]]
-    if len(matching) != 1:
-        names = ", ".join(one.name for one in matching or found) or "none"
-        raise JobError(f"{len(matching) or 'no'} jobs {job!r} run on the cluster: name one of {names}")
+    one = find_job(running_jobs(), job)
     import ray
 
-    [one] = matching
     try:
         workers = [_worker(one.host, worker) for worker in range(one.workers)]
         return str(ray.get(workers[0].explain.remote(one.name, name, workers), timeout=_EXPLAIN_S))
@@ -80,6 +76,15 @@ def explain_job(job: str, name: str) -> str:
         raise (error.cause if isinstance(error.cause, JobError) else JobError(str(error))) from None
     except (ValueError, ray.exceptions.RayError) as error:
         raise JobError(f"job {one.name!r} does not answer, or has just ended: {error}") from error
+
+
+def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
+    """Return the job of a name, or the only one of a dataflow of that name; raise JobError if there is none."""
+    matching = [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
+    if len(matching) != 1:
+        names = ", ".join(one.name for one in matching or jobs) or "none"
+        raise JobError(f"{len(matching) or 'no'} jobs {name!r} run on the cluster: name one of {names}")
+    return matching[0]
 
 
 def _worker(job: str, worker: int) -> Any:

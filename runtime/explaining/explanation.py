@@ -1,12 +1,14 @@
 """The reason why a frontier is where it is: the tokens and messages that hold it back."""
 
 from dataclasses import dataclass, field
+from html import escape
 
 from tidewheel.progress import Antichain, PathSummary, Time
 from tidewheel.runtime.worker.worker_report import BusyWorker
 
 _MOST_SHOWN = 8
 _LONG_ROUTE = 7
+_ADVICE = "   -> "
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Holder:
             self.what,
             f"   reaches {self.port or 'it'} at {self.arrives!r}, by {route} (time {self.path.describe()})",
         ]
-        return "\n".join(lines + [f"   -> {self.advice}"] * bool(self.advice))
+        return "\n".join(lines + [f"{_ADVICE}{self.advice}"] * bool(self.advice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,19 @@ class Explanation:
             return f"{self.name!r} is complete: nothing can arrive there any more"
         times = ", ".join(map(repr, self.frontier))
         lines = [f"{self.name!r} waits: times from {times} on can still arrive there"]
-        lines += [_busy_text(worker) for worker in self.busy]
+        lines += [busy_text(worker) for worker in self.busy]
         lines += [f"{number}. {holder}" for number, holder in enumerate(self.holders[:_MOST_SHOWN], 1)]
         if len(self.holders) > _MOST_SHOWN:
             lines.append(f"and {len(self.holders) - _MOST_SHOWN} more like these")
         return "\n".join([*lines, *self.notes])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the text with all advice in bold, for a notebook that ends a cell with it."""
+        lines = str(self).splitlines()
+        shown = [f"<b>{escape(line)}</b>" if line.startswith(_ADVICE) else escape(line) for line in lines]
+        return "<pre>" + "\n".join(shown) + "</pre>"
 
 
 def _shortened(route: tuple[str, ...]) -> tuple[str, ...]:
@@ -83,7 +91,8 @@ def _shortened(route: tuple[str, ...]) -> tuple[str, ...]:
     return (*route[:3], f"{len(route) - 6} more", *route[-3:])
 
 
-def _busy_text(worker: BusyWorker) -> str:
+def busy_text(worker: BusyWorker) -> str:
+    """Say why a worker did not answer."""
     if worker.operator is None:
         return f"worker {worker.worker} did not answer"
     at = "" if worker.time is None else f" at time {worker.time!r}"

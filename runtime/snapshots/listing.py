@@ -7,9 +7,7 @@ import msgspec
 
 from tidewheel.runtime.snapshots.names import blob_writing
 from tidewheel.runtime.snapshots.snapshot_folder import StoredSnapshot
-
-_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+from tidewheel.transport.figures import age_text, size_text
 
 
 def table(stored: Sequence[StoredSnapshot], now: datetime) -> list[tuple[str, ...]]:
@@ -49,14 +47,4 @@ def _workers(snapshot: StoredSnapshot) -> str:
 
 
 def _age(created: str, now: datetime) -> str:
-    seconds = max(0, int((now - datetime.fromisoformat(created)).total_seconds()))
-    return next((f"{seconds // unit} {name}" for unit, name in _AGES if seconds >= unit), "0 s")
-
-
-def size_text(size: int) -> str:
-    """Return a number of bytes in a unit that suits it.
-
-    >>> size_text(999), size_text(12_345_678)
-    ('999 B', '12.3 MB')
-    """
-    return next((f"{size / unit:.1f} {name}" for unit, name in _SIZES if size >= unit), f"{size} B")
+    return age_text(max(0.0, (now - datetime.fromisoformat(created)).total_seconds()))

@@ -1,4 +1,4 @@
-"""The command line: ``tidewheel topics``, ``tail TOPIC``, ``jobs``, ``explain JOB PROBE``, ``serve``, ``snapshots``."""
+"""The command line: ``tidewheel topics``, ``tail``, ``jobs``, ``explain``, ``top``, ``serve`` and ``snapshots``."""
 
 import argparse
 import logging
@@ -13,7 +13,8 @@ import msgspec
 
 import tidewheel as tw
 from tidewheel.pubsub.gateway.command import add_options, serve
-from tidewheel.runtime.engines.running_jobs import explain_job, running_jobs
+from tidewheel.pubsub.terminal import command as terminal
+from tidewheel.runtime.engines.running_jobs import explain_job, find_job, running_jobs
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.listing import description, table
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
@@ -87,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         help="how long to wait until the topic exists (default: 10)",
     )
     tail.set_defaults(command=_tail)
+    watching = commands.add_parser("top", help="watch jobs live: workers, operators, topics, and what holds them back")
+    terminal.add_options(watching)
+    watching.set_defaults(command=_top)
     serving = commands.add_parser("serve", help="offer topics over HTTP and Arrow Flight to those outside of Ray")
     add_options(serving)
     serving.set_defaults(command=lambda options: serve(options, _say))
@@ -140,6 +144,11 @@ def _topics(options: argparse.Namespace) -> None:
 def _jobs(options: argparse.Namespace) -> None:
     rows = [(job.name, job.state, str(job.workers), job.probes) for job in running_jobs()]
     _print_table([("JOB", "STATE", "WORKERS", "PROBES"), *rows])
+
+
+def _top(options: argparse.Namespace) -> None:
+    chosen = running_jobs() if options.job is None else [find_job(running_jobs(), options.job)]
+    terminal.top(running_jobs if options.job is None else lambda: chosen, _say, once=options.once)
 
 
 def _snapshots(options: argparse.Namespace) -> None:

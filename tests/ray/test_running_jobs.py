@@ -1,10 +1,12 @@
 """The jobs of a cluster, seen from another process: ``tidewheel jobs`` and ``tidewheel explain``."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 import tidewheel as tw
+from tests.kit.terminal.pseudo_terminal import ENTERS, LEAVES, PseudoTerminal
 from tests.ray.driver_process import DriverProcess
 from tests.waiting import eventually
 from tidewheel.__main__ import main
@@ -92,3 +94,27 @@ def test_a_paused_dataflow_says_so(capsys: pytest.CaptureFixture[str], job: tw.J
     """The explanation names the call that is missing, also for a dataflow that was added to another job."""
     assert main(["explain", job.dataflows["added"].name, "later"]) == 0
     assert "call start()" in capsys.readouterr().out
+
+
+def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.Job) -> None:
+    """Its operators, its workers, and what holds back the probe, in the words of explain."""
+    lines, errors, code = said_by(ray_cluster, "top", "seen", "--once")
+    assert (errors, code) == ("", 0)
+    assert lines[0].startswith(f"{job.name}  running for ")
+    assert lines[0].endswith(", 2 workers on ray")
+    assert any("input 'numbers' is at time 1 on workers 0, 1" in line for line in lines)
+    assert {"OPERATOR", "TOPIC", "WORKER"} <= {line.split()[0] for line in lines if line}
+    assert any(line.startswith("exchange ") for line in lines)
+
+
+def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, job: tw.Job) -> None:
+    """The terminal shows rates as records flow, then that the job has ended, and why; q quits."""
+    with PseudoTerminal("-m", "tidewheel", "top", job.name, RAY_ADDRESS=ray_cluster) as terminal:
+        assert terminal.shows(f"{job.name}  running", "input numbers", "exchange", "WORKER")
+        job.input("numbers").advance_to(7)
+        assert eventually(lambda: re.search(r"^exchange +.* 7 ", terminal.screen, re.MULTILINE) is not None)
+        job.stop()
+        assert terminal.shows(f"{job.name}  stopped")
+        terminal.press("q")
+        assert terminal.ended()[0] == 0
+        assert terminal.sent.count(ENTERS) == terminal.sent.count(LEAVES) == 1

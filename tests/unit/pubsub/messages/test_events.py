@@ -70,3 +70,17 @@ def test_an_epoch_shows_few_of_its_records() -> None:
     shown = repr(Epoch(3, (batches[1],)))
     assert shown == "Epoch(time=3, records=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], and 990 more)"
     assert repr(Epoch(3, ())) == "Epoch(time=3, records=[])"
+
+
+def test_a_notebook_shows_an_epoch_as_a_table() -> None:
+    """Of the first records, as text; the batches behind them are not decoded."""
+    counter = SubscriberStatistics()
+    batches = [Batch(3, 0, encode_batch(3, [{"n": number, "<b>": "&"}] * 15), counter) for number in range(3)]
+    shown = Epoch(3, tuple(batches))._repr_html_()
+    assert shown.startswith("<table><caption>epoch 3: 45 records, of which 20 are shown</caption><tr><th>n</th>")
+    assert "<td>&amp;</td>" in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 21
+    assert counter.decoded == 2
+    arrow = Epoch(3, (Batch(3, 0, encode_batch(3, pa.table({"x": [1]})), SubscriberStatistics()),))
+    assert "<tr><th>x</th></tr><tr><td>1</td></tr>" in arrow._repr_html_()

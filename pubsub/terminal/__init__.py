@@ -1,0 +1,1 @@
+"""``tidewheel top``: a live view of running jobs in a terminal, made of their telemetry."""

@@ -1,0 +1,43 @@
+"""The keys of ``tidewheel top``, and what a person has chosen by them."""
+
+from dataclasses import dataclass, replace
+
+ORDER_KEYS = {"g": "graph", "n": "name", "r": "rate", "b": "busy", "l": "lag", "u": "queue"}
+"""The orders of the operators, by the key that chooses each."""
+
+_NEXT_JOB = {"\t", "j"}
+_QUIT = {"q", "Q", "\x04"}
+_UP, _DOWN = {"\x1b[A", "\x1bOA"}, {"\x1b[B", "\x1bOB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is shown, as far as a person chooses it.
+
+    Attributes:
+        order: of the operators, one of `ORDERS`.
+        is_reversed: whether the last ones come first.
+        first: how many operators are scrolled past.
+        wants_next: whether the last key asks for the next job.
+        is_over: whether the person has seen enough.
+    """
+
+    order: str = "graph"
+    is_reversed: bool = False
+    first: int = 0
+    wants_next: bool = False
+    is_over: bool = False
+
+    def after(self, key: str) -> "Choices":
+        """Return what is chosen once a key was pressed; "" is no key, and other keys mean nothing."""
+        past = replace(self, wants_next=key in _NEXT_JOB, is_over=key in _QUIT)
+        if past.wants_next:
+            return replace(past, first=0)
+        if key in _DOWN:
+            return replace(past, first=self.first + 1)
+        if key in _UP:
+            return replace(past, first=max(0, self.first - 1))
+        order = ORDER_KEYS.get(key)
+        if order is None:
+            return past
+        return replace(past, order=order, is_reversed=order == self.order and not self.is_reversed, first=0)

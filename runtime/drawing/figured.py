@@ -1,0 +1,31 @@
+"""A drawing of a dataflow that also says what a job has done so far."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidewheel.runtime.drawing.outline import OperatorOutline, Outline
+from tidewheel.runtime.explaining.statistics import OperatorStatistics
+from tidewheel.transport.figures import count_text
+
+
+def with_figures(outline: Outline, figures: Mapping[str, OperatorStatistics]) -> Outline:
+    """Return the outline of a dataflow whose operators also say what they have received and sent, and their frontier.
+
+    Args:
+        outline: the dataflow.
+        figures: what each operator has done, by name; one that is left out says no more than before.
+    """
+    operators = (
+        replace(operator, marks=(*operator.marks, _said(operator, figures[operator.name])))
+        if operator.name in figures
+        else operator
+        for operator in outline.operators
+    )
+    return replace(outline, operators=tuple(operators))
+
+
+def _said(operator: OperatorOutline, done: OperatorStatistics) -> str:
+    received = f"{count_text(done.records_in)} in" if operator.sources else ""
+    sent = f"{count_text(done.records_out)} out" if operator.outputs else ""
+    frontier = ", ".join(map(repr, done.frontier))
+    return ", ".join(filter(None, (received, sent, f"at {frontier}" if frontier else "ended")))

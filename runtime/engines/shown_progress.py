@@ -1,0 +1,252 @@
+"""The progress of a job that is waited for: one line of a terminal or notebook, or lines of a log."""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Protocol, TextIO
+
+from tidewheel.runtime.engines.notebook import NotebookCell, is_notebook
+from tidewheel.runtime.explaining.standing import Standing, line_of
+from tidewheel.transport.figures import cut
+
+_LOGGER = logging.getLogger(__name__)
+_EVERY_S = 1.0
+_FIRST_S = 5.0
+_SLOWEST_S = 60.0
+_USUAL_COLUMNS = 80
+_ERASE = "\r\x1b[K"
+
+
+class Surface(Protocol):
+    """Where progress is shown."""
+
+    def show(self, text: str) -> None:
+        """Show a line in place of the one before."""
+
+    def close(self) -> None:
+        """Leave no trace that is in the way."""
+
+
+class TerminalLine:
+    """The last line of a terminal, written anew in place; what others print comes above it.
+
+    From the first line on, it stands before ``sys.stdout`` and ``sys.stderr`` as far as they are terminals, to erase
+    itself before they are written to.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._lock = threading.RLock()
+        self._replaced: dict[str, tuple[TextIO, Any]] = {}
+        self._is_shown = False
+        self.is_interrupted = False
+        """Whether others have begun a line that they have not ended, below which nothing can be shown."""
+
+    def show(self, text: str) -> None:
+        """Show a line in place of the one before, unless others are in the middle of a line."""
+        with self._lock:
+            if not self._replaced:
+                self._stand_before("stdout")
+                self._stand_before("stderr")
+            if not self.is_interrupted:
+                self._is_shown = True  # before it is, as Ctrl-C may come in between
+                # The cursor goes back, so that what is written past this class starts at the begin of the line.
+                self._write(f"{_ERASE}{cut(text, self._columns - 1)}\r")
+
+    def beside(self, stream: TextIO, text: str) -> int:
+        """Write the text of others to a stream that is shown on the same terminal."""
+        with self._lock:
+            self._erase()
+            if text:
+                self.is_interrupted = not text.endswith("\n")
+            return stream.write(text)
+
+    def close(self) -> None:
+        """Erase the line, and write nothing more."""
+        with self._lock:
+            self._erase()
+            for name, (stream, ours) in self._replaced.items():
+                if getattr(sys, name) is ours:
+                    setattr(sys, name, stream)
+
+    @property
+    def _columns(self) -> int:
+        with suppress(OSError, ValueError):
+            return os.get_terminal_size(self._terminal.fileno()).columns or _USUAL_COLUMNS
+        return _USUAL_COLUMNS
+
+    def _erase(self) -> None:
+        if self._is_shown:
+            self._write(_ERASE)
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # the terminal is gone, or closed
+            self._terminal.write(text)
+            self._terminal.flush()
+
+    def _stand_before(self, name: str) -> None:
+        stream = getattr(sys, name)
+        if _is_terminal(stream):
+            ours = _Beside(stream, self)
+            self._replaced[name] = stream, ours
+            setattr(sys, name, ours)
+
+
+class _Beside:
+    """A stream whose terminal also shows a `TerminalLine`."""
+
+    def __init__(self, stream: TextIO, line: TerminalLine) -> None:
+        self._stream = stream
+        self._line = line
+
+    def write(self, text: str) -> int:
+        return self._line.beside(self._stream, text)
+
+    def writelines(self, lines: Any) -> None:
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Lines:
+    """Lines one below the other, where there is no terminal: often in the first minute, later once a minute."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._since_s = time.monotonic()
+        self._next_s = 0.0
+
+    def show(self, text: str) -> None:
+        """Write a line if it is time for one."""
+        now = time.monotonic()
+        if now >= self._next_s:
+            self._next_s = now + min(_SLOWEST_S, _EVERY_S + (now - self._since_s) / 4)
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Leave the lines."""
+
+
+class NotebookLine:
+    """A line below the cell of a notebook, which stays there."""
+
+    def __init__(self) -> None:
+        self._cell = NotebookCell()
+
+    def show(self, text: str) -> None:
+        """Show a line in place of the one before."""
+        self._cell.show({"text/plain": text})
+
+    def close(self) -> None:
+        """Leave the line as it is."""
+
+
+def surface_for(wanted: bool | None) -> Surface | None:
+    """Return where progress is shown in this process, None if it is not.
+
+    Args:
+        wanted: whether the program asks for it; None has it shown to a person only: in a notebook or a terminal, and
+            not in tests.
+    """
+    is_aside = "PYTEST_CURRENT_TEST" in os.environ or threading.current_thread() is not threading.main_thread()
+    if wanted is False or (wanted is None and is_aside):
+        return None
+    if is_notebook():
+        return NotebookLine()
+    if _is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb":
+        return TerminalLine(sys.stderr)
+    return Lines(sys.stderr) if wanted else None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    with suppress(ValueError):  # it is closed
+        return stream is not None and stream.isatty()
+    return False
+
+
+class ShownProgress:
+    """Shows how far a job has come while it is waited for.
+
+    Args:
+        name: of the job.
+        stand: returns how far the job has come, given how far it had come before.
+        runs_elsewhere: whether the job runs without this thread. If so, a thread looks at it. If not, the one that
+            waits and runs the job has to call `look`.
+    """
+
+    def __init__(self, name: str, stand: Callable[[Standing | None], Standing], *, runs_elsewhere: bool) -> None:
+        self._name = name
+        self._stand = stand
+        self._runs_elsewhere = runs_elsewhere
+        self._surface: Surface | None = None
+        self._using = threading.Lock()
+        self._since_s = self._next_s = 0.0
+        self._first: Standing | None = None
+        self._before: Standing | None = None
+
+    @contextmanager
+    def shown(self, wanted: bool | None) -> Iterator[None]:
+        """Show progress in the block; see `surface_for`. One block at a time does, of those of several threads.
+
+        Args:
+            wanted: whether the program asks for it; None shows it from the fifth second on, and only to a person.
+        """
+        surface = surface_for(wanted)
+        if surface is None or self._surface is not None:
+            yield
+            return
+        self._first = self._before = None
+        self._since_s = time.monotonic()
+        self._next_s = self._since_s + (0.0 if wanted else _FIRST_S)
+        over = threading.Event()
+        self._surface = surface
+        try:
+            if self._runs_elsewhere:
+                threading.Thread(target=self._run, args=[over], name="tidewheel-progress", daemon=True).start()
+            yield
+        finally:
+            over.set()
+            with self._using:  # a look that is under way shows nothing any more
+                self._surface = None
+            surface.close()
+
+    def look(self, until_s: float | None) -> float | None:
+        """Show how far the job has come, if it is time for that.
+
+        Args:
+            until_s: until when the caller wants to sleep at most, by the monotonic clock.
+
+        Returns:
+            Until when it may sleep.
+        """
+        if self._surface is None:
+            return until_s
+        if time.monotonic() >= self._next_s:
+            self._show()
+            self._next_s = time.monotonic() + _EVERY_S
+        return self._next_s if until_s is None else min(until_s, self._next_s)
+
+    def _run(self, over: threading.Event) -> None:
+        while not over.wait(max(0.0, self._next_s - time.monotonic())):
+            self.look(None)
+
+    def _show(self) -> None:
+        try:
+            now = self._stand(self._before)
+        except Exception as error:  # noqa: BLE001 - whoever waits is told why the job has ended; this only looks at it
+            _LOGGER.debug("job %r: no progress to show: %r", self._name, error)
+            return
+        self._first = self._first or replace(now, at_s=self._since_s)
+        text = line_of(self._name, self._first, self._before, now)
+        self._before = now
+        with self._using:
+            if self._surface is not None:
+                self._surface.show(text)
