@@ -93,6 +93,10 @@ class StoredSegments(ABC, Generic[S]):
     def sync(self) -> int:
         """Make the appended records durable; return `last_tick`."""
 
+    def room_for(self, size: int) -> memoryview | None:
+        """Return memory of the log to receive a payload of ``size`` bytes in; None for any memory."""
+        return None
+
     def _check_usable(self) -> None:
         if self._failure:
             raise type(self._failure)(str(self._failure), path=self._directory)
