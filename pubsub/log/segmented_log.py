@@ -80,7 +80,7 @@ class Log(StoredSegments[Segment]):
         self._folder = directory
         self._identity = identity
         self._segment_bytes = segment_bytes
-        self._is_in_memory = is_in_memory
+        self.is_in_memory = is_in_memory
         self._large_bytes = 0
         self._clock = clock
         self.cut_bytes = 0
@@ -193,7 +193,7 @@ class Log(StoredSegments[Segment]):
         with self._writing:
             self.sync()
             old = self._writer.segment
-            self._large_bytes = self._writer.large_bytes if self._is_in_memory else 0
+            self._large_bytes = self._writer.large_bytes if self.is_in_memory else 0
             writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
             self._close_writer()
             old.ended_s = writer.segment.begun_s

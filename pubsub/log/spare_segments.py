@@ -86,7 +86,9 @@ class SpareSegments:
             self._files.remove(spare)
 
     def _is_wanted(self, segment: Segment) -> bool:
-        return len(self._spare) < _MOST and segment.size <= self._largest_bytes and segment.path.exists()
+        may_be_lent = segment.area_bytes and segment.area is None  # by a log that was closed in this process
+        is_small = len(self._spare) < _MOST and segment.size <= self._largest_bytes
+        return is_small and not may_be_lent and segment.path.exists()
 
     def _has_renamed(self, path: Path, spare: Path) -> bool:
         try:

@@ -80,7 +80,12 @@ class StoredSegments(ABC, Generic[S]):
 
     Args:
         directory: the directory, or a URL.
+
+    Attributes:
+        is_in_memory: whether it is on a file system in memory, where a sync has nothing to wait for.
     """
+
+    is_in_memory = False
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = directory

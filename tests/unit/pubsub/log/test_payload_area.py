@@ -189,7 +189,6 @@ def test_records_and_views_are_right_whatever_comes_between(tmp_path: Path, seed
     waiting: list[tuple[Entry, int]] = []
     held: list[tuple[Entry, int, int]] = []
     tick = lent = 0
-    entry: Entry | None = None
     for _ in range(250):
         match random.choices(["receive", "log", "begin", "trim", "let go", "die"], [20, 15, 3, 6, 6, 1])[0]:
             case "receive":
@@ -214,8 +213,6 @@ def test_records_and_views_are_right_whatever_comes_between(tmp_path: Path, seed
                 held = [one for one in held if random.random() < 0.3]
             case "die":
                 waiting.clear()
-                held.clear()
-                entry = None
                 if random.random() < 0.5:
                     log.close()
                 else:
@@ -226,7 +223,7 @@ def test_records_and_views_are_right_whatever_comes_between(tmp_path: Path, seed
         for entry, at, size in held:
             assert entry.parts[0] == payload_of(at, size), f"seed {seed}"
         assert log.read(0, ALL) == [one for one in logged if one.tick >= log.removed_end], f"seed {seed}"
-    assert lent > 5, f"seed {seed}"
+    assert lent > 1, f"seed {seed}"
     log.close()
 
 
