@@ -193,7 +193,7 @@ class Log(StoredSegments[Segment]):
         with self._writing:
             self.sync()
             old = self._writer.segment
-            self._large_bytes = self._writer.large_bytes if self.is_in_memory else 0
+            self._large_bytes = self._writer.large_bytes * 9 // 8 if self.is_in_memory else 0  # with room to spare
             writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
             self._close_writer()
             old.ended_s = writer.segment.begun_s
