@@ -165,6 +165,7 @@ class FrameReader(Generic[M]):
             time of the call, the payload stays as it is.
         most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for as many as there is memory for.
+        room_for: returns memory to read a large payload of so many bytes into; None for any.
 
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
@@ -177,11 +178,13 @@ class FrameReader(Generic[M]):
         decode: Callable[[Payload, Payload], M],
         most_at_once: int = MOST_AT_ONCE,
         most_payload_bytes: int | None = None,
+        room_for: Callable[[int], memoryview | None] = lambda _: None,
     ) -> None:
         self._socket = source
         self._decode = decode
         self._most_at_once = most_at_once
         self._most_payload_bytes = most_payload_bytes
+        self._room_for = room_for
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -256,7 +259,7 @@ class FrameReader(Generic[M]):
         self._head = bytes(self._view[begin : begin + head_bytes])
         begin += head_bytes
         try:
-            self._payload = _unfilled(payload_bytes)
+            self._payload = self._room_for(payload_bytes) or _unfilled(payload_bytes)
         except (MemoryError, ValueError) as error:
             raise ProtocolError(f"the frame would have a payload of {payload_bytes} bytes: {error}") from error
         self._filled = min(payload_bytes, self._end - begin)

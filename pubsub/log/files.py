@@ -22,6 +22,10 @@ class Files:
         """Return a descriptor of a new, empty file, to read and write."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
+    def allocate(self, descriptor: int, size: int) -> None:
+        """Make an empty file ``size`` bytes long, which have room on the disk."""
+        os.posix_fallocate(descriptor, 0, size)
+
     def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
         """Write parts one after the other from ``offset`` on; return the number of written bytes, at least one."""
         return os.pwritev(descriptor, parts, offset)

@@ -1,4 +1,4 @@
-"""One thread that makes the entries of many callers durable, in groups.
+"""One thread that makes the entries of many callers durable, in groups; or none, for a log in memory.
 
 While one fdatasync runs, the next group collects. So a disk with a hundred syncs a second stores any number of entries.
 The thread logs entries in the order of submission, and each group as a whole or not at all.
@@ -20,7 +20,8 @@ from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
 _LOG = logging.getLogger(__name__)
 
 Done: TypeAlias = Callable[[int | LogError], None]
-"""A callback on the committing thread. It receives the last durable tick, or the error of these entries.
+"""A callback on the committing thread, or within `submit`. It receives the last durable tick, or the error of these
+entries.
 
 After `LogFull` the entries are not in the log, and the caller may submit them again.
 """
@@ -41,14 +42,15 @@ class _Batch:
 
 
 class GroupCommit:
-    """The only writer of a log, on a thread of its own, from the start until `close`.
+    """The only writer of a log, on a thread of its own if it has one, from the start until `close`.
 
     Args:
         log: the log, which `close` leaves open.
         capacity_bytes: the largest size of all waiting entries, with those that are being written.
+        has_thread: whether there is a thread; if not, `submit` makes entries durable itself.
     """
 
-    def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES) -> None:
+    def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES, *, has_thread: bool = True) -> None:
         self._log = log
         self._capacity_bytes = capacity_bytes
         self._changed = threading.Condition()
@@ -57,8 +59,10 @@ class GroupCommit:
         self._awaits_segment = False
         self._error: LogError | None = None
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="tidewheel-log", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if has_thread:
+            self._thread = threading.Thread(target=self._run, name="tidewheel-log", daemon=True)
+            self._thread.start()
 
     def submit(self, entries: Sequence[Entry], done: Done, snapshot: Callable[[], bytes] | None = None) -> bool:
         """Submit entries, to be logged behind all earlier ones; do not wait.
@@ -92,7 +96,9 @@ class GroupCommit:
             self._waiting.append(_Batch(entries, done, size, state))
             self._bytes += size
             self._changed.notify()
-            return True
+        if self._thread is None:
+            self._run()
+        return True
 
     def resume(self) -> None:
         """Accept entries again after `LogFull`; the caller submits the failed entries first.
@@ -118,8 +124,9 @@ class GroupCommit:
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        if self._thread is not None and self._thread.is_alive():
             raise LogError(f"entries of the log are not durable after {timeout_s:g} s: the disk is slow, or hangs")
 
     def _run(self) -> None:
@@ -139,7 +146,7 @@ class GroupCommit:
     def _next_group(self) -> list[_Batch]:
         """Wait for entries, and return those for one segment; none at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._changed.wait_for(lambda: self._waiting or self._is_closed or self._thread is None)
             group: list[_Batch] = []
             while self._waiting and (not group or group[-1].snapshot is None):
                 group.append(self._waiting.popleft())

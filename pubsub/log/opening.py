@@ -7,6 +7,7 @@ from tidewheel.pubsub.log.errors import LogMismatch, StoreFailed
 from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.object_recovery import has_objects
 from tidewheel.pubsub.log.object_segment import LogStore
+from tidewheel.pubsub.log.payload_area import is_in_memory
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segment import SUFFIX, open_segment
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
@@ -43,7 +44,15 @@ def open_log(
         LogError: the log cannot be opened.
     """
     if not is_url(str(place)):
-        return Log(Path(place), identity, snapshot=snapshot, segment_bytes=segment_bytes, wait_s=wait_s, files=files)
+        return Log(
+            Path(place),
+            identity,
+            snapshot=snapshot,
+            segment_bytes=segment_bytes,
+            is_in_memory=files is FILES and is_in_memory(Path(place)),
+            wait_s=wait_s,
+            files=files,
+        )
     return StoreLog(_store(str(place)), str(place), identity, snapshot=snapshot, segment_bytes=segment_bytes)
 
 

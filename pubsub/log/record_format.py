@@ -10,6 +10,7 @@ version        2  of the format
 length         4  of the body
 checksum       4  of the three above and the body
 body              a `SegmentHeader`, as msgpack
+area              as many bytes as the header says: payloads to which records refer (`payload_area.py`)
 records           to the end of the file, or of its overwritten part
 =========  =====  ===================================================================================================
 
@@ -19,11 +20,14 @@ record
 =========  =====  ===================================================================================================
 magic          4  marks a record, so that a reader finds the next one behind damage
 checksum       4  of the five below, begun with the salt of the segment plus the record's offset in the file
-length         4  of the payload
-checksum       4  of the payload
+length         4  of what is here of the payload
+checksum       4  of the whole payload
 tick           8  at least the tick of the record before
-durable        8  the size of the durable part of the file when the log made this record; all of it lies before it
+durable        8  the size of the durable part of the file when the log made this record; all of it lies before it;
+                  its highest bit is set in a record that refers to the beginning of its payload
 kind           1  not used by the log
+reference     12  only in such a record, and part of the length: the offset of that beginning in the file (8 bytes),
+                  and its length (4 bytes)
 payload           bytes
 =========  =====  ===================================================================================================
 
@@ -54,6 +58,10 @@ _FILE = struct.Struct("<8sHI")
 _CHECKSUM = struct.Struct("<I")
 _START = struct.Struct("<4sI")
 _HEAD = struct.Struct("<IIqQB")
+REFERENCE = struct.Struct("<QI")
+"""Where the beginning of a payload lies: its offset in the file, and its length."""
+
+_REFERS = 1 << 63
 
 PREFIX_BYTES = _FILE.size + _CHECKSUM.size
 """The first bytes of a file that contain the length of its header."""
@@ -111,6 +119,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
         begun_s: the time of its beginning, in seconds since 1970.
         snapshot: the state of its writer after all records before.
         spare_bytes: the size of its file at the beginning; so many bytes may be left of another segment.
+        area_bytes: the size of its payload area, between the header and the records.
     """
 
     identity: LogIdentity
@@ -120,6 +129,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     begun_s: float
     snapshot: bytes
     spare_bytes: int = 0
+    area_bytes: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -130,12 +140,14 @@ class Entry(msgspec.Struct, frozen=True):
         kind: 0 to 255.
         parts: together less than 4 GiB; the caller must not change them any more.
         checksum: the CRC-32C of the first part that is not empty, if the caller knows it; the log does not check it.
+        refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
     """
 
     tick: int
     kind: int
     parts: tuple[Part, ...] = ()
     checksum: int | None = None
+    refers: bool = False
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -154,6 +166,7 @@ class RecordHead(msgspec.Struct, frozen=True):
     tick: int
     durable: int
     kind: int
+    refers: bool = False
 
     @property
     def size(self) -> int:
@@ -236,7 +249,7 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
             f"a log cannot store a record of tick {entry.tick}, kind {entry.kind} and {length} bytes. Ticks are from 0 "
             f"to {_MOST_TICK}, kinds from 0 to 255, and payloads have at most {MOST_PAYLOAD_BYTES} bytes"
         )
-    head = _HEAD.pack(length, checksum, entry.tick, durable, entry.kind)
+    head = _HEAD.pack(length, checksum, entry.tick, durable | _REFERS * entry.refers, entry.kind)
     into[place] = _START.pack(MAGIC, crc32c(head, (salt + offset) & 0xFFFFFFFF)) + head
     return HEAD_BYTES + length
 
@@ -260,9 +273,10 @@ def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead |
     fields = start + _START.size
     if crc32c(data[fields : start + HEAD_BYTES], (salt + offset) & 0xFFFFFFFF) != _START.unpack_from(data, start)[1]:
         return None
-    return RecordHead(*_HEAD.unpack_from(data, fields))
+    length, checksum, tick, durable, kind = _HEAD.unpack_from(data, fields)
+    return RecordHead(length, checksum, tick, durable & ~_REFERS, kind, durable >= _REFERS)
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether a payload matches the length and checksum in its head."""
-    return len(payload) == head.length and crc32c(payload) == head.checksum
+    """Tell whether a payload, whole also where its record refers to it, matches its head."""
+    return (head.refers or len(payload) == head.length) and crc32c(payload) == head.checksum

@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import corrupted
+from tidewheel.pubsub.log.payload_area import PayloadArea
 from tidewheel.pubsub.log.record_format import (
     HEAD_BYTES,
     PREFIX_BYTES,
+    REFERENCE,
     LogIdentity,
     Record,
     RecordHead,
@@ -44,10 +46,13 @@ class Segment:
     Args:
         path: the file.
         header: its header; the segment does not keep the snapshot.
-        start: the offset of the first record.
+        header_bytes: the size of the header in the file.
         salt: the salt of its records.
 
     Attributes:
+        area_bytes: the size of the payload area behind the header.
+        start: the offset of the first record behind that.
+        area: the mapping of its file, as long as this process may write there.
         begun_s: the time of its beginning, in seconds since 1970.
         ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
         readers: the number of readers that have the file open. No reader opens a file that has lost its name.
@@ -55,7 +60,7 @@ class Segment:
         last_tick: the tick of the last durable record, here or in an earlier segment; -1 without any.
     """
 
-    def __init__(self, path: Path, header: SegmentHeader, start: int, salt: int) -> None:
+    def __init__(self, path: Path, header: SegmentHeader, header_bytes: int, salt: int) -> None:
         self.path = path
         self.number = header.number
         self.tick_before = header.tick_before
@@ -63,10 +68,12 @@ class Segment:
         self.begun_s = header.begun_s
         self.ended_s: float | None = None
         self.spare_bytes = header.spare_bytes
-        self.start = start
+        self.area_bytes = header.area_bytes
+        self.start = header_bytes + header.area_bytes
+        self.area: PayloadArea | None = None
         self.salt = salt
         self.index = _SparseIndex(_INDEX_BYTES)
-        self.size = start
+        self.size = self.start
         self.last_tick = header.tick_before
         self._lock = threading.Lock()
         self.readers = 0
@@ -127,9 +134,10 @@ class Segment:
                 head = reader.head(offset)
                 if found and left <= 0 and head.tick != found[-1].tick:
                     break
-                found.append(Record(head.tick, head.kind, reader.payload(offset, head)))
+                payload = reader.payload(offset, head)
+                found.append(Record(head.tick, head.kind, payload))
                 offset += head.size
-                left -= head.size
+                left -= HEAD_BYTES + len(payload)
         return left
 
 
@@ -184,12 +192,15 @@ class SegmentReader:
         """
         start = offset - self._data_offset
         if start < 0 or start + least > len(self._data):
-            try:
-                self._data = os.pread(self.descriptor, min(max(least, self.ahead), self.size - offset), offset)
-            except OSError as error:
-                raise corrupted(self._segment.path, offset, f"it cannot be read ({error})") from error
+            self._data = self._read(min(max(least, self.ahead), self.size - offset), offset)
             self._data_offset, start = offset, 0
         return self._data, start
+
+    def _read(self, size: int, offset: int) -> bytes:
+        try:
+            return os.pread(self.descriptor, size, offset)
+        except OSError as error:
+            raise corrupted(self._segment.path, offset, f"it cannot be read ({error})") from error
 
     def peek(self, offset: int) -> RecordHead | None:
         """Return the head at ``offset``; None if there is none."""
@@ -202,6 +213,11 @@ class SegmentReader:
         """Return the payload of the record at ``offset``; None if it is damaged, or not whole."""
         data, start = self.bytes_at(offset, head.size)
         payload = data[start + HEAD_BYTES : start + head.size]
+        if head.refers and len(payload) == head.length:
+            begin, size = REFERENCE.unpack_from(payload)
+            if begin + size > self._segment.start:
+                return None
+            payload = self._read(size, begin) + payload[REFERENCE.size :]
         return payload if payload_matches(head, payload) else None
 
     def head(self, offset: int) -> RecordHead:

@@ -5,13 +5,25 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from crc32c import crc32c
 from msgspec.structs import replace
 
 from tidewheel.pubsub.log.files import Files, write_all
-from tidewheel.pubsub.log.record_format import Entry, Part, SegmentHeader, encode_header, encode_record, salt_of
+from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea
+from tidewheel.pubsub.log.record_format import (
+    REFERENCE,
+    Entry,
+    Part,
+    SegmentHeader,
+    encode_header,
+    encode_record,
+    salt_of,
+)
 from tidewheel.pubsub.log.segment import Segment
+from tidewheel.pubsub.log.spare_segments import Spare
 
 _TOGETHER_BYTES = 1 << 16
+_NUMBERS_BYTES = 32
 
 
 class SegmentWriter:
@@ -27,6 +39,7 @@ class SegmentWriter:
         written: the number of written bytes, durable or not.
         tick: the tick of the last written record.
         is_broken: whether the file has more bytes than ``written``.
+        large_bytes: the number of bytes of payloads that may lie in a payload area.
     """
 
     def __init__(self, segment: Segment, descriptor: int, files: Files) -> None:
@@ -35,6 +48,7 @@ class SegmentWriter:
         self._files = files
         self.written = segment.size
         self.tick = segment.last_tick
+        self.large_bytes = 0
         self.is_broken = False
 
     def append(self, entries: Iterable[Entry]) -> None:
@@ -55,7 +69,7 @@ class SegmentWriter:
             if offset >= wanted:
                 indexed.append((tick, offset))
                 wanted = offset + segment.index.spacing
-            offset += encode_record(entry, offset, segment.salt, segment.size, parts)
+            offset += encode_record(self._referring(entry), offset, segment.salt, segment.size, parts)
         if offset - self.written <= _TOGETHER_BYTES:
             parts = [b"".join(parts)] if parts else []
         try:
@@ -66,6 +80,19 @@ class SegmentWriter:
         except BaseException:
             self._cut()
             raise
+
+    def _referring(self, entry: Entry) -> Entry:
+        """Return an entry that refers to its payload, if that lies in the payload area already."""
+        first = entry.parts[0] if entry.parts else b""
+        if len(first) < LEAST_BYTES:
+            return entry
+        self.large_bytes += len(first)
+        offset = None if self.segment.area is None else self.segment.area.offset_of(first)
+        if offset is None:
+            return entry
+        reference = REFERENCE.pack(offset, len(first))
+        checksum = crc32c(first) if entry.checksum is None else entry.checksum
+        return Entry(entry.tick, entry.kind, (reference, *entry.parts[1:]), checksum, refers=True)
 
     def _cut(self) -> None:
         self.is_broken = True
@@ -86,11 +113,15 @@ class SegmentWriter:
         return True
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; its payload area lends nothing more."""
+        if self.segment.area is not None:
+            self.segment.area.close()
         os.close(self._descriptor)
 
 
-def prepare_segment(path: Path, header: SegmentHeader, files: Files, spare: Path | None = None) -> SegmentWriter:
+def prepare_segment(
+    path: Path, header: SegmentHeader, files: Files, spare: Spare | None = None, area_bytes: int = 0
+) -> SegmentWriter:
     """Return a durable segment under a temporary name; `name_segment` gives it its own name.
 
     Args:
@@ -98,14 +129,21 @@ def prepare_segment(path: Path, header: SegmentHeader, files: Files, spare: Path
         header: its header.
         files: the calls that change files.
         spare: a file to overwrite in place of a new one; it loses its name.
+        area_bytes: the size of its payload area, if the file has or gets room for that.
 
     Raises:
         OSError: the disk is full or fails; no file is left.
     """
     temporary = _temporary(path)
-    descriptor = files.create(temporary) if spare is None else _reopen(spare, temporary, files)
+    descriptor = files.create(temporary) if spare is None else _reopen(spare.path, temporary, files)
     try:
-        header = replace(header, spare_bytes=os.fstat(descriptor).st_size)
+        area = None if spare is None else spare.area
+        if area_bytes:
+            area = area or _new_area(descriptor, area_bytes + len(header.snapshot), files)
+            size = 0 if area is None else min(area.size, os.fstat(descriptor).st_size)
+            room = size - len(encode_header(header)) - _NUMBERS_BYTES
+            area_bytes = min(area_bytes, room) if room >= LEAST_BYTES else 0
+        header = replace(header, spare_bytes=os.fstat(descriptor).st_size, area_bytes=area_bytes)
         data = encode_header(header)
         write_all(files, descriptor, [data], 0)
         files.sync(descriptor)
@@ -114,7 +152,20 @@ def prepare_segment(path: Path, header: SegmentHeader, files: Files, spare: Path
         with suppress(OSError):
             files.remove(temporary)
         raise
-    return SegmentWriter(Segment(path, header, len(data), salt_of(data)), descriptor, files)
+    segment = Segment(path, header, len(data), salt_of(data))
+    if area is not None and area_bytes:
+        area.open(len(data), segment.start)
+    segment.area = area
+    return SegmentWriter(segment, descriptor, files)
+
+
+def _new_area(descriptor: int, size: int, files: Files) -> PayloadArea | None:
+    """Return a mapping of a whole file; an empty one becomes about ``size`` bytes long. None if there is no room."""
+    with suppress(OSError):
+        if not os.fstat(descriptor).st_size:
+            files.allocate(descriptor, size + _TOGETHER_BYTES)
+        return PayloadArea(descriptor, os.fstat(descriptor).st_size)
+    return None
 
 
 def _reopen(spare: Path, path: Path, files: Files) -> int:

@@ -45,6 +45,7 @@ class Log(StoredSegments[Segment]):
         identity: the owner of the log.
         snapshot: the state for the first segment of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
+        is_in_memory: whether the directory is on a file system in memory, where segments have payload areas.
         wait_s: the time to wait for another holder of the log, in seconds.
         clock: returns seconds since 1970.
         files: the calls that change files.
@@ -70,6 +71,7 @@ class Log(StoredSegments[Segment]):
         *,
         snapshot: bytes = b"",
         segment_bytes: int = SEGMENT_BYTES,
+        is_in_memory: bool = False,
         wait_s: float = 0.0,
         clock: Callable[[], float] = time.time,
         files: Files = FILES,
@@ -78,6 +80,8 @@ class Log(StoredSegments[Segment]):
         self._folder = directory
         self._identity = identity
         self._segment_bytes = segment_bytes
+        self.is_in_memory = is_in_memory
+        self._large_bytes = 0
         self._clock = clock
         self.cut_bytes = 0
         with ExitStack() as resources:
@@ -123,7 +127,14 @@ class Log(StoredSegments[Segment]):
     def is_segment_due(self) -> bool:
         """Whether the records since the snapshot have at least `segment_bytes`, and at least the snapshot's size."""
         writer = self._writer
-        return writer.written - writer.segment.start >= max(self._segment_bytes, writer.segment.start)
+        segment = writer.segment
+        used = writer.written - segment.start + (0 if segment.area is None else segment.area.used_bytes)
+        return used >= max(self._segment_bytes, segment.start - segment.area_bytes)
+
+    def room_for(self, size: int) -> memoryview | None:
+        """Return memory to receive a payload in that becomes the first part of a later entry, or of none."""
+        area = self._writer.segment.area
+        return None if area is None else area.lend(size)
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Write records behind all others; they are not durable before `sync` returns.
@@ -182,6 +193,7 @@ class Log(StoredSegments[Segment]):
         with self._writing:
             self.sync()
             old = self._writer.segment
+            self._large_bytes = self._writer.large_bytes * 9 // 8 if self.is_in_memory else 0  # with room to spare
             writer = self._new_segment(old.number + 1, old.last_tick, old.size, snapshot)
             self._close_writer()
             old.ended_s = writer.segment.begun_s
@@ -210,9 +222,9 @@ class Log(StoredSegments[Segment]):
         spare = self._spares.take()
         if spare is not None:
             with suppress(OSError):  # another program may have removed it
-                return prepare_segment(path, header, self._files, spare)
+                return prepare_segment(path, header, self._files, spare, self._large_bytes)
         try:
-            return prepare_segment(path, header, self._files)
+            return prepare_segment(path, header, self._files, area_bytes=self._large_bytes)
         except OSError as error:
             if not self._has_made_room(error):
                 raise

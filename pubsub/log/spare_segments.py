@@ -7,6 +7,7 @@ Invariants:
 
 - A file is overwritten only once it would have another name after a loss of power, and has no reader. A reader of a
   file that is no longer needed reads it to its end.
+- Nor is it overwritten while a message on its way lies in its payload area.
 - Old bytes are no part of the new segment: the checksums of records begin with the salt of their segment
   (`record_format.py`). The header states the old size of the file.
 - A log without writes keeps no file for long, and a log on a full disk keeps none.
@@ -19,14 +20,30 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tidewheel.pubsub.log.files import Files
+from tidewheel.pubsub.log.payload_area import PayloadArea
 from tidewheel.pubsub.log.segment import Segment
 
 _SPARE = ".spare"
 _LEFT = (_SPARE, ".new")
 _MOST = 4
 _KEPT_S = 10.0
+
+
+class Spare(NamedTuple):
+    """A spare file.
+
+    Attributes:
+        since_s: the time since which it is one, by the monotonic clock.
+        path: its name.
+        area: its mapping, if it has one.
+    """
+
+    since_s: float
+    path: Path
+    area: PayloadArea | None
 
 
 class SpareSegments:
@@ -46,7 +63,7 @@ class SpareSegments:
         self._files = files
         self._largest_bytes = largest_bytes
         self._lock = threading.Lock()
-        self._spare: deque[tuple[float, Path]] = deque()
+        self._spare: deque[Spare] = deque()
         for path in directory.iterdir():
             if path.suffix in _LEFT:
                 files.remove(path)
@@ -64,12 +81,14 @@ class SpareSegments:
         self._files.sync_directory(self._directory)
         if is_spare and not segment.readers:
             with self._lock:
-                self._spare.append((time.monotonic(), spare))
+                self._spare.append(Spare(time.monotonic(), spare, segment.area))
         else:
             self._files.remove(spare)
 
     def _is_wanted(self, segment: Segment) -> bool:
-        return len(self._spare) < _MOST and segment.size <= self._largest_bytes and segment.path.exists()
+        may_be_lent = segment.area_bytes and segment.area is None  # by a log that was closed in this process
+        is_small = len(self._spare) < _MOST and segment.size <= self._largest_bytes
+        return is_small and not may_be_lent and segment.path.exists()
 
     def _has_renamed(self, path: Path, spare: Path) -> bool:
         try:
@@ -78,10 +97,14 @@ class SpareSegments:
             return False
         return True
 
-    def take(self) -> Path | None:
+    def take(self) -> Spare | None:
         """Return a file to overwrite, which now belongs to the caller; None if there is none."""
         with self._lock:
-            return self._spare.popleft()[1] if self._spare else None
+            for place, spare in enumerate(self._spare):
+                if spare.area is None or not spare.area.is_lent:
+                    del self._spare[place]
+                    return spare
+        return None
 
     def expire(self) -> None:
         """Remove files that were not used for long. The log calls it regularly."""
@@ -91,7 +114,7 @@ class SpareSegments:
         """Remove all files that are kept for at least ``kept_s`` seconds; return whether there were any."""
         until_s = time.monotonic() - kept_s
         with self._lock:
-            over = [self._spare.popleft()[1] for since_s, _ in tuple(self._spare) if since_s <= until_s]
+            over = [self._spare.popleft().path for spare in tuple(self._spare) if spare.since_s <= until_s]
         for path in over:
             with suppress(OSError):
                 self._files.remove(path)

@@ -80,7 +80,12 @@ class StoredSegments(ABC, Generic[S]):
 
     Args:
         directory: the directory, or a URL.
+
+    Attributes:
+        is_in_memory: whether it is on a file system in memory, where a sync has nothing to wait for.
     """
+
+    is_in_memory = False
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = directory
@@ -92,6 +97,10 @@ class StoredSegments(ABC, Generic[S]):
     @abstractmethod
     def sync(self) -> int:
         """Make the appended records durable; return `last_tick`."""
+
+    def room_for(self, size: int) -> memoryview | None:
+        """Return memory of the log to receive a payload of ``size`` bytes in; None for any memory."""
+        return None
 
     def _check_usable(self) -> None:
         if self._failure:

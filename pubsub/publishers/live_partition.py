@@ -77,7 +77,7 @@ class LivePartition(Partition):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
-        self._sink = self
+        self._sink, self.room_for = self, lambda _size: None
         alone = not is_remembered
         self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=alone, ends_alone=alone)
         self._is_remembered = is_remembered

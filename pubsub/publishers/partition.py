@@ -40,9 +40,9 @@ from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
-TOLD_BYTES: Final = 1024 * 1024
+TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told what is durable when it is so much, or so often: its thread that listens holds up the other one."""
+"""A worker is told when so much is durable, half the room of a `Feed`, or so often: its thread holds up the other."""
 
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
@@ -96,6 +96,10 @@ class MessageSink(Protocol):
     """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
     @property
+    def room_for(self) -> Callable[[int], memoryview | None]:
+        """Returns memory to receive a payload of so many bytes in; None for any."""
+
+    @property
     def error(self) -> Exception | None:
         """The reason for which it receives nothing more, if there is one."""
 
@@ -146,14 +150,12 @@ class WorkerLink:
         self._sink = sink
         self._refused = refused
         self._begun = begun
-        self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame)
+        self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame, room_for=sink.room_for)
         self._writer = SocketWriter(connection)
-        self._has_begun = False
+        self._has_begun = self.is_closed = False
         self._untold = self._untold_bytes = 0
-        self._number = -1
-        self._told_s = 0.0
+        self._number, self._told_s = -1, 0.0
         self._telling: asyncio.TimerHandle | None = None
-        self.is_closed = False
         self._is_paused = not sink.has_room
         if not self._is_paused:
             self._go_on()
@@ -210,8 +212,7 @@ class WorkerLink:
             if messages:
                 self._sink.feed(messages)
         except (ProtocolError, LogError) as error:
-            refuse = self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse
-            refuse(str(error))
+            (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
             return
         if self._reader.is_at_end:
             self.close()
@@ -250,8 +251,7 @@ class Partition(ABC):
     Args:
         name: of the partition, for messages and logs.
         node: the node of the cluster that this process is on; None for a partition without sockets.
-        drained: as for `Children`.
-        silent_s: as for `Children`.
+        drained, silent_s: as for `Children`.
 
     Attributes:
         changed: is notified of everything that others may wait for.

@@ -1,6 +1,7 @@
 """Writes the log of one partition, in order, whatever comes between: no room in memory, or none on the disk.
 
-What is written goes to a thread of the log's, and comes back as durable. Where there is no room on the disk it comes
+What is written goes to a thread of the log's, and comes back as durable. A log in memory needs no thread, as a sync has
+nothing to wait for. Where there is no room on the disk it comes
 back as well, and waits here, before what was written since, until `PartitionWriter.resume` finds that there is room
 again: nothing is lost, and no message overtakes another.
 
@@ -62,7 +63,7 @@ class PartitionWriter:
 
     def __post_init__(self) -> None:
         self.last_tick = self.durable_tick = self.log.last_tick
-        self._commit = GroupCommit(self.log)
+        self._commit = GroupCommit(self.log, has_thread=not self.log.is_in_memory)
 
     @property
     def has_room(self) -> bool:

@@ -159,7 +159,8 @@ class JobBlock(ABC):
 
     def _warn_of_open_inputs(self) -> None:
         if self._feed.left_open and not self._has_ended:
-            _LOGGER.warning("job %r waits for its end, but inputs are open: close() %s", self.name, self._feed.to_close)
+            said = "job %r waits for its end, but inputs are open: close() %s"
+            _LOGGER.warning(said, self.name, self._feed.to_close, extra=about(self.name))
 
     def _finish(self, since: float) -> None:
         """Wait for the end of a job whose inputs are closed, and of those that were added; warn if that takes long."""

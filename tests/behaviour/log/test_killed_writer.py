@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.kit.log.faulty_files import ScopedLog
 from tests.kit.log.writing_processes import IDENTITY, KEPT_TICKS, entry
 from tidewheel.pubsub.log.segmented_log import Log
@@ -35,16 +37,17 @@ def kill_one(process: "subprocess.Popen[str]", after: int) -> int:
     return max([*acknowledged, -1])
 
 
-def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kind: str) -> None:
     """After each of them every tick up to the last that was acknowledged is there, byte for byte, and no gap behind."""
     seed = random.SystemRandom().randrange(1 << 32)
     choices = random.Random(seed)
     program = Path(__file__).parents[2] / "kit" / "log" / "writing_processes.py"
     with subprocess.Popen(
-        [sys.executable, str(program), str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(program), str(tmp_path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         last_tick = -1
-        written_over = 0
+        written_over = with_area = 0
         for _ in range(KILLS):
             acknowledged = kill_one(process, choices.randrange(MOST_ACKNOWLEDGED))
             with ScopedLog(tmp_path, IDENTITY) as log:
@@ -52,9 +55,11 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> N
                 assert check(log) == last_tick >= acknowledged, f"seed {seed}"
                 assert log.removed_end <= max(0, last_tick - KEPT_TICKS), f"seed {seed}"
                 written_over += log._segments[-1].spare_bytes > 0
+                with_area += log._segments[-1].area_bytes > 0
     assert process.returncode == 0
     assert last_tick > KILLS
     assert written_over > KILLS / 10
+    assert (with_area > KILLS / 20) == (kind == "memory")
 
 
 def check(log: Log) -> int:

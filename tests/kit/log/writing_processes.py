@@ -3,7 +3,9 @@
 For each line that it reads it starts one, and prints the pid; the process prints every tick that is durable. Processes
 are forked, so that a hundred of them take no hundred times as long to start.
 
-    python writing_processes.py DIRECTORY
+    python writing_processes.py DIRECTORY KIND
+
+A log of the kind "memory" is as one in memory: large payloads are received in it.
 """
 
 import os
@@ -36,13 +38,25 @@ def entry(tick: int) -> Entry:
     return Entry(tick, tick % 256, (b"%d:" % tick, bytes([tick % 251]) * size))
 
 
-def write(directory: Path) -> None:
+def received(log: Log, tick: int) -> Entry:
+    """Return the entry of a tick, whose payload was received in the log if that has room."""
+    made = entry(tick)
+    payload = b"".join(made.parts)
+    room = log.room_for(len(payload))
+    if room is not None:
+        room[:] = payload
+    return Entry(made.tick, made.kind, (room or payload,))
+
+
+def write(directory: Path, kind: str) -> None:
     """Write groups of a size that varies, as fast as that goes, and say what is durable; files are written over."""
-    with closing(Log(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, wait_s=10, files=SlowFiles())) as log:
+    memory = kind == "memory"
+    opened = Log(directory, IDENTITY, segment_bytes=SEGMENT_BYTES, is_in_memory=memory, wait_s=10, files=SlowFiles())
+    with closing(opened) as log:
         tick = log.last_tick + 1
         log.trim(log.last_tick - KEPT_TICKS)
         while True:
-            log.append([entry(tick + place) for place in range(1 + tick % 5)])
+            log.append([received(log, tick + place) for place in range(1 + tick % 5)])
             tick += 1 + tick % 5
             os.write(1, b"%d\n" % log.sync())
             if log.is_segment_due:
@@ -50,13 +64,13 @@ def write(directory: Path) -> None:
                 log.trim(log.last_tick - KEPT_TICKS)
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, kind: str) -> None:
     """Start a process for each line, and wait for its end."""
     while sys.stdin.readline():
         pid = os.fork()
         if not pid:
             try:
-                write(directory)
+                write(directory, kind)
             finally:
                 os._exit(1)
         os.write(1, b"pid %d\n" % pid)
@@ -65,4 +79,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

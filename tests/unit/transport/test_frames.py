@@ -347,3 +347,23 @@ def test_an_empty_frame_is_no_message() -> None:
         theirs.sendall(SIGN_OF_LIFE[5:])
         assert list(reader.read()) == []
         assert reader.read_bytes == 3 * len(SIGN_OF_LIFE) + 2
+
+
+def test_a_large_payload_is_read_where_the_user_wants_it() -> None:
+    """If the user has room for it; a small one is not asked about."""
+    asked: list[int] = []
+    own = bytearray(2 * LARGE)
+
+    def room_for(size: int) -> memoryview | None:
+        asked.append(size)
+        return memoryview(own)[:size] if size <= len(own) else None
+
+    payloads = [b"a" * (LARGE - 1), b"b" * LARGE, b"c" * (2 * LARGE + 1)]
+    content = b"".join(bytes(part) for payload in payloads for part in frame_of(b"head", (payload,)))
+    reader = FrameReader(cast(socket, Cut(content, [1000])), lambda _, payload: payload, room_for=room_for)
+    found: list[Any] = []
+    while not reader.is_at_end:
+        found += reader.read()
+    assert found == payloads
+    assert asked == [LARGE, 2 * LARGE + 1]
+    assert own[:LARGE] == payloads[1]

@@ -338,3 +338,30 @@ def test_closing_does_not_wait_for_ever(log: Log, files: Gate) -> None:
     files.goes_on.release()
     commit.close(WITHIN_S)
     assert outcomes.next(1) == [(1, 1)]
+
+
+def test_without_a_thread_entries_are_durable_at_once(log: Log) -> None:
+    """Also where another segment begins; the outcome is told before `submit` returns."""
+    commit, outcomes = GroupCommit(log, has_thread=False), Outcomes()
+    assert outcomes.submit(commit, [1, 2])
+    assert outcomes.told.get_nowait() == (1, 2)
+    assert commit.submit(entries([3]), lambda _: None, lambda: b"state")
+    assert log.last_tick == 3
+    commit.close(0.0)
+    with pytest.raises(LogError):
+        outcomes.submit(commit, [4])
+
+
+def test_without_a_thread_a_full_disk_is_told_as_well(log: Log, files: Gate) -> None:
+    """Nothing is accepted until `resume`, and nothing is lost."""
+    commit, outcomes = GroupCommit(log, has_thread=False), Outcomes()
+    files.room = 0
+    assert outcomes.submit(commit, [1])
+    assert isinstance(outcomes.told.get_nowait()[1], LogFull)
+    with pytest.raises(LogFull):
+        outcomes.submit(commit, [2])
+    files.room = None
+    commit.resume()
+    assert outcomes.submit(commit, [1, 2])
+    assert outcomes.told.get_nowait()[1] == 2
+    commit.close(0.0)

@@ -9,9 +9,11 @@ import pytest
 from tests.kit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, cursors, opened
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
 from tidewheel.pubsub.log.files import FILES
-from tidewheel.pubsub.messages.encoded_message import decode
+from tidewheel.pubsub.log.payload_area import LEAST_BYTES
+from tidewheel.pubsub.messages.encoded_message import decode, encode
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
 from tidewheel.pubsub.publishers import durable_pubend
 from tidewheel.pubsub.publishers.partition_log import last_messages
@@ -265,3 +267,35 @@ def test_an_end_that_was_torn_off_is_logged_again(tmp_path: Path, monkeypatch: p
             assert not partition.core.unread(), "it is told of the end by its beginning"
             reader.read(partition)
             assert sum(isinstance(message, PartitionEnded) for message in reader.had) == 1
+
+
+def test_a_log_in_memory_has_the_messages_that_were_received_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a copy, and without a thread: readers get them from there, also after a crash and a restart."""
+    monkeypatch.setattr(opening, "is_in_memory", lambda _: True)
+    size, reader = 2 * LEAST_BYTES, Reader()
+    contents: list[bytes] = []
+    received = 0
+    for life in range(3):
+        with opened(tmp_path, segment_bytes=10 * size, cache_bytes=3 * size) as partition:
+            reader.attach(partition)
+            for time in range(life * 40, life * 40 + 40):
+                content = bytes([time % 256]) * size
+                room = partition.core.room_for(size)
+                received += room is not None
+                if room is not None:
+                    room[:] = content
+                message = encode(DataMessage(time, room or content, "pickle", 1))
+                partition.core.feed([message])
+                partition.advance(time, time + 1)
+                partition.settle()
+                contents.append(content)
+                if time % 7 == 0:
+                    reader.read(partition)
+                    partition.core.look()
+                    partition.core.trim()
+            reader.read(partition)
+            partition.settle()
+        assert [bytes(one) for one in reader.contents] == contents
+    assert received > 60

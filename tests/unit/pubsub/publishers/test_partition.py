@@ -73,7 +73,9 @@ class Pubend:
     error = None
     has_room = True
 
-    def __init__(self) -> None:
+    def __init__(self, room_for: Callable[[int], memoryview | None]) -> None:
+        self.room_for = room_for
+        self.sent: list[EncodedMessage] = []
         self.messages = self.message_bytes = 0
         self.is_slow = False
 
@@ -82,6 +84,7 @@ class Pubend:
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take messages."""
+        self.sent += sent
         self.messages += len(sent)
         self.message_bytes += sum(message.size_bytes for message in sent)
 
@@ -97,8 +100,8 @@ class Pubend:
 class Linked:
     """A worker's end of a link, and what it is told."""
 
-    def __init__(self, *, has_room: bool = True) -> None:
-        self.loop, self.pubend = Loop(), Pubend()
+    def __init__(self, *, has_room: bool = True, room_for: Callable[[int], memoryview | None] = lambda _: None) -> None:
+        self.loop, self.pubend = Loop(), Pubend(room_for)
         self.pubend.has_room = has_room
         self._worker, theirs = socket.socketpair()
         theirs.setblocking(False)
@@ -194,3 +197,18 @@ def test_who_has_gone_is_told_nothing(linked: Linked) -> None:
     linked.link.close()
     linked.loop.sleep(TOLD_EVERY_S)
     assert linked.link.is_closed
+
+
+def test_a_large_payload_is_received_where_the_log_has_room() -> None:
+    """So that it is not copied there."""
+    rooms: list[memoryview] = []
+
+    def room_for(size: int) -> memoryview:
+        rooms.append(memoryview(bytearray(size)))
+        return rooms[-1]
+
+    with_room = Linked(room_for=room_for)
+    with_room.send(100_000)
+    [message] = with_room.pubend.sent
+    assert message.payload.obj is rooms[0].obj
+    with_room.close()
