@@ -5,8 +5,9 @@ import gc
 import os
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Of ``mallopt`` in <malloc.h> of the GNU C library."""
@@ -42,8 +43,7 @@ def collect_rarely() -> None:
     gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessUse:
+class ProcessUse(msgspec.Struct, frozen=True):
     """What a process uses.
 
     Attributes:

@@ -9,7 +9,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -62,9 +62,7 @@ class RunningTelemetryTopic:
         self._name = f"{TELEMETRY}{host.job}"
         self._came = came
         self._host = replace(host, workers=1, pump=None, keeps_snapshots=False)
-        self._here = _HeardPublisher(
-            Publisher(IntegerDomain(), _CAPACITY_BYTES), threading.Condition(), None, came=came
-        )
+        self._here = _HeardPublisher(came)
         self._info = TopicInfo(self._name, host.job, IntegerDomain(), (self._here,), uuid.uuid4().hex)
         self._next = 0
         self._lock = threading.Lock()
@@ -138,11 +136,12 @@ class RunningTelemetryTopic:
         self._close(None)
 
 
-@dataclass(eq=False)
 class _HeardPublisher(LocalPublisher):
     """A publisher that says when a subscriber has come, and that no subscriber holds back."""
 
-    came: Callable[[], None] = field(default=lambda: None)
+    def __init__(self, came: Callable[[], None]) -> None:
+        super().__init__(Publisher(IntegerDomain(), _CAPACITY_BYTES), threading.Condition(), None)
+        self.came = came
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
         """Connect a subscriber; one that wants to be waited for is cut off like all others if it falls behind."""

@@ -1,15 +1,15 @@
 """One look at a job: the document by which it describes itself, and what has changed since the look before. No I/O."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from tidewheel.progress import ProtocolError
 from tidewheel.transport.merge_patch import merge
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A job at one moment.
 
     Attributes:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.drawing.outline import Outline
-from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 from tidewheel.runtime.telemetry.observed_job import ObservedJob
 from tidewheel.transport.attachment import AttachmentHost, Telemetry
 from tidewheel.transport.merge_patch import Document, patch
 from tidewheel.transport.ray_internals import dashboard_url
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a program without listeners does without these
     from tidewheel.runtime.telemetry.collector import Collector
+    from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 
 _LOGGER = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
@@ -161,8 +161,10 @@ class JobTelemetry(NoTelemetry):
 
         return svg_of(self._outline)
 
-    def _facts(self, job: ObservedJob) -> JobFacts:
+    def _facts(self, job: ObservedJob) -> "JobFacts":
         """Return what stays the same: nothing of the environment, nor of the configuration but one limit."""
+        from tidewheel.runtime.telemetry.observation import JobFacts
+
         about: Document = {
             "name": job.name,
             "dataflow": job.plan.name,
@@ -177,8 +179,10 @@ class JobTelemetry(NoTelemetry):
             about["ray_dashboard"] = dashboard
         return JobFacts(about, job.plan, job._compiled, self._outline, job.config.bytes_in_flight)
 
-    def _observe(self, job: ObservedJob) -> Observation:
+    def _observe(self, job: ObservedJob) -> "Observation":
         """Return the job as it is now, within about a second."""
+        from tidewheel.runtime.telemetry.observation import Observation
+
         error = job._error
         state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
         taken = job._snapshots

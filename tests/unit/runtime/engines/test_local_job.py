@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.kit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.kit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
 from tests.laws.strategies import law_settings
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.engines import local_job
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.transport.sigterm import Terminated
 
@@ -313,30 +315,31 @@ def test_sigterm_ends_the_program_also_in_the_middle_of_an_operator(is_stage: bo
     assert ended.value.code == 143
 
 
-def test_another_thread_is_answered_while_rounds_run() -> None:
+def test_a_question_during_a_round_is_answered_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock alone would let it wait: the thread that runs rounds takes it again at once."""
-    looked = threading.Event()
+    waits = threading.Event()
     answers: list[int] = []
 
-    def numbers() -> Any:
-        epoch = 0
-        while not looked.is_set():
-            yield epoch, [epoch]
-            epoch += 1
+    class Awaited(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            waits.set()
+            return super().result(timeout)
 
-    flow = tw.Dataflow("endless")
-    flow.source("numbers", tw.IterableSource([numbers()])).exchange(lambda n: n).probe("done")
+    monkeypatch.setattr(local_job, "Future", Awaited)
+    monkeypatch.setattr(local_job, "_SOON_S", 0.0)
+
+    def be_asked(number: int) -> int:
+        looking.start()
+        assert waits.wait(DEADLINE_S)
+        return number
+
+    flow = tw.Dataflow("asked")
+    flow.input("numbers").map(be_asked).probe("done")
     with tw.run(flow, workers=2, engine="local") as job:
         assert isinstance(job, LocalJob)
-
-        def look() -> None:
-            try:
-                answers.extend(len(job._look(DEADLINE_S)[1]) for _ in range(50))
-            finally:
-                looked.set()
-
-        looking = threading.Thread(target=look)
-        looking.start()
-        job.wait(DEADLINE_S)
+        looking = threading.Thread(target=lambda: answers.append(len(job._look(5.0)[1])))
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        job.wait()
         looking.join(DEADLINE_S)
-    assert answers == [2] * 50
+    assert answers == [2]
