@@ -9,7 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.engines import job as job_module
+from tidewheel.runtime.engines import job_block as job_module
 from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import WorkerReport
@@ -113,7 +113,7 @@ def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptur
     with tw.run(named_flow(), engine="local") as job:
         job.input("a").advance_to(3)
         with (
-            caplog.at_level(logging.WARNING, logger="tidewheel.runtime.engines.job"),
+            caplog.at_level(logging.WARNING, logger="tidewheel.runtime.engines.job_block"),
             pytest.raises(
                 tw.JobError,
                 match=r"nothing left to do: advance or close .* \(open inputs: 'a' at time 3, 'e' at time 0\)",
