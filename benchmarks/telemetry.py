@@ -7,7 +7,7 @@ record. Their order changes from round to round, so that a machine that slows do
 
 A loss is the median of those of all rounds: each compares a way with the one without telemetry in the same round. It
 has to be at most 2 %; otherwise the program ends with an error. The processor time of driver, workers and listener for
-the same work is compared, too: other programs on the machine change that less.
+the same work is compared, too, and that of a job at rest: other programs on the machine change these less.
 """
 
 import sys
@@ -131,7 +131,9 @@ def measure(report: Report, work: Work, rounds: int, seconds: float) -> None:
                 if number:  # the first round warms up
                     rates[way].append(rate)
                     costs[way].append(cost)
+        share = told.share_of_a_core(5 * seconds)
     what = f"{work.name}, {work.engine}"
+    report.expect(f"{what}: describing and reading, % of a core", 100 * share, MOST_LOST_PER_CENT)
     for way in WAYS:
         report.add(f"{what}, {way}", rates[way], work.unit)
     for way in WAYS[1:]:
@@ -168,9 +170,19 @@ class Running:
             done += more
         return done / (perf_counter() - began), 1e6 * (self._processor_seconds() - used) / done
 
+    def share_of_a_core(self, seconds: float) -> float:
+        """Rest for so many seconds with a listener, and as long without; return how much more of a core that takes."""
+        shares = []
+        for is_listened_to in (False, True):
+            with listened_to(self.job, is_listened_to=is_listened_to):
+                began, used = perf_counter(), self._processor_seconds()
+                threading.Event().wait(seconds)
+                shares.append((self._processor_seconds() - used) / (perf_counter() - began))
+        return shares[1] - shares[0]
+
     def _processor_seconds(self) -> float:
         times = [process.cpu_times() for process in self._processes]
-        return sum(one.user + one.system for one in times)
+        return float(sum(one.user + one.system for one in times))
 
     def __enter__(self) -> Self:
         return self

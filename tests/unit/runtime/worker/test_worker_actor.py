@@ -102,3 +102,25 @@ def test_the_dashboard_of_ray_shows_dataflow_worker_and_operators() -> None:
     """Ray takes this text for the name of the actor, once it is made."""
     with process_of_its_own():
         assert repr(actor("text")) == "sums worker 1 of 2, 5 operators"
+
+
+class _Loops(WorkerActor):
+    """A worker that runs one dataflow, as far as requests for telemetry are concerned."""
+
+    def __init__(self) -> None:
+        self._loops = {"job": None}  # type: ignore[dict-item]
+        self._wanted: set[str] = set()
+        self._is_wanted = threading.Event()
+
+
+def test_the_call_that_watches_a_worker_returns_when_telemetry_is_wanted() -> None:
+    """At once, with the job, and only once; the call that only looks whether the worker lives takes nothing away."""
+    actor = _Loops()
+    assert actor.live(0.01) == ()
+    assert not actor.want_telemetry("another")
+    with ThreadPoolExecutor() as pool:
+        watching = pool.submit(actor.live, 30.0)
+        assert actor.live(0.0) == ()
+        assert actor.want_telemetry("job")
+        assert watching.result(10) == ("job",)
+    assert actor.live(0.01) == ()
