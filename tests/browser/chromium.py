@@ -49,7 +49,7 @@ def opened(
         context.close()
     assert {urlsplit(url).netloc for url in requests} == {urlsplit(gateway.url).netloc}
     assert not any("token" in urlsplit(url).query for url in requests)
-    assert may_complain or not problems, problems
+    assert may_complain or not problems, "; ".join(problems)
 
 
 def soon(page: Page, selector: str, attribute: str, value: str) -> None:

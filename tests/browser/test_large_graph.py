@@ -4,7 +4,7 @@ from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, CDPSession
 
 from tests.browser.chromium import needs_chromium, opened
 from tests.kit.gateway.paged import HandJobs, paged, picture
@@ -13,14 +13,11 @@ from tests.kit.telemetry.documents import BEGAN_AT, document, edge, operator, wo
 pytestmark = [needs_chromium, pytest.mark.long]
 
 OPERATORS, WORKERS, SECONDS = 2000, 64, 12
-LONGEST_FRAME_MS = 100
-QUANTILE = 0.98
-"""The share of frames that must be short; other programs of the machine delay some."""
+MOST_MS_A_FRAME = 100
 MOST_BYTES = 200 << 20
 OBSERVE = """
-window.frames = [];
-let before = performance.now();
-const note = (now) => (window.frames.push(now - before), (before = now), requestAnimationFrame(note));
+window.frames = 0;
+const note = () => { window.frames += 1; requestAnimationFrame(note); };
 requestAnimationFrame(note);
 """
 
@@ -58,9 +55,18 @@ def large(second: int, drawn: str) -> dict[str, Any]:
     return {**made, "workers": workers, "picture": drawn or picture(operators, edges, columns=40)}
 
 
+def _busy_s(watched: CDPSession) -> float:
+    """Return the processor time that the main thread of the page has had, in seconds."""
+    found = watched.send("Performance.getMetrics")["metrics"]
+    return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
+
+
 @pytest.mark.parametrize("how", ["as it opens", "all in sight"])
 def test_frames_are_short_and_memory_is_bounded(browser: Browser, how: str) -> None:
-    """With all numbers changing each second; also where the whole graph is in sight, and the table is sorted."""
+    """With all numbers changing each second; also where the whole graph is in sight, and the table is sorted.
+
+    It is the processor time of the main thread, for a frame on average: other programs delay single frames.
+    """
     jobs = HandJobs()
     first = large(1, "")
     jobs.put(first)
@@ -70,12 +76,16 @@ def test_frames_are_short_and_memory_is_bounded(browser: Browser, how: str) -> N
         if how == "all in sight":
             page.get_by_role("button", name="Fit all").click()
             page.get_by_role("columnheader", name="Busy").get_by_role("button").click()
+        watched = page.context.new_cdp_session(page)
+        watched.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.evaluate(OBSERVE)
+        before_s = _busy_s(watched)
         for second in range(2, SECONDS):
             jobs.put(large(second, first["picture"]))
             page.locator(f"main[data-moment='{BEGAN_AT + second:.0f}']").wait_for(timeout=20_000)
             page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))")
-        frames = sorted(page.evaluate("window.frames"))
+        busy_ms, frames = 1000 * (_busy_s(watched) - before_s), page.evaluate("window.frames")
+        watched.send("HeapProfiler.collectGarbage")
         private = max(
             process.memory_full_info().uss
             for process in psutil.Process().children(recursive=True)
@@ -83,10 +93,7 @@ def test_frames_are_short_and_memory_is_bounded(browser: Browser, how: str) -> N
         )
         shown = page.locator("[data-operator][data-rate]").count()
         jobs.end("large-1")
-    slow = frames[int(len(frames) * QUANTILE)]
-    measured = (
-        f"{slow:.0f} ms, of {len(frames)} frames up to {frames[-1]:.0f} ms; {private >> 20} MB; {shown} operators"
-    )
-    assert slow < LONGEST_FRAME_MS, measured
+    measured = f"{busy_ms:.0f} ms for {frames} frames, {private >> 20} MB, {shown} operators"
+    assert busy_ms / frames < MOST_MS_A_FRAME, measured
     assert private < MOST_BYTES, measured
     assert shown >= (OPERATORS if how == "all in sight" else 8), measured

@@ -57,8 +57,9 @@ def test_files_need_no_token_and_carry_a_policy(gateway: Gateway, path: str, kin
 
 def test_every_file_is_served_and_nothing_else(gateway: Gateway) -> None:
     """No path leads out of the folder."""
-    for path in FILES.rglob("*.*"):
-        assert ask(gateway, f"/page/{path.relative_to(FILES).as_posix()}").body == path.read_bytes()
+    for file in FILES.rglob("*.*"):
+        if file.is_file():
+            assert ask(gateway, f"/page/{file.relative_to(FILES).as_posix()}").body == file.read_bytes()
     for path in ("../page_routes.py", "..%2fpage_routes.py", "%2e%2e/page_routes.py", "vendor", "", "/etc/passwd"):
         assert ask(gateway, f"/page/{path}").status == 404
 

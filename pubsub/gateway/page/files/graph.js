@@ -6,6 +6,9 @@ import { boxAround, boxOf, pictureOf, shape } from "./picture.js";
 
 const BUDGET_MS = 6;
 const MARGIN = 200;
+/** A graph of so many operators is painted where it is out of sight, too. */
+const MANY = 200;
+const EVERYWHERE = 1e6;
 /** Below these scales numbers, and then names, are too small to be read, and are not drawn. */
 const FAR = 0.55;
 const FARTHER = 0.3;
@@ -158,7 +161,7 @@ export class Graph {
   #paint() {
     this.wanted = false;
     const until = performance.now() + BUDGET_MS;
-    const sight = this.#sight(MARGIN);
+    const sight = this.#sight(this.operators.size > MANY ? MARGIN : EVERYWHERE);
     for (const [nodes, paint] of [[this.operators, this.#paintOperator], [this.edges, this.#paintEdge]]) {
       for (const [number, node] of nodes) {
         if (!node.isStale || !isWithin(node.box, sight)) continue;

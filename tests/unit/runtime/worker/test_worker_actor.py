@@ -4,6 +4,7 @@ import io
 import logging
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
@@ -64,3 +65,25 @@ def test_a_process_waits_until_the_one_before_it_has_ended() -> None:
                 child.kill()
             assert waiting.result(30.0) == this_process()
         assert is_gone(before)
+
+
+class _Loops(WorkerActor):
+    """A worker that runs one dataflow, as far as requests for telemetry are concerned."""
+
+    def __init__(self) -> None:
+        self._loops = {"job": None}  # type: ignore[dict-item]
+        self._wanted: set[str] = set()
+        self._is_wanted = threading.Event()
+
+
+def test_the_call_that_watches_a_worker_returns_when_telemetry_is_wanted() -> None:
+    """At once, with the job, and only once; the call that only looks whether the worker lives takes nothing away."""
+    actor = _Loops()
+    assert actor.live(0.01) == ()
+    assert not actor.want_telemetry("another")
+    with ThreadPoolExecutor() as pool:
+        watching = pool.submit(actor.live, 30.0)
+        assert actor.live(0.0) == ()
+        assert actor.want_telemetry("job")
+        assert watching.result(10) == ("job",)
+    assert actor.live(0.01) == ()

@@ -78,13 +78,13 @@ def test_jobs_that_no_browser_looks_at_are_left() -> None:
 
     async def leave() -> None:
         jobs = HandJobs()
-        jobs.put(document(name="a"))
-        pages = jobs.pages(linger_s=-1.0)
+        pages = PageJobs(lambda: ["a"], jobs.read, linger_s=0.0)
         pages.look()
         page = pages.page("a")
         with page.listening():
-            jobs.put(document(name="a", at=BEGAN_AT + 1))
-            assert await asyncio.to_thread(eventually, lambda: page.shown.number >= 1)
+            jobs.put(document(name="a"), document(name="a", at=BEGAN_AT + 1))
+            assert await asyncio.to_thread(eventually, lambda: page.shown.number == 2)
+            assert pages.knows("a")
         jobs.put(document(name="a", at=BEGAN_AT + 2))
         assert await asyncio.to_thread(eventually, lambda: jobs.readers == 0)
         assert not pages.knows("a")

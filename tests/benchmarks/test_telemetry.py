@@ -1,0 +1,21 @@
+"""The benchmark of telemetry runs on both engines, and compares what it says that it compares."""
+
+import pytest
+
+from tests.benchmarks.quick_run import quick_run
+
+pytestmark = [pytest.mark.ray, pytest.mark.long]
+
+
+def test_it_compares_each_way_with_none(ray_cluster: str) -> None:
+    """Throughput and processor time, with a listener and without one."""
+    figures = quick_run("telemetry", RAY_ADDRESS=ray_cluster)
+    works = [f"{work}, {engine}" for work in ("word count", "empty epochs") for engine in ("local", "ray")]
+    ways = ("no listener", "a listener")
+    assert set(figures["rows"]) == {f"{work}, {way}" for work in works for way in ("without telemetry", *ways)}
+    assert set(figures["expectations"]) == {
+        f"{work}, {way}: % {what}"
+        for work in works
+        for way in ways
+        for what in ("of throughput lost", "more processor time")
+    } | {f"{work}: describing and reading, % of a core" for work in works}
