@@ -52,7 +52,6 @@ class Audience:
     grace_s: float = LEASE_S
     _looked_s: float | None = None
     _now_s: float = 0.0
-    _is_new: bool = False
     _is_over: bool = False
     _leaving: list[str] | None = None
     _leave_until_s: float = 0.0
@@ -60,14 +59,9 @@ class Audience:
     def __post_init__(self) -> None:
         self._return_s = min(RETURN_WITHIN_S, self.grace_s)
 
-    def expect_nobody(self, *, is_new: bool) -> None:
-        """Take note that nobody was connected before, so that it need not be waited for who may be about to return.
-
-        Args:
-            is_new: whether the log was empty, too, so that no reader of an earlier job may come back.
-        """
+    def expect_nobody(self) -> None:
+        """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
         self._return_s = 0.0
-        self._is_new = is_new
         self.changed.notify()
 
     # ------------------------------------------------------------------ coming and going
@@ -200,8 +194,8 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether those who were connected before a restart have had the time to come back, if there were any."""
-        return self._is_new or self._now_s >= self.grace_s
+        """Whether those who were connected before a restart have had the time to come back."""
+        return self._now_s >= self.grace_s
 
     # ------------------------------------------------------------------ waiting for them
 

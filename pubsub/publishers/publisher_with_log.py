@@ -43,9 +43,8 @@ class PublisherActorWithLog(PublisherActor):
 
         Raises LogError, or DeliveryError if this was closed.
         """
-        place = await self.place(0.0)
-        self._durable.audience.expect_nobody(is_new=not place.has_begun)
-        return place
+        self._durable.audience.expect_nobody()
+        return await self.place(0.0)
 
     async def place(self, timeout_s: float) -> LogPlace:
         """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""

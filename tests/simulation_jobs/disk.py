@@ -135,7 +135,8 @@ class Commit:
         waiting: what is not durable.
     """
 
-    def __init__(self, log: DiskLog) -> None:
+    def __init__(self, log: DiskLog, *, has_thread: bool) -> None:
+        assert has_thread, "entries are durable later than they are submitted"
         self._log = log
         self._is_syncing = False
         self.waiting: deque[_Written] = deque()

@@ -211,17 +211,6 @@ def test_nothing_is_forgotten_at_the_start(tmp_path: Path) -> None:
         durable.close()
 
 
-def test_a_new_log_keeps_nothing_for_readers_of_before(tmp_path: Path) -> None:
-    """There were none. So what everybody has is forgotten at once, and its files are used again."""
-    with hosted(tmp_path) as host:
-        core = host.actor._durable.core
-        reader = Reader(host, "live", start=0, durable=False)
-        published(host, 3)
-        reader.read(lambda events: len(contents(events)) == 6)
-        reader.read(lambda _: core._pubend.first_tick > core.written_tick)
-        reader.close()
-
-
 def test_a_name_that_nobody_reads_is_warned_of_and_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Then it holds nothing; and if it comes back, it is told what it has missed, also after a restart."""
     with hosted(tmp_path, lease_s=0.2, retention_s=1.0, segment_bytes=500) as host:
