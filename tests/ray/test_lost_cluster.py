@@ -144,6 +144,7 @@ def status(url: str, within_s: float = _ANSWERS_WITHIN_S) -> int:
         return error.code
 
 
+@pytest.mark.long
 def test_what_belongs_to_a_cluster_that_was_left_ends_quietly_in_the_next(machine: Machine) -> None:
     """The job fails when the program calls `ray.shutdown`; ending it and its readers disturbs no other job."""
     machine.have_cluster()

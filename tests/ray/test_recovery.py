@@ -98,6 +98,7 @@ def test_a_worker_may_die_at_each_step_of_the_way_back(tmp_path: Path, step: str
     assert found == undisturbed()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "step", ["deploy", *(pytest.param(step, marks=pytest.mark.long) for step in ("process", "read", "listen", "start"))]
 )
@@ -168,6 +169,7 @@ def answered(job: tw.Job, at: Callable[[int], None] = do_nothing) -> dict[Any, C
         return by_time(job.captured("steps"))
 
 
+@pytest.mark.long
 def test_substreams_end_as_without_a_crash(tmp_path: Path) -> None:
     """Keys are used again in each epoch, and walk round a loop between workers when one of these is killed."""
     flow = tw.Dataflow("walked")

@@ -107,6 +107,7 @@ def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.Job) -
     assert any(line.startswith("exchange ") for line in lines)
 
 
+@pytest.mark.long
 def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, job: tw.Job) -> None:
     """The terminal shows rates as records flow, then that the job has ended, and why; q quits."""
     with PseudoTerminal("-m", "tidewheel", "top", job.name, RAY_ADDRESS=ray_cluster) as terminal:

@@ -117,9 +117,9 @@ class Flood:
     ("port", "first_bytes"),
     [
         ("url", b""),
-        ("url", b"GET /topics HTTP/1.1\r\nHost: "),
+        pytest.param("url", b"GET /topics HTTP/1.1\r\nHost: ", marks=pytest.mark.long),
         ("flight_url", b""),
-        ("flight_url", b"PRI * HTTP/2.0\r\n"),
+        pytest.param("flight_url", b"PRI * HTTP/2.0\r\n", marks=pytest.mark.long),
         ("flight_url", b"GET /topics HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     ],
     ids=["http", "http-half", "flight", "flight-half", "flight-wrong"],

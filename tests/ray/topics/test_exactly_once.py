@@ -104,6 +104,7 @@ def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> No
     assert len(seen[0]) >= 20
 
 
+@pytest.mark.long
 def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) -> None:
     """Also where a publisher was killed again and again, so that its last messages are far ahead of the clock."""
     with publishing(topic, tmp_path) as job, tw.subscribe(topic, start="earliest", order="total") as subscription:

@@ -156,6 +156,7 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
     assert found == expected()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int) -> None:
     """Without snapshots it sends everything again, from other workers. What was complete is known by its epoch."""
@@ -184,6 +185,7 @@ def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int
     assert found == counted, f"seed {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_cluster: str, seed: int) -> None:
     """Publishers are killed, and a worker between them: a reader elsewhere has each epoch once, and whole."""
