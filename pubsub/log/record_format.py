@@ -59,7 +59,7 @@ _CHECKSUM = struct.Struct("<I")
 _START = struct.Struct("<4sI")
 _HEAD = struct.Struct("<IIqQB")
 REFERENCE = struct.Struct("<QI")
-"""Where the beginning of a payload lies: its offset in the file, and its length."""
+"""The place of the beginning of a payload: its offset in the file, and its length."""
 
 _REFERS = 1 << 63
 

@@ -21,7 +21,7 @@ Transform: TypeAlias = Callable[[Batch], Batch]
 
 
 KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
-"""What a stateless operator does to a batch and the keys of its records, one by one in their order."""
+"""The function of a stateless operator on a batch and the keys of its records, one by one in their order."""
 
 
 @dataclass(frozen=True, slots=True)

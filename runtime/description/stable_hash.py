@@ -165,7 +165,7 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
     (datetime.time, _fold_time_of_day),
     (datetime.timedelta, _microseconds),
 )
-"""How keys of each type become integers; the first that fits."""
+"""The functions that make keys of each type integers; the first that fits counts."""
 
 
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":

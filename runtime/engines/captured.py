@@ -17,7 +17,7 @@ _FETCH_TIMEOUT_S = 120.0
 """The most time in which workers have to answer, in seconds."""
 
 Kept: TypeAlias = Sequence[tuple[Time, Batch]]
-"""What one worker has kept, in order of arrival."""
+"""The batches that one worker has kept, in order of arrival."""
 
 
 @dataclass(frozen=True, slots=True)

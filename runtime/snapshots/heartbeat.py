@@ -11,7 +11,7 @@ from tidewheel.runtime.snapshots.objects import ObjectFolder
 
 INTERVAL_S = 1.0
 SILENCE_S = 5.0
-"""How long a heartbeat does not change before its owner counts as dead."""
+"""The time without a change of a heartbeat after which its owner counts as dead."""
 _LOOK_S = 0.25
 
 _logger = logging.getLogger(__name__)

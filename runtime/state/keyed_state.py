@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 _LEAST_SWEPT = 1 << 12
 """A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
 _MOST_CHANGED = 4
-"""Where more than one key in so many has changed, all are written, and it is not noted which by the next cuts."""
+"""The share of changed keys, one in so many, above which all are written, and the next cuts note no keys."""
 _MOST_PATIENCE = 15
 """For at most so many cuts it is not noted what changes."""
 _are_unchanging = UNCHANGING.issuperset

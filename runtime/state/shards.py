@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SHARDS = 1024
-"""How many shards there are, and so the greatest number of workers; a power of two."""
+"""The number of shards, and so the greatest number of workers; a power of two."""
 
 _BITS = SHARDS - 1
 _SAMPLE = 2000

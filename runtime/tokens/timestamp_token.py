@@ -303,4 +303,4 @@ class LentToken:
 
 
 TOKENS = (TimestampToken, LentToken)
-"""What operators send with; `isinstance` would make a union of the two for each message."""
+"""The tokens that operators send with; `isinstance` would make a union of the two for each message."""
