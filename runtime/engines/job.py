@@ -28,6 +28,7 @@ from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.standing import Standing, standing_of
 from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 from tidewheel.transport.log_lines import about
@@ -59,9 +60,11 @@ class Job(RememberingJob):
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
 
-    def _bring_up(self, description: DataflowDescription, *, paused: bool) -> Self:
+    def _bring_up(self, description: DataflowDescription, *, paused: bool, snapshots: Snapshots | None = None) -> Self:
         """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
         try:
+            if snapshots is not None:
+                self._remember(snapshots)
             self._deploy(description.attachments)
             with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
                 for name in self.plan.inputs:

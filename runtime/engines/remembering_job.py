@@ -37,7 +37,7 @@ class RememberingJob(JobBlock):
         """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
 
     def _remember(self, settings: Snapshots) -> None:
-        """Take snapshots, and go on from the last one; to be called before `_bring_up`."""
+        """Take snapshots, and go on from the last one."""
         self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
         found = self._snapshots.manifest
         where = self._snapshots.url

@@ -80,9 +80,7 @@ def run(  # noqa: PLR0913 - what a user can choose, by name
         job = RayJob(plan, workers, settings)
     else:
         raise GraphError(f"dataflow {description.name!r}: engine is 'ray' or 'local', not {engine!r}")
-    if snapshots is not None:
-        job._remember(snapshots)
-    job._bring_up(description, paused=paused)
+    job._bring_up(description, paused=paused, snapshots=snapshots)
     if shown is not None:
         shown.show(job.name)
     return job

@@ -109,7 +109,7 @@ def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> N
         job = tw.run(counting(), workers=2, paused=True, snapshots=snapshots)
         with pytest.raises(tw.JobError, match=r"is paused.*: call start\(\) first"):
             job.snapshot()
-        with pytest.raises(tw.SnapshotError, match="which is running"):
+        with pytest.raises(tw.SnapshotError, match="which is running") as refused:
             tw.run(counting(), workers=2, snapshots=snapshots)
         job.start()
         job.input("words").send(words_of(0))
@@ -119,6 +119,7 @@ def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> N
         with tw.run(counting(), workers=2, snapshots=snapshots) as job:
             assert job.input("words").position.batches == 1
             job.stop()
+    del refused  # which holds the job that was refused, so that its workers do not end with its last reference
 
 
 def keep_in_a_closure(context: tw.OperatorContext) -> Schedule:
