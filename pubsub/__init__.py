@@ -22,8 +22,9 @@ from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
+from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
-from tidewheel.pubsub.subscribers.subscription import Epochs, Subscription
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.telemetry.export import TelemetryExport
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 

@@ -114,3 +114,9 @@ class Telemetry(Protocol):
 
     def page(self) -> LivePage:
         """Return the live page of this process, which the first call starts; raise if that cannot be done."""
+
+    def view(self, job: str, chosen: tuple[str, str]) -> Any | None:
+        """Return a live view of a job of this process, for a notebook to display; None if that cannot be.
+
+        ``chosen`` is what is chosen in it, such as ``("probe", "done")``, or ``("none", "")``.
+        """

@@ -1,13 +1,15 @@
-"""Lines of the log: the fields of an event, its line of JSON, and the handler that writes such lines.
+"""Lines of the log: the fields of an event, its line of JSON, the handler that writes such lines, and its settings.
 
 The message of a record names job, operator and worker for people. Its fields name them for programs: a record has those
 that its event is about, as attributes. The module `logging` calls them ``extra``.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, Self, TextIO, TypeAlias
 
 import msgspec
 
@@ -105,6 +107,41 @@ def write_lines(
         found.addHandler(ours)
     ours.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT))
     found.propagate = found.propagate and form != "json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The way in which a process logs. A process hands it to the actors that it starts.
+
+    Attributes:
+        level: the level of the logger ``tidewheel``.
+        form: the form of the lines.
+        fields: the fields of each line, which name what the process is for.
+    """
+
+    level: int
+    form: LogFormat
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls, **fields: object) -> Self:
+        """Return the settings of this process, for one that is for something else."""
+        ours = [one for name in ("tidewheel", None) for one in logging.getLogger(name).handlers]
+        is_json = any(isinstance(one, _Lines) and isinstance(one.formatter, JsonLines) for one in ours)
+        return cls(logging.getLogger("tidewheel").getEffectiveLevel(), "json" if is_json else "text", fields)
+
+    def use(self, fields: Callable[[], Mapping[str, object]] = dict, stream: TextIO | None = None) -> None:
+        """Have this process, which is an actor's, log in this way. In text, Python itself shows WARNING and above.
+
+        Args:
+            fields: returns further fields of a record that is logged on this thread.
+            stream: where lines of JSON go, by default standard error.
+        """
+        logging.getLogger("tidewheel").setLevel(self.level)
+        if self.form == "json":
+            write_lines("NOTSET", "json", None, stream or sys.stderr, lambda: {**self.fields, **fields()})
+        elif self.level < logging.WARNING:
+            logging.basicConfig(format=TEXT)
 
 
 def _add(record: logging.LogRecord, fields: Mapping[str, object]) -> bool:

@@ -19,6 +19,7 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.transport.change_signal import ChangeSignal
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import actor_class, cluster, connect_to_running, namespace
 
 _LOG = logging.getLogger(__name__)
@@ -129,6 +130,7 @@ class CatalogActor:
         live: returns whether the publishers of a topic live.
         death: waits until one of them is dead, and returns the reason.
         topic: makes the topic on which the catalog publishes its changes.
+        logs: how its process logs; None leaves that as it is.
     """
 
     def __init__(
@@ -136,7 +138,10 @@ class CatalogActor:
         live: Callable[[TopicInfo], Awaitable[bool]] = publishers_live,
         death: Callable[[TopicInfo], Awaitable[str]] = publisher_death,
         topic: Callable[[str], CatalogTopic] = CatalogTopic,
+        logs: LogSettings | None = None,
     ) -> None:
+        if logs is not None:
+            logs.use()
         self._catalog = Catalog()
         self._incarnation = uuid.uuid4().hex
         self._live = live
@@ -255,13 +260,13 @@ class CatalogActor:
 def catalog_actor() -> Any:
     """Return the handle of this namespace's catalog; start the catalog if there is none.
 
-    The catalog outlives the process that starts it.
+    The catalog outlives the process that starts it, and logs as that does.
     """
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "num_cpus": 0, "max_restarts": 0}
     actor = actor_class(CatalogActor).options(
         name=CATALOG_NAME, namespace=namespace(), max_concurrency=_MOST_CALLS, **options
     )
-    return actor.remote()
+    return actor.remote(logs=LogSettings.here(actor=CATALOG_NAME))
 
 
 def find_catalog() -> Any | None:

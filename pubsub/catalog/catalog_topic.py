@@ -12,6 +12,7 @@ from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
@@ -20,11 +21,9 @@ _LOG = logging.getLogger(__name__)
 class CatalogPublisher(PublisherActor):
     """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it."""
 
-    def __init__(self, make: Callable[[], LivePartition] | None = None) -> None:
-        name = f"{CATALOG_TOPIC!r}[0]"
-        super().__init__(
-            CATALOG_TOPIC, 0, make or partial(LivePartition, name, IntegerDomain(), DEFAULT_CAPACITY_BYTES)
-        )
+    def __init__(self, make: Callable[[], LivePartition] | None = None, logs: LogSettings | None = None) -> None:
+        made = make or partial(LivePartition, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
+        super().__init__(CATALOG_TOPIC, 0, made, logs)
 
     async def feed(self, events: list[FeedEvent]) -> None:
         """Receive events, in order; return once the subscribers are told of them.
@@ -40,7 +39,8 @@ class CatalogPublisher(PublisherActor):
 
 def start_publisher() -> Any:
     """Start the actor; it ends with the process that starts it."""
-    return actor_class(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0).remote()
+    actor = actor_class(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
+    return actor.remote(logs=LogSettings.here())
 
 
 class CatalogTopic:

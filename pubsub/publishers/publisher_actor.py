@@ -18,6 +18,7 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.tickets import SocketOffer
 
@@ -38,10 +39,13 @@ class PublisherActor:
         topic: its name.
         partition: the number of the partition.
         make: makes the partition, on the loop; the first call has it made.
+        logs: how its process logs; None leaves that as it is.
     """
 
-    def __init__(self, topic: str, partition: int, make: MakePartition) -> None:
+    def __init__(self, topic: str, partition: int, make: MakePartition, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
+        if logs is not None:
+            logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic
         self._number = partition
         self._make = make

@@ -11,6 +11,7 @@ from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ def start_publishers(
     starts_again: bool,
     has_log: bool,
     logged: Callable[[Sequence[Any]], Sequence[int | None]] | None = None,
+    logs: LogSettings | None = None,
 ) -> list[Any]:
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
@@ -124,6 +126,7 @@ def start_publishers(
         starts_again: whether Ray starts an actor again that has died. It does so only on that node.
         has_log: whether the topic has a log.
         logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
+        logs: how their processes log.
 
     Raises:
         DeliveryError: the log of a partition is not on its node.
@@ -134,7 +137,7 @@ def start_publishers(
     def started(count: int) -> list[Any]:
         places = [nodes[feeder_of(number, len(nodes))] for number in range(count)]
         on = [actor.options(**options, scheduling_strategy=_only_on(node)) for node in places]
-        return [on[number].remote(topic, number, make(number, count, node)) for number, node in enumerate(places)]
+        return [on[number].remote(topic, number, make(number, count, node), logs) for number, node in enumerate(places)]
 
     publishers = started(partitions)
     stay = None if logged is None else logged(publishers)[0]

@@ -20,6 +20,7 @@ from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_o
 from tidewheel.pubsub.publishers.recognition import Recognition
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 from tidewheel.transport.attachment import AttachmentHost
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class RayPublication(RunningPublication):
             starts_again=bool(self._log) or host.keeps_snapshots,
             has_log=bool(self._log),
             logged=partial(logged_partitions, log, publication.topic, publication.domain) if log and may_stay else None,
+            logs=LogSettings.here(job=host.job),
         )
         self._unread = set(range(len(self._publishers)))
         self._calls = PublisherCalls(self._topic, self._publishers)

@@ -32,6 +32,7 @@ from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import ParentGone
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.stream_link import WAITING_BYTES
 from tidewheel.transport.tickets import SocketOffer, TicketListener
@@ -86,6 +87,7 @@ class RelayActor:
         registry: where it learns what it is for.
         cache_bytes: how much of the latest messages of each pubend it keeps.
         waiting_bytes: how much may wait for each child.
+        logs: how its process logs; None leaves that as it is.
     """
 
     def __init__(
@@ -94,8 +96,11 @@ class RelayActor:
         registry: RelayRegistry,
         cache_bytes: int = CACHE_BYTES,
         waiting_bytes: int = WAITING_BYTES,
+        logs: LogSettings | None = None,
     ) -> None:
         keep_freed_memory()
+        if logs is not None:
+            logs.use()
         self._name = name
         self._registry = registry
         self._node = registry.node

@@ -15,6 +15,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
+from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import actor_class, left, membership, namespace, node_id
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _started(node: str, registry: "RelayRegistry") -> tuple[str, Any]:
     actor = actor_class(RelayActor).options(
         **there, **restarts, **named, fallback_strategy=[anywhere], max_concurrency=_MOST_CALLS
     )
-    return name, actor.remote(name, registry)
+    return name, actor.remote(name, registry, logs=LogSettings.here(topic=registry._topic, relay=name))
 
 
 class RelayHandle:

@@ -1,13 +1,11 @@
 """A live view of a topic: what its consumer sees, and how long it waits for that."""
 
-import asyncio
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
@@ -16,9 +14,14 @@ from tidewheel.pubsub.errors import DeliveryError, TopicStopped
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
+from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, DoneBatches
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.notebook.live_widget import LiveWidget
+    from tidewheel.pubsub.notebook.plot import What
 
 _SO_FAR_S = 1.0
 
@@ -181,7 +184,7 @@ class Subscription:
 
     # ------------------------------------------------------------------ whole epochs
 
-    def epochs(self, timeout: float | None = None) -> "Epochs":
+    def epochs(self, timeout: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete, none before an earlier one.
 
         Do not mix it with iterating over events: each takes what the other then does not see. An iterator may be
@@ -260,6 +263,25 @@ class Subscription:
         """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
         return self.to_arrow(until, timeout).to_pandas()
 
+    def plot(self, what: "What", *, most: int = 600) -> "LiveWidget":
+        """Return a live chart of one number for each epoch, which a cell of a notebook shows.
+
+        A thread of the chart reads this subscription from now on, so nothing else does. It ends, and closes the
+        subscription, when the cell's output is closed.
+
+        Args:
+            what: the key of a column, or the place in a tuple, whose mean the chart shows. Or a function that receives
+                the list of an epoch's records. It returns a number, or None for no point.
+            most: the number of epochs that the chart shows, the latest ones.
+
+        Raises:
+            DeliveryError: this program does not run in a notebook, or the extra ``notebook`` is not installed. A value
+                that is no number ends the chart, which then says what to do.
+        """
+        from tidewheel.pubsub.notebook.plot import plot
+
+        return plot(self, what, most)
+
     def _read_so_far(self) -> None:
         """Read what is there; where more is there all the time, for a second."""
         ends_s = time.monotonic() + _SO_FAR_S
@@ -315,35 +337,3 @@ class Subscription:
         if kind is None:
             self._settle()
         self.close()
-
-
-class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
-    """The whole epochs of a subscription, one after the other.
-
-    Args:
-        subscription: where they come from.
-        timeout: how long to wait for each, in seconds; None for as long as the topic lives.
-    """
-
-    def __init__(self, subscription: Subscription, timeout: float | None) -> None:
-        self._subscription = subscription
-        self._timeout = timeout
-
-    def __next__(self) -> Epoch:
-        topic = self._subscription
-        topic._settle()
-        topic._read_while(topic._expects_epoch, self._timeout)
-        if not topic._complete:
-            raise StopIteration
-        return topic._give_epoch()
-
-    async def __anext__(self) -> Epoch:
-        topic = self._subscription
-        topic._settle()
-        for left_s in topic._waits(topic._expects_epoch, self._timeout):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if left_s == inf else left_s):
-                    await topic._reader.read_async()
-        if not topic._complete:
-            raise StopAsyncIteration
-        return topic._give_epoch()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tidewheel.progress import IntegerDomain, TidewheelError
 from tidewheel.pubsub.catalog.catalog import TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import UnknownTopic
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
@@ -28,6 +29,7 @@ from tidewheel.transport.ray_cluster import node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.gateway.page.own_page import OwnPage
+    from tidewheel.pubsub.notebook.live_widget import LiveWidget
 
 _LOGGER = logging.getLogger(__name__)
 _CAPACITY_BYTES: Final = 32 * 1024 * 1024
@@ -48,6 +50,17 @@ class TelemetryTopic:
         from tidewheel.pubsub.gateway.page.own_page import own_page
 
         return own_page()
+
+    def view(self, job: str, chosen: tuple[str, str]) -> "LiveWidget | None":
+        """Return a live view of a job for a notebook; None without anywidget, or if the job has ended."""
+        if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None:
+            return None
+        try:
+            from tidewheel.pubsub.notebook.job_widget import job_widget
+
+            return job_widget(job, chosen)
+        except (ImportError, UnknownTopic):
+            return None
 
 
 class RunningTelemetryTopic:

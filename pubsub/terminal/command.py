@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.gateway.page.lag import Fronts
+from tidewheel.pubsub.gateway.page.live_numbers import with_live_numbers
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 from tidewheel.pubsub.telemetry.view import View
 from tidewheel.pubsub.terminal.choices import Choices
@@ -81,8 +83,10 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
 def job_lines(reader: Reader) -> Iterator[str]:
     """Yield the tables of a job as lines of text, with the rates between its first two views."""
     view: View | None = None
+    fronts = Fronts()
     try:
-        for view in reader:
+        for found in reader:
+            view = with_live_numbers(found, fronts)
             if view.before is not None:
                 break
     finally:
@@ -132,12 +136,13 @@ class _Followed:
             self._reader.close()
 
     def _run(self) -> None:
+        fronts = Fronts()
         try:
             self._reader = self._read(self.name)
             for view in self._reader:
                 if self._is_closed:
                     return
-                self.view = view
+                self.view = with_live_numbers(view, fronts)
         except TidewheelError as error:
             self.trouble = str(error)
         finally:

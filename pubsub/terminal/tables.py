@@ -75,6 +75,7 @@ class OperatorFigures:
     busy: float | None
     frontier: str
     lag: int | None
+    behind_s: float
     queue: int
     state: str
     held_s: float
@@ -90,15 +91,16 @@ class OperatorFigures:
             share_text(self.busy),
             self.frontier,
             count_text(self.lag),
+            _age(self.behind_s),
             count_text(self.queue),
             self.state,
-            age_text(self.held_s) if self.held_s >= 1 else "",
+            _age(self.held_s),
             self.problem,
         )
         return Row(cells, is_alarming=bool(self.problem))
 
 
-_OPERATOR_HEADS = ("OPERATOR", " IN/S", " OUT/S", " BUSY", "FRONTIER", " LAG", " QUEUE", " STATE", " HELD", "PROBLEM")
+_HEADS = ("OPERATOR", " IN/S", " OUT/S", " BUSY", "FRONTIER", " LAG", " BEHIND", " QUEUE", " STATE", " HELD", "PROBLEM")
 
 ORDERS: Mapping[str, Callable[[OperatorFigures], Any]] = {
     "graph": lambda one: one.number,
@@ -141,7 +143,7 @@ def stuck_lines(document: Mapping[str, Any]) -> list[str]:
 def operators_table(view: View, order: str = "graph", *, is_reversed: bool = False) -> Table:
     """Return a row for each operator, in one of the `ORDERS`."""
     figures = sorted(operators_of(view), key=ORDERS[order], reverse=is_reversed)
-    return Table(_OPERATOR_HEADS, [one.row for one in figures])
+    return Table(_HEADS, [one.row for one in figures])
 
 
 def operators_of(view: View) -> Iterator[OperatorFigures]:
@@ -149,6 +151,7 @@ def operators_of(view: View) -> Iterator[OperatorFigures]:
     document = view.document
     workers = max(1, document.get("job", {}).get("workers", 1))
     newest = _newest_epoch(document)
+    live = document.get("live", {}).get("operators", {})
     for number, operator in document.get("operators", {}).items():
         seconds = view.rate("operators", number, "seconds")
         frontier = operator.get("frontier", ())
@@ -162,6 +165,7 @@ def operators_of(view: View) -> Iterator[OperatorFigures]:
             None if seconds is None else seconds / workers,
             plain(", ".join(frontier)) or _ENDED,
             max(0, newest - min(epochs)) if newest is not None and epochs else None,
+            live.get(number, {}).get("lag_seconds", 0.0),
             operator.get("queue", 0),
             _state(operator),
             max(held, default=0.0),
@@ -178,10 +182,14 @@ def _newest_epoch(document: Mapping[str, Any]) -> int | None:
     return max((epoch for time in times if (epoch := epoch_of(str(time))) is not None), default=None)
 
 
+def _age(seconds: float) -> str:
+    return age_text(seconds) if seconds >= 1 else ""
+
+
 def _state(operator: Mapping[str, Any]) -> str:
-    if "state_bytes" in operator:
-        return size_text(operator["state_bytes"])
-    return f"{count_text(operator['state_keys'])} keys" if operator.get("state_keys") else ""
+    keys, size = operator.get("state_keys"), operator.get("state_bytes")
+    known = [f"{count_text(keys)} keys"] if keys else []
+    return ", ".join(known if size is None else [*known, size_text(size)])
 
 
 def _problem(operator: Mapping[str, Any]) -> str:
@@ -228,9 +236,10 @@ def topics_table(view: View) -> Table:
             count_text(max((one.get("subscribers", one.get("subscriptions", 0)) for one in every), default=0)),
             count_text(sum(one.get("lag_messages", 0) for one in every)),
             size_text(sum(one.get("lag_bytes", 0) for one in every)),
+            _age(view.document.get("live", {}).get("topics", {}).get(name, {}).get("lag_seconds", 0.0)),
         )
         rows.append(Row(cells, is_alarming=any(one.get("holders", 0) for one in every)))
-    return Table(("TOPIC", "DELIVERY", " RECORDS/S", " SUBSCRIBERS", " LAG", " LAG BYTES"), rows)
+    return Table(("TOPIC", "DELIVERY", " RECORDS/S", " SUBSCRIBERS", " LAG", " LAG BYTES", " BEHIND"), rows)
 
 
 def log_table(document: Mapping[str, Any]) -> Table:

@@ -16,7 +16,7 @@ from tidewheel.runtime.description.dataflow_description import DataflowDescripti
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
-from tidewheel.runtime.engines.notebook import Figures, JobPicture, is_notebook
+from tidewheel.runtime.engines.notebook import Figures, JobPicture
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.remembering_job import RememberingJob, known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
@@ -32,6 +32,7 @@ from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 from tidewheel.transport.attachment import Attachment, RunningAttachment
 from tidewheel.transport.log_lines import about
+from tidewheel.transport.notebook_cell import is_notebook
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5
@@ -73,7 +74,7 @@ class Job(RememberingJob):
                     fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
                     self._open_handles(name, fed)
             self._telemetry = telemetry_of(self, description)
-            self._picture = JobPicture(self.name, description.outline(), self._done_so_far)
+            self._picture = JobPicture(self.name, description.outline(), self._done_so_far, description.telemetry)
             said = "job %r is deployed: %d worker(s) %s"
             _LOGGER.info(said, self.name, self.workers, self._place, extra=about(self.name))
             if not paused:
@@ -207,7 +208,7 @@ class Job(RememberingJob):
         else:
             name = known(self.plan, "probe, topic or capture", probe_or_topic, explicable(self.plan))
         self._check_alive()
-        return self._explainer().explain(name)
+        return self._picture.with_view(self._explainer().explain(name))
 
     def statistics(self) -> JobStatistics:
         """Return what each operator, edge and worker has done so far; print it for a table.
@@ -225,7 +226,7 @@ class Job(RememberingJob):
         return self._picture.html()
 
     def _ipython_display_(self) -> None:
-        """Show that picture in a notebook, and keep it up to date until the job has ended; elsewhere show the text."""
+        """Show the job live in a notebook until it has ended; elsewhere have the text shown."""
         if not is_notebook():
             raise NotImplementedError("only a notebook shows more than text")
         self._picture.show_live()

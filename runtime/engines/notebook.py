@@ -1,49 +1,47 @@
-"""One output of a notebook's cell, which is shown anew while a job goes on, and the picture of a job in it.
-
-It needs no library but the notebook's own.
-"""
+"""A job in a notebook: a live view by the job's telemetry or, without the library for that, a picture with figures."""
 
 import logging
-import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from html import escape
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import WeakMethod
 
 from tidewheel.runtime.drawing.figured import with_figures
 from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.drawing.picture import picture_of
+from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.statistics import OperatorStatistics
+from tidewheel.transport.attachment import Telemetry
+from tidewheel.transport.notebook_cell import NotebookCell, display
 
 _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _FINAL = {"complete", "failed", "stopped"}
+_HINT = (
+    "<div><small>The live page of the job is shown here where anywidget is installed: in a checkout of tidewheel, "
+    "<code>pip install --constraint constraints.txt '.[notebook]'</code>. Then restart the kernel.</small></div>"
+)
 
 Figures: TypeAlias = Mapping[str, OperatorStatistics]
 """The counts of each operator, by its name."""
 
 
-def is_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
+def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = ("none", "")) -> bool:
+    """Show a live view of a job in the cell that runs now; return False if that cannot be.
 
-
-class NotebookCell:
-    """One output of the cell that runs now, which can be replaced, also from another thread and later."""
-
-    def __init__(self) -> None:
-        self._shown: Any = None
-
-    def show(self, data: Mapping[str, str]) -> None:
-        """Show the content in place of the one before; ``data`` has it by media type, such as ``text/html``."""
-        if self._shown is None:
-            display = sys.modules["IPython.display"].display  # it is loaded, as this is a notebook
-            self._shown = display(dict(data), raw=True, display_id=True)
-        else:
-            self._shown.update(dict(data), raw=True)
+    Args:
+        telemetry: of its dataflow.
+        job: its name.
+        chosen: what is chosen in it, such as ``("probe", "done")``; then the view is brief.
+    """
+    view = None if telemetry is None else telemetry.view(job, chosen)
+    if view is None:
+        return False
+    display(view)
+    return True
 
 
 class JobPicture:
@@ -54,12 +52,20 @@ class JobPicture:
         outline: its dataflow.
         look: a method of the job, which this object does not keep alive. It returns the state and the figures; without
             figures, the last ones stay.
+        telemetry: of the dataflow, which makes live views.
     """
 
-    def __init__(self, name: str, outline: Outline, look: Callable[[], tuple[str, Figures]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        outline: Outline,
+        look: Callable[[], tuple[str, Figures]],
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self._name = name
         self._outline = outline
         self._look = WeakMethod(look)
+        self._telemetry = telemetry
         self._state = "running"
         self._figures: Figures = {}
 
@@ -71,12 +77,20 @@ class JobPicture:
         picture = picture_of(with_figures(self._outline, self._figures))
         return f"<div>job {escape(self._name)} is {escape(self._state)}</div>{picture}"
 
+    def with_view(self, explanation: Explanation) -> Explanation:
+        """Return an explanation that shows itself live in a notebook."""
+        view = partial(show_view, self._telemetry, self._name, ("probe", explanation.name))
+        return replace(explanation, show_live=view)
+
     def show_live(self) -> None:
-        """Show the picture in the cell that runs now, and again each second until the job has ended."""
-        cell, first = NotebookCell(), self.html()
-        cell.show({"text/html": first})
-        if self._state not in _FINAL:
-            threading.Thread(target=self._go_on, args=[cell, first], name="tidewheel-notebook", daemon=True).start()
+        """Show the job in the cell that runs now until it has ended: as a view or, each second, as a picture."""
+        drawn = self.html()
+        if self._state in _FINAL:
+            NotebookCell().show({"text/html": drawn})
+        elif not show_view(self._telemetry, self._name):
+            cell = NotebookCell()
+            cell.show({"text/html": drawn + _HINT})
+            threading.Thread(target=self._go_on, args=[cell, drawn], name="tidewheel-notebook", daemon=True).start()
 
     def _go_on(self, cell: NotebookCell, shown: str) -> None:
         pause = threading.Event()
@@ -85,7 +99,7 @@ class JobPicture:
                 pause.wait(_EVERY_S)
                 drawn = self.html()
                 if drawn != shown:
-                    cell.show({"text/html": drawn})
+                    cell.show({"text/html": drawn + _HINT})
                     shown = drawn
         except Exception:
             _LOGGER.warning("job %r is shown no longer", self._name, exc_info=True)

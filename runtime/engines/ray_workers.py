@@ -14,7 +14,7 @@ from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
-from tidewheel.transport.log_lines import JSON_BEGIN, about
+from tidewheel.transport.log_lines import JSON_BEGIN, LogSettings, about
 from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
 from tidewheel.transport.ray_internals import show_each_line
 from tidewheel.transport.worker_names import worker_name
@@ -72,7 +72,7 @@ class RayWorkers:
 
     def _made(self, worker: int) -> Any:
         """Make the actor of a worker, on its node."""
-        log_level = logging.getLogger("tidewheel").getEffectiveLevel()
+        logs = LogSettings(logging.getLogger("tidewheel").getEffectiveLevel(), self._config.log_format)
         options = self._placement.actor_options(self._nodes[worker])
         return (
             actor_class(WorkerActor)
@@ -84,7 +84,7 @@ class RayWorkers:
                 name=worker_name(self._job, worker),
                 namespace=NAMESPACE,
             )
-            .remote(worker, len(self._nodes), self._operators, self._job, log_level, self._config.log_format)
+            .remote(worker, len(self._nodes), self._operators, self._job, logs)
         )
 
     def come_up(self) -> None:

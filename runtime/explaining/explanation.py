@@ -1,10 +1,12 @@
 """The reason why a frontier is where it is: the tokens and messages that hold it back."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
 from tidewheel.progress import Antichain, PathSummary, Time
 from tidewheel.runtime.worker.worker_report import BusyWorker
+from tidewheel.transport.notebook_cell import is_notebook
 
 _MOST_SHOWN = 8
 _LONG_ROUTE = 7
@@ -57,6 +59,7 @@ class Explanation:
             to wait for its input is what holds that input back.
         busy: workers that did not answer because an operator of theirs was running.
         notes: what else may matter.
+        show_live: shows in a notebook what holds the frontier back from now on; returns False if that cannot be.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Explanation:
     holders: tuple[Holder, ...] = ()
     busy: tuple[BusyWorker, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    show_live: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         if not len(self.frontier) and not self.busy:
@@ -77,6 +81,11 @@ class Explanation:
         return "\n".join([*lines, *self.notes])
 
     __repr__ = __str__
+
+    def _ipython_display_(self) -> None:
+        """Show a live view in a notebook; elsewhere, and without the library for that, have the text shown."""
+        if not is_notebook() or self.show_live is None or not self.show_live():
+            raise NotImplementedError("it is shown as HTML or text")
 
     def _repr_html_(self) -> str:
         """Return the text with all advice in bold, for a notebook that ends a cell with it."""

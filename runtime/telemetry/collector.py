@@ -139,9 +139,10 @@ class Collector:
         for report in reports:
             for name, leaks in report.leaked.items():
                 parts[self._numbers.of_name[name]]["leaks"] += leaks
-            for name, keys in report.state_keys.items():
-                part = parts[self._numbers.of_name[name]]
-                part["state_keys"] = part.get("state_keys", 0) + keys
+            for key, amounts in (("state_keys", report.state_keys), ("state_bytes", report.state_bytes)):
+                for name, amount in amounts.items():
+                    part = parts[self._numbers.of_name[name]]
+                    part[key] = part.get(key, 0) + amount
 
     def _edge_parts(self, reports: Sequence[WorkerReport]) -> dict[str, Document]:
         parts: dict[str, Document] = {

@@ -1,6 +1,5 @@
 """The Ray actor that hosts one worker: its share of one dataflow, or of several."""
 
-import logging
 import sys
 import threading
 from collections import deque
@@ -22,7 +21,7 @@ from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.batches import pack
 from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.log_lines import TEXT, LogFormat, about, write_lines
+from tidewheel.transport.log_lines import LogSettings, about
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
@@ -67,13 +66,10 @@ class WorkerActor:
         worker, workers: its number, and how many there are.
         operators: how many operators each worker of its first dataflow has.
         job: the name of the job that it was made for.
-        log_level: from which level on it logs. Below WARNING, lines go to its standard error.
-        log_format: how; lines of JSON go there, too.
+        logs: how it logs, to its standard error.
     """
 
-    def __init__(
-        self, worker: int, workers: int, operators: int, job: str, log_level: int, log_format: LogFormat
-    ) -> None:
+    def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
         self._worker = worker
         self._workers = workers
         self._operators = operators
@@ -87,13 +83,10 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         self._wanted: set[str] = set()
         self._is_wanted = threading.Event()
-        logging.getLogger("tidewheel").setLevel(log_level)
-        if log_format == "json":
-            write_lines("NOTSET", "json", None, sys.stderr, self._about)
+        bare = sys.stderr
         sys.stdout = LabelledOutput(sys.stdout, self._label)
-        sys.stderr = LabelledOutput(sys.stderr, self._label)
-        if log_format == "text" and log_level < logging.WARNING:  # those from WARNING on Python shows by itself
-            logging.basicConfig(format=TEXT)
+        sys.stderr = LabelledOutput(bare, self._label)
+        logs.use(self._about, bare)
 
     def __repr__(self) -> str:
         """Ray shows this in its dashboard, and before each line of output that it brings to the driver."""

@@ -310,7 +310,7 @@ class WorkerCore(OperatorHost):
             open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
             leaked=Counter(leak.operator for leak in self.leaks),
-            state_keys={one.operator: one.keys for one in kept if one.states or one.by_key},
+            **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values()),
         )
 

@@ -14,6 +14,7 @@ from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.state.state_pickling import MakeToken, Stamp
+from tidewheel.runtime.state.state_sizes import StateSizes
 from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart, positions_of
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
@@ -41,6 +42,7 @@ class WorkerMemory:
         parts: those that are complete and that the shell has not received.
         marker: what the peers are still to be told of a snapshot that has begun; None for nothing.
         feeders_in: tells which feeders there are, as a snapshot begins; the shell of worker 0 knows.
+        sizes: estimates how large the states are, where a report is asked for.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class WorkerMemory:
         self.parts: deque[WorkerPart] = deque()
         self.marker: tuple[int, ...] | None = None
         self.feeders_in: Callable[[int], tuple[int, ...]] = lambda number: ()
+        self.sizes = StateSizes()
 
     # ------------------------------------------------------------------ the beginning
 

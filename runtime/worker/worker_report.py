@@ -39,6 +39,7 @@ class WorkerReport:
         queued_bytes: the bytes that wait at inputs, by the number of the location; none where nothing waits.
         leaked: how many tokens operators have dropped, by name.
         state_keys: how many keys or items the states of operators have, by name; none of those without.
+        state_bytes: about how many bytes these states take, as far as it is known.
         process: what its process uses.
     """
 
@@ -57,6 +58,7 @@ class WorkerReport:
     queued_bytes: Mapping[int, int] = field(default_factory=dict)
     leaked: Mapping[str, int] = field(default_factory=dict)
     state_keys: Mapping[str, int] = field(default_factory=dict)
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
     process: ProcessUse | None = None
 
 

@@ -9,13 +9,17 @@ from typing import Any
 
 from tidewheel.pubsub.gateway.json_form import encode_json
 from tidewheel.pubsub.gateway.page.job_history import JobHistory
-from tidewheel.pubsub.gateway.page.lag import Front
-from tidewheel.pubsub.gateway.page.live_numbers import live_numbers
+from tidewheel.pubsub.gateway.page.lag import Fronts
+from tidewheel.pubsub.gateway.page.live_numbers import with_live_numbers
 from tidewheel.pubsub.telemetry.view import View
 from tidewheel.transport.merge_patch import patch
 
 ENDED_STATES = frozenset({"complete", "failed", "stopped"})
 """The states of jobs that have ended."""
+
+
+END_EVENT = b"event: end\ndata: {}\n\n"
+"""The last event of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +60,16 @@ class JobPage:
         """Whether browsers receive nothing more, because the gateway stops."""
         self.is_followed = threading.Event()
         """Set once the telemetry of the job arrives here."""
-        self._front = Front()
+        self._fronts = Fronts()
         self._history = JobHistory()
         self._lock = threading.Lock()
         self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def receive(self, view: View) -> None:
         """Show the next view of the job."""
-        before, live = self.shown, live_numbers(view, self._front)
-        document = {**view.document, "live": live}
+        before, document = self.shown, dict(with_live_numbers(view, self._fronts).document)
         moment = {
-            number: {**_amounts(operator), **live["operators"][number]}
+            number: {**_amounts(operator), **document["live"]["operators"][number]}
             for number, operator in view.document.get("operators", {}).items()
         }
         with self._lock:

@@ -1,9 +1,14 @@
-"""The lag of operators: by how many epochs, and since when, they are behind the inputs of their job."""
+"""The lag of operators, probes and subscribers: by how much, and since when, they are behind.
+
+Operators and probes are behind the inputs of their job, by epochs. A subscriber is behind what was published, by
+messages.
+"""
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _MOST_STEPS = 3600
 _OUTER_EPOCH = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
@@ -57,3 +62,35 @@ class Front:
         if passed == len(self._epochs):
             return Lag(0, 0.0)
         return Lag(self._epochs[-1] - epoch, max(0.0, at - self._since[passed]))
+
+    @property
+    def latest(self) -> int:
+        """The latest epoch, -1 before the first."""
+        return self._epochs[-1] if self._epochs else -1
+
+
+@dataclass(slots=True)
+class Fronts:
+    """The fronts of one job, from one look to the next.
+
+    Attributes:
+        inputs: that of its inputs.
+        published: those of partitions, by topic and number. Their epochs are counts of messages.
+    """
+
+    inputs: Front = field(default_factory=Front)
+    published: dict[tuple[str, str], Front] = field(default_factory=lambda: defaultdict(Front))
+
+    def lag_of_subscribers(self, partition: tuple[str, str], published: int, waiting: int, at: float) -> float:
+        """Return since how many seconds there is what the slowest subscriber has not received; 0 if it has all.
+
+        Args:
+            partition: its topic and number.
+            published: how many messages it has published; fewer than before if it has begun anew.
+            waiting: how many of them wait for that subscriber.
+            at: the time, in seconds since 1970.
+        """
+        if published < self.published[partition].latest:
+            del self.published[partition]
+        self.published[partition].reach(published, at)
+        return self.published[partition].lag_of(published - waiting, at).seconds

@@ -1,4 +1,4 @@
-"""The numbers that the page adds to a job's document: rates per second, busy shares and lags.
+"""The numbers that the page and `tidewheel top` add to a job's document: rates per second, busy shares and lags.
 
 They have three digits, so that what hardly changes is not sent.
 """
@@ -6,22 +6,22 @@ They have three digits, so that what hardly changes is not sent.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tidewheel.pubsub.gateway.page.lag import Front, outer_epoch
+from tidewheel.pubsub.gateway.page.lag import Front, Fronts, outer_epoch
 from tidewheel.pubsub.telemetry.view import View
 
 
-def live_numbers(view: View, front: Front) -> dict[str, Any]:
-    """Return the numbers of ``operators``, ``edges``, ``workers`` and ``topics``, each by its key, and of the job.
+def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
+    """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job.
 
     Args:
         view: the job now.
-        front: the epochs of its inputs, which this call brings up to date.
+        fronts: of this job, which this call brings up to date.
     """
     document = view.document
-    _advance(front, document)
+    _advance(fronts.inputs, document)
     workers = max(1, int(document["job"].get("workers", 1)))
     operators = {
-        number: _numbers_of(view, front, number, operator, workers)
+        number: _numbers_of(view, fronts.inputs, number, operator, workers)
         for number, operator in document.get("operators", {}).items()
     }
     inputs = [number for number, operator in document.get("operators", {}).items() if operator["kind"] == "input"]
@@ -32,6 +32,9 @@ def live_numbers(view: View, front: Front) -> dict[str, Any]:
             number: _known(records=view.rate("edges", number, "records"), bytes=view.rate("edges", number, "bytes"))
             for number in document.get("edges", {})
         },
+        "probes": {
+            name: _lag(fronts.inputs, probe, document["at"]) for name, probe in document.get("probes", {}).items()
+        },
         "workers": {
             number: _known(cpu=view.rate("workers", number, "cpu_seconds"), steps=view.rate("workers", number, "steps"))
             for number in document.get("workers", {})
@@ -40,11 +43,17 @@ def live_numbers(view: View, front: Front) -> dict[str, Any]:
             name: _known(
                 records=_sum(
                     view.rate("topics", name, "partitions", number, "records") for number in topic["partitions"]
-                )
+                ),
+                lag_seconds=_lag_of_topic(fronts, name, topic["partitions"], document["at"]),
             )
             for name, topic in document.get("topics", {}).items()
         },
     }
+
+
+def with_live_numbers(view: View, fronts: Fronts) -> View:
+    """Return a view whose document has what `live_numbers` returns, as ``live``."""
+    return View({**view.document, "live": live_numbers(view, fronts)}, view.before)
 
 
 def _advance(front: Front, document: Mapping[str, Any]) -> None:
@@ -61,15 +70,31 @@ def _numbers_of(view: View, front: Front, number: str, operator: Mapping[str, An
     if busy is not None:
         inside = 1.0 if operator.get("busy") else 0.0  # its seconds count only when it has returned
         busy = min(1.0, max(busy, inside) / workers)
-    epoch = outer_epoch(operator.get("frontier", []))
-    lag = None if epoch is None else front.lag_of(epoch, view.document["at"])
-    return _known(
+    rates = _known(
         records_in=view.rate("operators", number, "records_in"),
         records_out=view.rate("operators", number, "records_out"),
         busy=busy,
-        lag_epochs=None if lag is None else lag.epochs,
-        lag_seconds=None if lag is None else lag.seconds,
     )
+    return rates | _lag(front, operator, view.document["at"])
+
+
+def _lag(front: Front, thing: Mapping[str, Any], at: float) -> dict[str, float]:
+    """Return the lag of an operator or probe; nothing if its frontier has ended, or has no epoch."""
+    epoch = outer_epoch(thing.get("frontier", []))
+    if epoch is None:
+        return {}
+    lag = front.lag_of(epoch, at)
+    return _known(lag_epochs=lag.epochs, lag_seconds=lag.seconds)
+
+
+def _lag_of_topic(fronts: Fronts, name: str, partitions: Mapping[str, Mapping[str, int]], at: float) -> float | None:
+    """Return the lag of the slowest subscriber in seconds; None if the partitions do not count what waits."""
+    lags = [
+        fronts.lag_of_subscribers((name, number), counts["sequence"], counts["lag_messages"], at)
+        for number, counts in partitions.items()
+        if "sequence" in counts and "lag_messages" in counts
+    ]
+    return max(lags, default=None)
 
 
 def _known(**numbers: float | None) -> dict[str, float]:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from tidewheel.pubsub.gateway.answers import HEADERS, answer
 from tidewheel.pubsub.gateway.clients import asked
-from tidewheel.pubsub.gateway.page.job_page import JobPage
+from tidewheel.pubsub.gateway.page.job_page import END_EVENT, JobPage
 from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
 from tidewheel.pubsub.gateway.streams import EventStream
 
@@ -39,7 +39,6 @@ _MEDIA_TYPES = {
 }
 _PREFIX = "/page/"
 _KEEP_ALIVE = b": the job lives\n\n"
-_END = b"event: end\ndata: {}\n\n"
 
 
 def is_file(request: HTTPConnection) -> bool:
@@ -88,7 +87,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
                 yield shown.event_after(number)
                 number = shown.number
                 if shown.is_last:
-                    yield _END
+                    yield END_EVENT
                     return
                 continue
             with suppress(TimeoutError):

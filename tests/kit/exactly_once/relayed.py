@@ -152,11 +152,11 @@ class Topic:
         identity = LogIdentity("topic", number, pubends, "integers")
         return Handle(self.loop, lambda: durable_actor(directory, identity))
 
-    def relay(self, *parents: Handle, node: str = NODE, **options: int) -> Handle:
+    def relay(self, *parents: Handle, node: str = NODE, **options: Any) -> Handle:
         """Start a relay, of the pubends if nothing else is said."""
         return self.relay_of(OneTopic(parents or self.pubends, len(self.pubends), node), **options)
 
-    def relay_of(self, registry: Any, **options: int) -> Handle:
+    def relay_of(self, registry: Any, **options: Any) -> Handle:
         """Start a relay that has what it knows from ``registry``."""
         name = f"{RELAY_PREFIX}relay-{len(self.relays)}"
         relay = Handle(self.loop, lambda: RelayActor(name, registry, **options))

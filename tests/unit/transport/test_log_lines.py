@@ -3,7 +3,10 @@
 import io
 import json
 import logging
+import pickle
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.transport.log_lines import JsonLines, about, write_lines
+from tidewheel.transport.log_lines import JsonLines, LogFormat, LogSettings, about, write_lines
 
 NAME = "tidewheel-lines"
 
@@ -119,3 +122,55 @@ def test_a_level_shows_lines_where_the_program_has_no_handler(logger: logging.Lo
     write_lines("DEBUG", "text", NAME, stream)
     logger.debug("careful")
     assert stream.getvalue() == f"DEBUG {NAME}: careful\n"
+
+
+@contextmanager
+def process() -> Iterator[io.StringIO]:
+    """Yield the standard error of a process that has configured no logging; afterwards logging is as it was."""
+    ours, written = logging.getLogger("tidewheel"), io.StringIO()
+    level = ours.level
+    with pytest.MonkeyPatch.context() as patch:
+        for each in (logging.getLogger(), ours):
+            patch.setattr(each, "handlers", [])
+            patch.setattr(each, "propagate", each.propagate)
+        patch.setattr(sys, "stderr", written)
+        yield written
+    ours.setLevel(level)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_process_hands_its_settings_to_those_that_it_starts(form: LogFormat) -> None:
+    """The level and the form that the last job has asked for; these of an actor go to what the actor starts."""
+    with process():
+        assert LogSettings.here() == LogSettings(logging.WARNING, "text")
+        write_lines("INFO", "json")
+        write_lines("INFO", form)
+        handed = LogSettings.here(job="sums-d24a72a9")
+        assert handed == LogSettings(logging.INFO, form, {"job": "sums-d24a72a9"})
+        logging.getLogger("tidewheel").handlers.clear()
+        assert pickle.loads(pickle.dumps(handed)) == handed
+        handed.use()
+        assert LogSettings.here() == LogSettings(logging.INFO, form)
+
+
+def test_an_actor_logs_as_it_is_told() -> None:
+    """Each line has what the process is for, and what is known where it is written."""
+    with process() as written:
+        LogSettings(logging.INFO, "json", {"job": "sums-d24a72a9"}).use(lambda: {"topic": "ranks", "partition": 2})
+        logging.getLogger("tidewheel.pubsub").info("it begins")
+        logging.getLogger("tidewheel.pubsub").debug("it waits")
+        logging.getLogger("another").warning("careful")
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line["message"] for line in lines] == ["it begins", "careful"]
+    for line in lines:
+        assert (line["job"], line["topic"], line["partition"]) == ("sums-d24a72a9", "ranks", 2)
+
+
+def test_an_actor_shows_text_below_warning_too() -> None:
+    """From WARNING on Python shows it by itself."""
+    with process() as written:
+        LogSettings(logging.WARNING, "text").use()
+        assert not logging.getLogger().handlers
+        LogSettings(logging.INFO, "text").use()
+        logging.getLogger("tidewheel.pubsub").info("it begins")
+    assert written.getvalue() == "INFO tidewheel.pubsub: it begins\n"

@@ -46,7 +46,12 @@ function grow(history, document, number) {
   }
 }
 
-function Chart({ title, series, format, history, moment }) {
+/**
+ * One chart of columns of a history, over time or, where `across` makes texts of them, over numbers.
+ *
+ * It is `height` pixels high. `span` says for screen readers which part is shown.
+ */
+export function Chart({ title, series, format, history, moment, across = clock, height = HEIGHT, span = "in the last ten minutes" }) {
   const place = useRef(null);
   const plot = useRef(null);
   const data = () => [history.at, ...series.map(([, key]) => history[key])];
@@ -54,9 +59,9 @@ function Chart({ title, series, format, history, moment }) {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(place.current, series, format), data(), place.current);
+      plot.current = new uPlot(options(place.current, { series, format, across, height }), data(), place.current);
     };
-    const resized = new ResizeObserver(() => plot.current?.setSize({ width: place.current.clientWidth, height: HEIGHT }));
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: place.current.clientWidth, height }));
     draw();
     resized.observe(place.current);
     scheme.addEventListener("change", draw);
@@ -69,32 +74,39 @@ function Chart({ title, series, format, history, moment }) {
   useEffect(() => plot.current?.setData(data()), [moment]);
   const now = series.map(([label, key]) => `${series.length > 1 ? `${label} ` : ""}${format(history[key].at(-1))}`).join(" · ");
   return html`
-    <figure role="img" aria-label=${`${title} in the last ten minutes; now ${now}`}>
+    <figure role="img" aria-label=${`${title} ${span}; now ${now}`}>
       <figcaption>${title}<span>${now}</span></figcaption>
       <div ref=${place}></div>
     </figure>
   `;
 }
 
-function options(place, series, format) {
+function options(place, { series, format, across, height }) {
   const style = getComputedStyle(place);
   const colour = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: colour("--quiet"), font: "10px system-ui, sans-serif", ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
   return {
     width: place.clientWidth,
-    height: HEIGHT,
+    height,
     legend: { show: false },
     cursor: { show: false },
     padding: [6, 4, 0, 0],
-    scales: { x: { time: true }, y: { range: (_, __, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    scales: { x: { time: across === clock }, y: { range } },
     axes: [
-      { ...axis, size: 20, gap: 3, space: 80, grid: { show: false }, values: (_, times) => times.map(clock) },
-      { ...axis, size: 52, gap: 4, space: 26, grid, values: (_, values) => values.map(format) },
+      { ...axis, size: 20, gap: 3, space: 80, grid: { show: false }, values: (_, times) => times.map((time) => across(time)) },
+      { ...axis, size: 52, gap: 4, space: 26, grid, values: (_, values) => values.map((value) => format(value)) },
     ],
     series: [
       {},
       ...series.map(([label], place) => ({ label, stroke: colour(`--series-${place}`), width: 1.5, points: { show: false } })),
     ],
   };
+}
+
+/** What the vertical axis shows: 0, all values, and a tenth more. */
+function range(_, low, high) {
+  const least = Math.min(0, low ?? 0);
+  const most = Math.max(0, high ?? 0);
+  return [least * 1.1, most > 0 || least < 0 ? most * 1.1 : 1];
 }

@@ -7,6 +7,9 @@ const LONGEST_WAIT_MS = 5000;
 export class Refused extends Error {}
 
 export class Connection {
+  /** Whether topics can be followed, too. */
+  hasTopics = true;
+
   constructor(token) {
     this.headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
@@ -72,7 +75,8 @@ async function* eventsOf(body) {
   }
 }
 
-function parsed(block) {
+/** The [name, data] of an event. */
+export function parsed(block) {
   const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
   return fields.event ? [fields.event, JSON.parse(fields.data)] : ["", null];
 }

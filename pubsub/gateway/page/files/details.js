@@ -146,7 +146,7 @@ function TopicDetails({ document, topic, choose, connection, close }) {
           </tr>
         `)}
       </${Grid}>
-      <${TopicTail} topic=${topic} connection=${connection} />
+      ${connection.hasTopics && html`<${TopicTail} topic=${topic} connection=${connection} />`}
     </${Card}>
   `;
 }

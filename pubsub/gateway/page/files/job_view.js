@@ -10,10 +10,11 @@ import { Facts, State } from "./parts.js";
 import { Inputs, Log, Loops, Outputs, Snapshots, Topics, Workers } from "./tables.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
-/** Where details are below the graph, not beside it; page.css says the same. */
-const NARROW = "(max-width: 1080px)";
+/** Up to this width, in pixels, details are below the graph, not beside it; page.css says the same. */
+const NARROW = 1080;
 
-export function JobView({ name, connection, chosen, choose, refuse }) {
+/** A brief view has no tables but that of frontiers. */
+export function JobView({ name, connection, chosen, choose, refuse, isBrief = false }) {
   const frame = useRef(null);
   const graph = useRef(null);
   const job = useRef(null);
@@ -50,8 +51,9 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
     graph.current.mark(chosen[0] === "operator" ? chosen[1] : null);
     graph.current.select = choose;
     const place = chosen[0] === "worker" ? `[data-worker="${CSS.escape(chosen[1])}"]` : "[data-details]";
-    const isAside = chosen[0] !== "worker" && !matchMedia(NARROW).matches;
-    if (!isAside) frame.current.closest("main").querySelector(place)?.scrollIntoView({ block: "nearest" });
+    const view = frame.current.closest("main");
+    const isAside = chosen[0] !== "worker" && view.clientWidth > NARROW;
+    if (!isAside && !isBrief) view.querySelector(place)?.scrollIntoView({ block: "nearest" });
   }, [chosen[0], chosen[1], isDrawn]);
 
   const document = job.current;
@@ -65,7 +67,7 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
           ${!isDrawn && html`<p class="quiet">The dataflow is too large to be drawn: see the table of operators.</p>`}
           ${isDrawn && html`<${Zoom} graph=${graph} />`}
           </section>
-          ${document && html`<${Tables} ...${{ document, chosen, choose }} />`}
+          ${document && !isBrief && html`<${Tables} ...${{ document, chosen, choose }} />`}
         </div>
         <aside aria-label="Details">
           ${document && html`<${Details} ...${{ document, chosen, choose, connection, name }} />`}

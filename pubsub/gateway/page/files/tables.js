@@ -1,6 +1,6 @@
 // The tables of a job.
 
-import { bytes, clock, count, frontier, plural, rate, seconds, share } from "./format.js";
+import { bytes, clock, count, frontier, lag, plural, rate, seconds, share } from "./format.js";
 import { Card, Grid, Meter, State } from "./parts.js";
 import { html } from "./vendor/preact.js";
 
@@ -15,13 +15,14 @@ export function Outputs({ document, ...props }) {
   if (!probes.length) return null;
   return html`
     <${Card} title="Frontiers" note="what can still arrive">
-      <${Grid} label="Probes, topics and captures" heads=${["Name", "Frontier", "Moved"]}>
+      <${Grid} label="Probes, topics and captures" heads=${["Name", "Frontier", "Lag", "Moved"]}>
         ${probes.map(([name, probe]) => {
           const kind = probe.kind === "topic" && document.topics?.[name] ? "topic" : "probe";
           return html`
             <tr key=${name} data-probe=${name} data-frontier=${probe.frontier.join(" ")} data-waits=${probe.explanation ? "" : undefined}>
               <td><${Choice} kind=${kind} id=${name} ...${props}>${name}</${Choice}><span class="kind">${probe.kind ?? "probe"}</span></td>
               <td class="mono">${frontier(probe.frontier)}</td>
+              <td>${lag(document.live.probes?.[name])}</td>
               <td>${probe.frontier.length ? ago(document.at, probe.moved) : ""}</td>
             </tr>
           `;
@@ -67,12 +68,13 @@ export function Topics({ document, ...props }) {
         ${topics.map(([name, topic]) => {
           const parts = Object.values(topic.partitions ?? {});
           const behind = most(parts, "lag_messages");
+          const late = document.live.topics?.[name]?.lag_seconds;
           return html`
-            <tr key=${name} data-topic=${name} data-lag=${behind} data-subscribers=${most(parts, "subscribers")}>
+            <tr key=${name} data-topic=${name} data-lag=${behind} data-late=${late} data-subscribers=${most(parts, "subscribers")}>
               <td><${Choice} kind="topic" id=${name} ...${props}>${name}</${Choice}></td>
               <td class="n">${rate(document.live.topics?.[name]?.records)}</td>
               <td class="n">${count(most(parts, "subscribers"))}</td>
-              <td class="n">${count(behind)}</td>
+              <td class="n">${count(behind)}${late ? ` · ${seconds(late)}` : ""}</td>
               <td class="n">${bytes(most(parts, "lag_bytes"))}</td>
               <td>${topic.delivery?.replace("_", " ")}</td>
             </tr>

@@ -24,7 +24,7 @@ class Actors:
     def options(self, *, scheduling_strategy: str, **_: Any) -> "Actors":
         return self
 
-    def remote(self, topic: str, number: int, made: Any) -> Any:
+    def remote(self, topic: str, number: int, made: Any, logs: Any) -> Any:
         return made
 
 

@@ -46,7 +46,7 @@ def test_once_prints_the_tables_of_a_second() -> None:
     lines = list(job_lines(ByHand("words-1")))
     assert lines[:3] == ["words-1  running for 1 s, 1 worker on local", "'done' waits", "1. operator 'keeps' holds"]
     [split] = [line.split() for line in lines if line.startswith("split")]
-    assert split == ["split", "1.0k", "12.5k", "40%", "0", "9", "0"]
+    assert split == ["split", "1.0k", "12.5k", "40%", "0", "9", "1", "s", "0"]
 
 
 def test_a_job_that_ends_before_its_first_view_prints_nothing() -> None:

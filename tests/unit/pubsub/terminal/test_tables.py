@@ -6,6 +6,8 @@ import pytest
 
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator, views, worker
 from tests.kit.terminal.watched_jobs import Listed, stuck_views
+from tidewheel.pubsub.gateway.page.lag import Fronts
+from tidewheel.pubsub.gateway.page.live_numbers import with_live_numbers
 from tidewheel.pubsub.terminal.tables import (
     ORDERS,
     Row,
@@ -89,6 +91,7 @@ def test_an_operator_that_has_ended_and_one_that_is_long_inside() -> None:
             {"time": "4", "count": 1, "worker": 1, "since": BEGAN_AT - 3},
             {"time": "9", "count": 1, "since": BEGAN_AT},
         ],
+        state_keys=7,
         state_bytes=2_500_000,
     )
     [view] = views(document(operators={"0": busy, "1": operator("over", frontier=[], state_keys=1200)}))
@@ -97,7 +100,18 @@ def test_an_operator_that_has_ended_and_one_that_is_long_inside() -> None:
     assert column(table, "LAG") == ["1", ""]
     assert column(table, "PROBLEM") == ["worker 1 in it for 1 min", ""]
     assert column(table, "HELD") == ["3 s", ""]
-    assert column(table, "STATE") == ["2.5 MB", "1.2k keys"]
+    assert column(table, "STATE") == ["7 keys, 2.5 MB", "1.2k keys"]
+
+
+def test_operators_and_probes_are_behind_by_seconds() -> None:
+    """As the page shows it; less than a second is not shown, and a probe is an operator."""
+    parts: dict[str, Any] = {
+        "operators": {"0": operator("input", kind="input", frontier=["9"]), "1": operator("done", frontier=["4"])},
+        "probes": {"done": {"operator": "1", "kind": "probe", "frontier": ["4"]}},
+    }
+    fronts = Fronts()
+    seen = [with_live_numbers(view, fronts) for view in views(*(document(at=BEGAN_AT + at, **parts) for at in (0, 75)))]
+    assert [column(operators_table(view), "BEHIND") for view in seen] == [["", ""], ["", "1 min"]]
 
 
 def test_times_that_are_no_numbers_have_no_lag() -> None:
@@ -135,10 +149,10 @@ def test_topics_are_summed_over_their_partitions() -> None:
     def at(second: int) -> dict[str, Any]:
         counts = {str(number): {**one, "records": one["records"] * second} for number, one in enumerate(partitions)}
         topics = {"ranks": {"operator": "1", "delivery": "best_effort", "partitions": counts}}
-        return document(at=BEGAN_AT + second, topics=topics)
+        return document(at=BEGAN_AT + second, topics=topics, live={"topics": {"ranks": {"lag_seconds": 3.2}}})
 
     table = topics_table(views(at(1), at(2))[1])
-    assert [row.cells for row in table.rows] == [("ranks", "best_effort", "150", "2", "4", "1.1 kB")]
+    assert [row.cells for row in table.rows] == [("ranks", "best_effort", "150", "2", "4", "1.1 kB", "3 s")]
     assert table.rows[0].is_alarming
 
 

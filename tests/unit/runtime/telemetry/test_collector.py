@@ -66,6 +66,8 @@ def test_counts_are_those_of_all_workers(looked: Looked) -> None:
     split, lower = operators[number_of(document, "split")], operators[number_of(document, "lower")]
     assert (split["records_in"], split["records_out"], lower["records_out"]) == (2, 6, 6)
     assert operators[number_of(document, "sum")]["state_keys"] == 4
+    assert 100 < operators[number_of(document, "sum")]["state_bytes"] < 2000
+    assert "state_bytes" not in split
     assert [operators[number]["kind"] for number in (min(operators, key=int), max(operators, key=int))] == [
         "input",
         "output",

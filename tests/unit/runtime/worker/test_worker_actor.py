@@ -17,7 +17,7 @@ from tidewheel.runtime.snapshots.this_process import is_gone, process_of, this_p
 from tidewheel.runtime.worker import worker_actor
 from tidewheel.runtime.worker.worker_actor import WorkerActor
 from tidewheel.runtime.worker.worker_report import BusyWorker
-from tidewheel.transport.log_lines import LogFormat
+from tidewheel.transport.log_lines import LogFormat, LogSettings
 
 
 def test_a_process_waits_until_the_one_before_it_has_ended() -> None:
@@ -86,7 +86,7 @@ def process_of_its_own() -> Iterator[io.StringIO]:
 
 def actor(log_format: LogFormat, **loops: Any) -> WorkerActor:
     """Make worker 1 of 2 of a job, where these dataflows run."""
-    made = WorkerActor(1, 2, 5, "sums-d24a72a9", logging.INFO, log_format)
+    made = WorkerActor(1, 2, 5, "sums-d24a72a9", LogSettings(logging.INFO, log_format))
     made._loops.update(loops)
     return made
 

@@ -1,0 +1,1 @@
+"""Live views in the cells of a notebook: a job, an explanation, and a chart of a topic."""

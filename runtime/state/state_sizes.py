@@ -1,0 +1,80 @@
+"""Estimates of the memory that the states of operators take, from a look at a few of their parts."""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from sys import getsizeof
+from typing import Any, Final
+
+from tidewheel.runtime.state.operator_state import OperatorState
+
+_DEPTH: Final = 4
+_FIRST: Final = 4
+"""An estimate looks at so many parts of a state at either end, and at half as many of each of these, and so on."""
+_MOST_LOOKS: Final = 10
+"""One report looks at the states of at most so many operators. Others count as large as before, by their keys."""
+_DIGITS: Final = 2
+
+
+def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
+    """Return about how many bytes a value takes, with all that it refers to.
+
+    It looks at a few parts at either end, and takes the others to be like these. What two parts share counts twice.
+    Keyed states do not count as read.
+
+    >>> round(estimated_size({n: "x" * 951 for n in range(1000)}) / 1000)
+    1065
+    """
+    size = getattr(value, "nbytes", None)  # of arrays and of Arrow's tables
+    if isinstance(size, int):
+        return size
+    own, (count, some) = getsizeof(value, 0), _parts(value, first)
+    if not depth or not some:
+        return own
+    return own + count * sum(estimated_size(part, depth - 1, max(1, first // 2)) for part in some) / len(some)
+
+
+def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
+    """Return how many parts a value has, and some of them."""
+    if isinstance(value, dict):  # past the methods of a keyed state, for which its values would have been read
+        pairs = dict.items(value)
+        some = [*islice(pairs, first), *islice(reversed(pairs), first)]
+        return 2 * len(value), [part for pair in some for part in pair]
+    if isinstance(value, list | tuple | deque):
+        return len(value), [*islice(value, first), *islice(reversed(value), first)]
+    if isinstance(value, set | frozenset):
+        return len(value), [*islice(value, 2 * first)]
+    fields = getattr(value, "__dict__", None)
+    return (1, [fields]) if isinstance(fields, dict) and not isinstance(value, type) else (0, [])
+
+
+class StateSizes:
+    """The estimates of one worker, from report to report; each takes a few milliseconds at most."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, float]] = {}
+        self._turn = 0
+
+    def look(self, kept: Sequence[OperatorState]) -> dict[str, Any]:
+        """Return what a report says of states: their keys and their bytes, by the names of operators that have any.
+
+        Args:
+            kept: the states of all operators, in which nothing changes meanwhile.
+        """
+        found = [one for one in kept if one.states or one.by_key]
+        keys = {one.operator: one.keys for one in found}
+        turn = self._turn % max(1, len(found))
+        for one in (found[turn:] + found[:turn])[:_MOST_LOOKS]:
+            self._turn += 1
+            try:
+                size = sum(map(estimated_size, (*one.states.values(), *one.by_key.values())))
+            except Exception:  # noqa: BLE001, S112 - values are of the user's types, and may change on a thread meanwhile
+                continue
+            self._known[one.operator] = keys[one.operator], size
+        sizes = {name: _scaled(*self._known[name], now) for name, now in keys.items() if name in self._known}
+        return {"state_keys": keys, "state_bytes": sizes}
+
+
+def _scaled(keys: int, size: float, now: int) -> int:
+    """Return a size for another number of keys, with two digits, so that reports change when it does."""
+    return int(float(f"{size * now / keys if keys else size:.{_DIGITS}g}"))
