@@ -46,7 +46,7 @@ _MOST_PARTS = 256
 LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
-MOST_AT_ONCE: Final = 8 * 1024 * 1024
+MOST_AT_ONCE: Final = 4 * 1024 * 1024
 """About so many bytes are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
 """The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
