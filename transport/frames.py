@@ -27,6 +27,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import cloudpickle
 
 from tidewheel.progress import ProtocolError
+from tidewheel.transport.received_memory import ReceivedMemory
 
 M = TypeVar("M")
 Payload: TypeAlias = Any
@@ -45,7 +46,7 @@ _MOST_PARTS = 256
 LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
-MOST_AT_ONCE: Final = 8 * 1024 * 1024
+MOST_AT_ONCE: Final = 4 * 1024 * 1024
 """About so many bytes are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
 """The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
@@ -185,6 +186,7 @@ class FrameReader(Generic[M]):
         self._most_at_once = most_at_once
         self._most_payload_bytes = most_payload_bytes
         self._room_for = room_for
+        self._memory = ReceivedMemory()
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -259,7 +261,7 @@ class FrameReader(Generic[M]):
         self._head = bytes(self._view[begin : begin + head_bytes])
         begin += head_bytes
         try:
-            self._payload = self._room_for(payload_bytes) or _unfilled(payload_bytes)
+            self._payload = self._room_for(payload_bytes) or self._memory.lend(payload_bytes)
         except (MemoryError, ValueError) as error:
             raise ProtocolError(f"the frame would have a payload of {payload_bytes} bytes: {error}") from error
         self._filled = min(payload_bytes, self._end - begin)
@@ -285,13 +287,6 @@ class FrameReader(Generic[M]):
             self._view = memoryview(self._buffer)
         self._view[: len(left)] = left
         self._start, self._end = 0, len(left)
-
-
-def _unfilled(size: int) -> memoryview:
-    """Return so many bytes of memory, whatever is in them; a ``bytearray`` would be filled with zeros first."""
-    import numpy as np
-
-    return np.empty(size, np.uint8).data
 
 
 class SocketWriter:

@@ -150,6 +150,11 @@ class StoredSegments(ABC, Generic[S]):
         return self._segments[-1].last_tick
 
     @property
+    def newest_after(self) -> int:
+        """The tick of the last record before the newest segment; -1 if there was none."""
+        return self._segments[-1].tick_before
+
+    @property
     def total_bytes(self) -> int:
         """The size of the durable parts of all segments."""
         return sum(segment.size for segment in self.segments())

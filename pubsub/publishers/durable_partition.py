@@ -76,6 +76,7 @@ class DurablePartition(Partition):
         self._is_over = False
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
+        self._newest_after = -1
         self.core = self._sink = self.awaiting = DurablePubend(
             directory,
             identity,
@@ -89,7 +90,7 @@ class DurablePartition(Partition):
         )
         living = LivingReaders(self.core.subscriptions.known, lease_s, retention_s)
         self.audience = Audience(self._name, self.core, self.changed, living, grace_s=lease_s)
-        self._timer = self._loop.call_soon(self._look)
+        self._timer: asyncio.Handle = self._loop.call_soon(self._look)
 
     @property
     def why_not(self) -> str:
@@ -121,13 +122,15 @@ class DurablePartition(Partition):
     def _look(self) -> None:
         """Do what is due, again and again."""
         now_s = self._loop.time()
+        self._newest_after = self.core.log.newest_after
+        self._timer.cancel()
         self._settle()
         self.children.show_life()
         self.audience.look(frozenset(self.children.names), now_s)
         if self.core.error is None:
             self.core.look(forgets=self.audience.may_forget)
         is_idle = self._housekeeping is None or self._housekeeping.done()
-        if is_idle and now_s - self._kept_house_s >= (LOOK_S if self.core.is_trim_due else _HOUSE_S):
+        if is_idle and now_s - self._kept_house_s >= (0 if self.core.is_trim_due else _HOUSE_S):
             self._kept_house_s = now_s
             self._housekeeping = self._loop.create_task(self._keep_house())
         self._timer = self._loop.call_later(LOOK_S, self._look)
@@ -166,6 +169,8 @@ class DurablePartition(Partition):
             else:
                 self.core.ack(child, message)
                 self.audience.heard(child, message)
+                if self.core.log.newest_after != self._newest_after:  # older segments may be needed no more
+                    self._look()
         self.changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:

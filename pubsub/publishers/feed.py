@@ -215,7 +215,7 @@ class Feed:
         """Call the worker that waits for room, if there is room again, or there will be none."""
         with self._changed:
             wake = self._wake
-            is_full = self.is_awaiting or self._waiting_bytes() >= self._room_bytes // 2
+            is_full = self.is_awaiting or self._waiting_bytes() >= self._room_bytes * 3 // 4
             if wake is None or (self._error is None and is_full):
                 return
             self._wake = None

@@ -40,9 +40,9 @@ from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
-TOLD_BYTES: Final = 2 * 1024 * 1024
+TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told when so much is durable, half the room of a `Feed`, or so often: its thread holds up the other."""
+"""A worker is told when so much is durable, a quarter of the room of a `Feed`, or so often: its thread holds up the other."""
 
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""

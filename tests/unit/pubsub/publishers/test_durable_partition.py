@@ -28,6 +28,7 @@ from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log.errors import LogLocked
 from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
+from tidewheel.pubsub.publishers import durable_partition
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.transport.stream_link import ParentLink
 
@@ -150,6 +151,25 @@ def test_a_subscription_goes_on_where_it_was(tmp_path: Path) -> None:
         finally:
             feed.close()
             first.close()
+
+
+def test_segments_that_nobody_needs_are_removed_as_fast_as_new_ones_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting for the next regular look: at full rate a second has many segments."""
+    monkeypatch.setattr(durable_partition, "LOOK_S", 10 * DEADLINE_S)
+    with hosted(tmp_path, lease_s=0.0, segment_bytes=1000) as host:
+        feed = Feed(SentEvents(DOMAIN), host.connection)
+        reader = Reader(host, "unnamed", start=0, durable=False)
+        log = host.actor._durable.core.log
+        try:
+            for at in range(100):
+                send(feed, at)
+                reader.read(lambda events, at=at: len(contents(events)) == 2 * (at + 1))  # type: ignore[misc]
+            assert eventually(lambda: log.removed_end > log.newest_after // 2, DEADLINE_S)
+        finally:
+            feed.close()
+            reader.close()
 
 
 def test_questions_about_others_are_rejected(tmp_path: Path) -> None:

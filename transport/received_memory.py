@@ -1,0 +1,55 @@
+"""Memory into which large payloads are received, used again once nobody holds what was received there.
+
+New memory has to be zeroed by the kernel, page by page, which takes longer than to receive the bytes. The allocator
+returns a large block to the kernel as soon as it is free, so the next payload would need new memory again.
+"""
+
+from sys import getrefcount
+from typing import Any, Final
+
+KEPT_BYTES: Final = 8 * 1024 * 1024
+"""The most bytes that wait to be used again, for one connection."""
+
+_FREE = 3
+"""The references to an array that nobody else holds: of the list, of a variable, and of the call that counts them."""
+
+
+class ReceivedMemory:
+    """Lends memory for payloads of one connection. One thread at a time may use it.
+
+    Every view of an array refers to it, and so do tables and messages that were made of a view without a copy. So an
+    array to which nobody refers has no reader.
+
+    >>> memory = ReceivedMemory()
+    >>> first = memory.lend(100_000)
+    >>> second = memory.lend(100_000)
+    >>> first[0], second[0] = 1, 2
+    >>> del second
+    >>> memory.lend(90_000)[0], first[0]
+    (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[Any] = []
+        self._bytes = 0
+
+    def lend(self, size: int) -> memoryview:
+        """Return ``size`` bytes, at least one, whatever is in them.
+
+        Raises:
+            MemoryError, ValueError: there is no such memory.
+        """
+        import numpy as np
+
+        for array in self._arrays:
+            if size <= len(array) <= 2 * size and getrefcount(array) == _FREE:
+                free: memoryview = array.data
+                return free[:size]
+        array = np.empty(size, np.uint8)
+        if size <= KEPT_BYTES:
+            self._arrays.append(array)
+            self._bytes += size
+            while self._bytes > KEPT_BYTES:
+                self._bytes -= len(self._arrays.pop(0))
+        new: memoryview = array.data
+        return new
