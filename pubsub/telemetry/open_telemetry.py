@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.pubsub.telemetry.job_metrics import METRICS, Document, Metric, labels_of, samples
+from tidewheel.pubsub.telemetry.job_metrics import METRICS, Document, Metric, has_ended, is_past, labels_of, samples
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
@@ -57,6 +57,8 @@ class OpenTelemetry:
         self._snapshot: object = None
         with _making:
             _make_instruments()
+            for name in [name for name, document in _shown.items() if is_past(document, time.time())]:
+                del _shown[name]
 
     def show(self, document: Document) -> None:
         """Show the next document of the job."""
@@ -99,8 +101,10 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; the metrics of the job are no longer observed."""
-        last = _shown.pop(self._job, None)
+        """End the spans. Metrics of a job that has ended are observed for ten more minutes, others no longer."""
+        last = _shown.get(self._job)
+        if last is not None and not has_ended(last):
+            del _shown[self._job]
         for span in (self._return, self._span):
             if span is not None and last is not None:
                 span.end(_nanoseconds(last["at"]))
