@@ -27,7 +27,7 @@ def ask_for_telemetry(topic: str) -> bool:
     try:  # a job that was added to another one is found by that one's worker
         return any(_wants(worker, job) for worker in first_workers(job))
     except ray.exceptions.RayError as error:  # the cluster is ending
-        _LOGGER.debug("nobody could be asked for the telemetry of job %r: %s", job, error)
+        _LOGGER.debug("the cluster could not be asked for the telemetry of job %r: %s", job, error)
         return False
 
 

@@ -7,9 +7,12 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.telemetry.job_metrics import Document
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.transport.ray_cluster import membership
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0
@@ -58,7 +61,10 @@ class TelemetryExport:
 
     def _show_last(self) -> None:
         """Show what has changed since the last second: a new subscriber receives a document at once."""
-        with suppress(DeliveryError), TelemetryReader(self._reader.job, timeout=0.0) as reader:
+        job = self._reader.job
+        if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
+            return  # it has ended, and this process need not look for a cluster
+        with suppress(DeliveryError), TelemetryReader(job, timeout=0.0) as reader:
             for view in reader:
                 self._target.show(view.document)
                 return
