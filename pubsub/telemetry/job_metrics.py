@@ -178,7 +178,7 @@ def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] 
             value = _number(thing.get(metric.key))
             if value is not None and labels not in seen:
                 seen.add(labels)
-                yield Sample(metric, (job, *labels), value)
+                yield Sample(metric, tuple(map(_in_utf8, (job, *labels))), value)
 
 
 _Things: TypeAlias = Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]
@@ -285,6 +285,11 @@ def _section(document: Document, name: str) -> Iterator[tuple[str, Mapping[str, 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _in_utf8(label: str) -> str:
+    """Return a label in characters that UTF-8 has; a name of a file may have others."""
+    return label.encode(errors="backslashreplace").decode()
 
 
 def _number(value: object) -> float | None:

@@ -20,6 +20,7 @@ from tidewheel.pubsub.gateway.metrics import JobFamilies, OneQuestion, routes
 from tidewheel.pubsub.telemetry.job_metrics import METRICS
 
 JOBS = {"sums-d24a72a9": document(), 'a "quoted"\\job\n': document()}
+ODD = document(operators={"1": {"name": "write a\udcff", "records_in": 7}})
 
 
 def test_prometheus_can_read_all_of_it() -> None:
@@ -116,3 +117,9 @@ def test_a_scrape_of_a_cluster_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) 
         asyncio.run(scrape())
     assert time.monotonic() - began < WITHIN_S / 2
     answers.set()
+
+
+def test_a_name_that_utf8_does_not_have_is_told_nevertheless() -> None:
+    """One such operator, of whatever job, would cost a scrape everything."""
+    shown = generate_latest(JobFamilies({"odd": ODD}, AT)).decode()
+    assert 'records_in_total{job="odd",operator="write a\\\\udcff"} 7.0' in shown
