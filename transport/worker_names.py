@@ -26,9 +26,8 @@ def first_workers(job: str) -> Iterator[Any]:
     """
     import ray
 
-    begin, own, end = WORKER_PREFIX, worker_name(job, 0), worker_name("", 0).removeprefix(WORKER_PREFIX)
     names = [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
-    for name in sorted(names, key=lambda name: name != own):
-        if name.startswith(begin) and name.endswith(end):
+    for name in sorted(names, key=lambda name: name != worker_name(job, 0)):
+        if name.startswith(WORKER_PREFIX) and name.endswith("-worker-0"):
             with suppress(ValueError):  # it has just ended
                 yield ray.get_actor(name, namespace=NAMESPACE)

@@ -148,14 +148,10 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
     return ("job", *_SECTIONS[metric.section][0])
 
 
-def has_ended(document: Document) -> bool:
-    """Tell whether nothing more comes of a job."""
-    return _mapping(document.get("job")).get("state") in STATES[3:]
-
-
 def is_past(document: Document, now: float) -> bool:
     """Tell whether a job has ended so long ago, by the time in seconds since 1970, that it has no metrics any more."""
-    return has_ended(document) and now - (_number(document.get("at")) or now) > KEPT_S
+    has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
+    return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
 
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
