@@ -64,7 +64,7 @@ class JobTelemetry(NoTelemetry):
     def __init__(self, job: ObservedJob, outline: Outline, topic: Telemetry) -> None:
         self._job = weakref.ref(job)
         self._outline = outline
-        self._since = time.time() - (time.monotonic() - job._since_s)
+        self._since = time.time()  # without the time that Ray took to start
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()

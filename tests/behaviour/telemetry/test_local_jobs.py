@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -100,6 +101,20 @@ def test_a_job_describes_itself_to_its_end(workers: int) -> None:
         assert last["job"]["state"] == "complete"
         assert last["operators"][number_of(last, "count")]["records_out"] == 1
         assert last["log"] != {}
+
+
+def test_a_job_runs_since_it_was_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that starts with it may take a minute for that."""
+    deploy = LocalJob._deploy
+    deployed: list[float] = []
+
+    def note(job: LocalJob, attachments: Mapping[str, Any]) -> None:
+        deploy(job, attachments)
+        deployed.append(time.time())
+
+    monkeypatch.setattr(LocalJob, "_deploy", note)
+    with tw.run(counted(), engine="local") as job, TelemetryReader(job.name) as reader:
+        assert next(reader).document["job"]["since"] >= round(deployed[0], 3)
 
 
 def test_a_late_listener_has_the_same_documents() -> None:
