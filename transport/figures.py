@@ -6,7 +6,7 @@ from unicodedata import east_asian_width
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
-_FIRST_NUMBER = re.compile(r"\(*(-?\d+)")
+_EPOCH = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
 
 
 def plain(text: object) -> str:
@@ -62,10 +62,10 @@ def age_text(seconds: float) -> str:
 def epoch_of(time: str) -> int | None:
     """Return the epoch of a time by its text: its outermost coordinate, if that is a whole number.
 
-    >>> epoch_of("3"), epoch_of("((4, 2), 0)"), epoch_of("'monday'")
-    (3, 4, None)
+    >>> epoch_of("3"), epoch_of("((4, 2), 0)"), epoch_of("'monday'"), epoch_of("3.5")
+    (3, 4, None, None)
     """
-    found = _FIRST_NUMBER.match(time)
+    found = _EPOCH.match(time)
     return None if found is None else int(found[1])
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
@@ -16,8 +16,10 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
 from tidewheel.pubsub.gateway.answers import HEADERS, answer
 from tidewheel.pubsub.gateway.clients import asked
+from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.telemetry.job_metrics import METRICS, Document, Sample, labels_of, samples
 
+Answer = TypeVar("Answer")
 Documents: TypeAlias = Callable[[], Mapping[str, Document]]
 """Returns the telemetry of all jobs, by name, from any thread."""
 
@@ -54,24 +56,24 @@ class JobFamilies:
             yield family
 
 
-class Readiness:
-    """Whether the gateway can serve topics: the catalog answers. Runs on the event loop.
+class OneQuestion(Generic[Answer]):
+    """A question to the cluster, which may hang. Runs on the event loop.
 
     However many clients ask, one question is under way at a time, and its answer is good for a second.
 
     Args:
-        question: asks the catalog; it may hang, and it raises TidewheelError if there is none.
+        question: asks the cluster; it raises TidewheelError if there is none.
         within_s: how long a client waits, in seconds.
     """
 
-    def __init__(self, question: Callable[[], object] = topics, within_s: float = _ANSWERS_WITHIN_S) -> None:
+    def __init__(self, question: Callable[[], Answer], within_s: float = _ANSWERS_WITHIN_S) -> None:
         self._question = question
         self._within_s = within_s
-        self._asked: Future[object] | None = None
+        self._asked: Future[Answer] | None = None
         self._asked_s = 0.0
 
-    async def problem(self) -> str | None:
-        """Return why the gateway is not ready; None if it is."""
+    async def answer(self) -> Answer:
+        """Return the answer, and raise what the question raises, or GatewayError if it takes too long."""
         now = time.monotonic()
         if self._asked is None or (self._asked.done() and now - self._asked_s > _FRESH_S):
             self._asked, self._asked_s = asked(self._question), now
@@ -79,11 +81,16 @@ class Readiness:
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs one that is late
         await asyncio.wait([waiting], timeout=self._within_s)
         if not waiting.done():
-            return f"the catalog of topics has not answered for {now - self._asked_s + self._within_s:.0f} s"
-        failure = waiting.exception()
-        if failure is not None and not isinstance(failure, TidewheelError):
-            raise failure
-        return None if failure is None else str(failure)
+            raise GatewayError(f"the cluster has not answered for {now - self._asked_s + self._within_s:.0f} s")
+        return waiting.result()
+
+    async def problem(self) -> str | None:
+        """Return why there is no answer; None if there is one."""
+        try:
+            await self.answer()
+        except TidewheelError as error:
+            return str(error)
+        return None
 
 
 def routes(documents: Documents, has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
@@ -93,11 +100,12 @@ def routes(documents: Documents, has_token: Callable[[HTTPConnection], bool]) ->
         documents: the telemetry of the jobs.
         has_token: tells whether a request shows the token, so that it may know why the gateway is not ready.
     """
-    readiness = Readiness()
+    readiness, telemetry = OneQuestion(topics), OneQuestion(documents)
 
     async def metrics(request: Request) -> Response:
         encode, kind = choose_encoder(request.headers.get("accept", ""))
-        body = await asyncio.to_thread(lambda: encode(JobFamilies(documents(), time.time())))
+        families = JobFamilies(await telemetry.answer(), time.time())
+        body = await asyncio.to_thread(encode, families)
         return Response(body, headers={**HEADERS, "Content-Type": kind})
 
     async def health(request: Request) -> Response:

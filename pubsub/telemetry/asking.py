@@ -7,8 +7,7 @@ import logging
 from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
-from tidewheel.transport.ray_cluster import NAMESPACE
-from tidewheel.transport.worker_names import WORKER_PREFIX, worker_name
+from tidewheel.transport.worker_names import first_workers
 
 _LOGGER = logging.getLogger(__name__)
 _ANSWER_S = 2.0
@@ -25,20 +24,11 @@ def ask_for_telemetry(topic: str) -> bool:
     import ray
 
     job = topic.removeprefix(TELEMETRY)
-    try:
-        if _wants(ray.get_actor(worker_name(job, 0), namespace=NAMESPACE), job):
-            return True
-    except ValueError:
-        _LOGGER.debug("no worker is named by job %r: it may have been added to another one", job)
-    names = [found["name"] for found in ray.util.list_named_actors(all_namespaces=True)]
-    for name in names:
-        if name.startswith(WORKER_PREFIX) and name.endswith(worker_name("", 0).removeprefix(WORKER_PREFIX)):
-            try:
-                if _wants(ray.get_actor(name, namespace=NAMESPACE), job):
-                    return True
-            except ValueError:  # it has just ended
-                continue
-    return False
+    try:  # a job that was added to another one is found by that one's worker
+        return any(_wants(worker, job) for worker in first_workers(job))
+    except ray.exceptions.RayError as error:  # the cluster is ending
+        _LOGGER.debug("the cluster could not be asked for the telemetry of job %r: %s", job, error)
+        return False
 
 
 def _wants(worker: Any, job: str) -> bool:

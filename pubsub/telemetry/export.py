@@ -2,13 +2,17 @@
 
 import logging
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from tidewheel.progress import TidewheelError
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.telemetry.job_metrics import Document
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.transport.ray_cluster import membership
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0
@@ -21,6 +25,8 @@ class _Target(Protocol):
 
 class TelemetryExport:
     """Exports the metrics of one job while its ``with`` block runs, at most until the job ends. Once a second.
+
+    The last numbers are those at the end of the block.
 
     Args:
         job: the job's name, as ``job.name`` has it.
@@ -35,6 +41,7 @@ class TelemetryExport:
     def __init__(self, job: str, to: Literal["ray", "opentelemetry"], *, timeout: float = 10.0) -> None:
         self._target = _target(job, to)
         self._reader = TelemetryReader(job, timeout=timeout)
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-export-{job}", daemon=True)
         self._thread.start()
 
@@ -42,15 +49,29 @@ class TelemetryExport:
         try:
             for view in self._reader:
                 self._target.show(view.document)
+            if self._is_closed:
+                self._show_last()
         except TidewheelError as error:
             _LOGGER.warning("the telemetry of job %r is not exported any more: %s", self._reader.job, error)
         except Exception:
             _LOGGER.exception("the telemetry of job %r cannot be exported", self._reader.job)
         finally:
+            self._reader.close()
             self._target.end()
+
+    def _show_last(self) -> None:
+        """Show what has changed since the last second: a new subscriber receives a document at once."""
+        job = self._reader.job
+        if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
+            return  # it has ended, and this process need not look for a cluster
+        with suppress(DeliveryError), TelemetryReader(job, timeout=0.0) as reader:
+            for view in reader:
+                self._target.show(view.document)
+                return
 
     def close(self) -> None:
         """End the export. Idempotent."""
+        self._is_closed = True
         self._reader.close()
         self._thread.join(_ENDS_WITHIN_S)
 

@@ -5,10 +5,11 @@ Names follow the conventions of Prometheus: counters end in ``_total``, units ar
 No label has a time, a key or a record.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from tidewheel.transport.figures import epoch_of
 
 Document: TypeAlias = Mapping[str, Any]
 """The telemetry document of one job."""
@@ -19,10 +20,7 @@ STATES = ("paused", "running", "going back", "complete", "failed", "stopped", "l
 KEPT_S = 600.0
 """The seconds for which a job that has ended still has metrics. So a scraper sees how it has ended."""
 
-_ENDED = frozenset(STATES[3:])
 _GONE = frozenset({"dead", "silent"})
-_TIME = re.compile(r"-?\d+")
-_NESTED_TIME = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ METRICS = tuple(
         "states": [("job_state", "1 for the state that a job is in, and 0 for others.", "is")],
         "job": [
             ("job_workers", "Workers of a job.", "workers"),
-            ("job_report_timestamp_seconds", "When a job has reported last, since 1970.", "at"),
+            ("job_report_timestamp_seconds", "When a job reported last, in seconds since 1970.", "at"),
         ],
         "operators": [
             ("operator_schedules_total", "How often an operator was scheduled.", "schedules"),
@@ -77,11 +75,7 @@ METRICS = tuple(
             ("operator_state_bytes", "Size of the state of an operator.", "state_bytes"),
             ("operator_leaked_tokens_total", "Tokens that an operator has dropped without discarding them.", "leaks"),
             ("operator_frontier_epoch", "The earliest epoch that an operator can still receive.", "epoch"),
-            (
-                "operator_lag_seconds",
-                "Time for which an operator has been behind the inputs of the job.",
-                "lag_seconds",
-            ),
+            ("operator_lag_seconds", "Time for which an operator has been behind the inputs.", "lag_seconds"),
             ("operator_lag_epochs", "Epochs between the newest of the job and the frontier of an operator.", "lag"),
         ],
         "edges": [
@@ -93,7 +87,7 @@ METRICS = tuple(
         "probes": [
             ("probe_frontier_epoch", "The earliest epoch that has not passed a probe, topic or capture.", "epoch"),
             ("probe_lag_epochs", "Epochs between the newest of the job and the frontier of a probe.", "lag"),
-            ("probe_moved_timestamp_seconds", "When the frontier of a probe has moved last, since 1970.", "moved"),
+            ("probe_moved_timestamp_seconds", "When a probe's frontier moved last, in seconds since 1970.", "moved"),
             ("probe_complete", "1 if the frontier of a probe has ended, otherwise 0.", "is_complete"),
         ],
         "inputs": [
@@ -104,10 +98,10 @@ METRICS = tuple(
             ("input_open", "1 if an input is open, otherwise 0.", "is_open"),
         ],
         "loops": [
-            ("loop_open_epochs", "Epochs that go round a loop now.", "open"),
-            ("loop_latest_round", "The latest round that one of these epochs is in.", "latest"),
-            ("loop_sampled_epochs_total", "Epochs that a report has found in a loop, and that have left it.", "epochs"),
-            ("loop_sampled_rounds_total", "Rounds that these epochs took, added up.", "taken"),
+            ("loop_open_epochs", "Epochs that go round a loop now.", "epochs"),
+            ("loop_latest_round", "The latest round in which an epoch of a loop is.", "latest"),
+            ("loop_sampled_epochs_total", "Epochs that reports found in a loop, and that have left it.", "left"),
+            ("loop_sampled_rounds_total", "Rounds that the sampled epochs of a loop took, added up.", "taken"),
         ],
         "workers": [
             ("worker_up", "0 if a worker is dead or silent, otherwise 1.", "up"),
@@ -116,7 +110,7 @@ METRICS = tuple(
             ("worker_resident_memory_bytes", "Resident memory of the process of a worker.", "rss"),
             ("worker_in_flight_bytes", "Size of what waits at a worker and is on its way from it.", "bytes_in_flight"),
             ("worker_progress_messages_total", "Messages about progress to other workers.", "progress_messages"),
-            ("worker_progress_bytes_total", "Size of these messages.", "progress_bytes"),
+            ("worker_progress_bytes_total", "Size of the messages about progress to other workers.", "progress_bytes"),
         ],
         "topics": [
             ("topic_records_total", "Records that a partition has published.", "records"),
@@ -129,34 +123,20 @@ METRICS = tuple(
             ("topic_epochs_dropped_total", "Epochs that were left out for slow subscribers.", "epochs_dropped"),
             ("topic_holders", "Subscribers that hold back the dataflow.", "holders"),
             ("topic_subscriptions", "Subscriptions of an exactly-once topic.", "subscriptions"),
-            ("topic_unread_subscriptions", "Those that have not acknowledged everything.", "unread"),
+            ("topic_unread_subscriptions", "Subscriptions that have not acknowledged all of a topic.", "unread"),
             ("topic_log_bytes", "Size of the log of a partition.", "log_bytes"),
         ],
         "snapshots": [
             ("snapshot_number", "Number of the last snapshot.", "number"),
-            ("snapshot_timestamp_seconds", "When it was taken, since 1970.", "taken"),
-            ("snapshot_bytes", "Size of it.", "bytes"),
-            ("snapshot_written_bytes", "Size of what was new in it.", "written_bytes"),
-            ("snapshot_duration_seconds", "Time that it took.", "seconds"),
+            ("snapshot_timestamp_seconds", "When the last snapshot was taken, in seconds since 1970.", "taken"),
+            ("snapshot_bytes", "Size of the last snapshot.", "bytes"),
+            ("snapshot_written_bytes", "Size of what was new in the last snapshot.", "written_bytes"),
+            ("snapshot_duration_seconds", "Time that the last snapshot took.", "seconds"),
         ],
     }.items()
     for name, text, key in of_section
 )
 """All metrics, each once."""
-
-_LABELS: Mapping[str, tuple[str, ...]] = {
-    "info": ("dataflow", "engine"),
-    "states": ("state",),
-    "job": (),
-    "operators": ("operator",),
-    "edges": ("edge", "source", "target"),
-    "probes": ("probe", "kind"),
-    "inputs": ("input",),
-    "loops": ("loop",),
-    "workers": ("worker",),
-    "topics": ("topic", "partition"),
-    "snapshots": (),
-}
 
 
 def labels_of(metric: Metric) -> tuple[str, ...]:
@@ -165,7 +145,13 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
     >>> labels_of(METRICS[0])
     ('job', 'dataflow', 'engine')
     """
-    return ("job", *_LABELS[metric.section])
+    return ("job", *_SECTIONS[metric.section][0])
+
+
+def is_past(document: Document, now: float) -> bool:
+    """Tell whether a job has ended so long ago, by the time in seconds since 1970, that it has no metrics any more."""
+    has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
+    return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
 
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
@@ -179,17 +165,16 @@ def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] 
         now: the time, in seconds since 1970.
         metrics: those to yield samples of.
     """
-    about = _mapping(document.get("job"))
-    if str(about.get("state")) in _ENDED and now - (_number(document.get("at")) or now) > KEPT_S:
+    if is_past(document, now):
         return
-    things = {section: list(_THINGS[section](document)) for section in {metric.section for metric in metrics}}
+    things = {section: list(_SECTIONS[section][1](document)) for section in {metric.section for metric in metrics}}
     for metric in metrics:
         seen = set()
         for labels, thing in things[metric.section]:
             value = _number(thing.get(metric.key))
             if value is not None and labels not in seen:
                 seen.add(labels)
-                yield Sample(metric, (job, *labels), value)
+                yield Sample(metric, tuple(map(_in_utf8, (job, *labels))), value)
 
 
 _Things: TypeAlias = Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]
@@ -234,18 +219,8 @@ def _probes(document: Document) -> _Things:
 
 def _loops(document: Document) -> _Things:
     for name, loop in _section(document, "loops"):
-        under_way = [value for value in map(_number, _mapping(loop.get("rounds")).values()) if value is not None]
-        ended = [(_number(rounds), _number(count)) for rounds, count in _mapping(loop.get("ended")).items()]
-        counted = [(rounds, count) for rounds, count in ended if rounds is not None and count is not None]
-        yield (
-            (name,),
-            {
-                "open": len(under_way),
-                "latest": max(under_way, default=0),
-                "epochs": sum(count for _, count in counted),
-                "taken": sum(rounds * count for rounds, count in counted),
-            },
-        )
+        latest, ended = (filter(None, map(_number, _mapping(loop.get(key)).values())) for key in ("rounds", "ended"))
+        yield (name,), {**loop, "latest": max(latest, default=0), "left": sum(ended)}
 
 
 def _workers(document: Document) -> _Things:
@@ -259,27 +234,20 @@ def _topics(document: Document) -> _Things:
             yield (name, partition), {"messages": counts.get("sequence"), **counts}
 
 
-def _snapshots(document: Document) -> _Things:
-    yield (), _mapping(document.get("snapshots"))
-
-
-def _inputs(document: Document) -> _Things:
-    yield from (((name,), each) for name, each in _section(document, "inputs"))
-
-
-_THINGS: Mapping[str, Callable[[Document], _Things]] = {
-    "info": _info,
-    "states": _states,
-    "job": _job,
-    "operators": _operators,
-    "edges": _edges,
-    "probes": _probes,
-    "inputs": _inputs,
-    "loops": _loops,
-    "workers": _workers,
-    "topics": _topics,
-    "snapshots": _snapshots,
+_SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] = {
+    "info": (("dataflow", "engine"), _info),
+    "states": (("state",), _states),
+    "job": ((), _job),
+    "operators": (("operator",), _operators),
+    "edges": (("edge", "source", "target"), _edges),
+    "probes": (("probe", "kind"), _probes),
+    "inputs": (("input",), lambda document: (((name,), each) for name, each in _section(document, "inputs"))),
+    "loops": (("loop",), _loops),
+    "workers": (("worker",), _workers),
+    "topics": (("topic", "partition"), _topics),
+    "snapshots": ((), lambda document: iter([((), _mapping(document.get("snapshots")))])),
 }
+"""The labels of the things of each section, without the job, and what yields the things."""
 
 
 def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]:
@@ -294,23 +262,17 @@ def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]
 def _newest(document: Document) -> int | None:
     """Return the latest epoch that an input, operator or probe of a job has reached; None without integer times."""
     reached = [_epoch(each) for section in ("operators", "probes") for _, each in _section(document, section)]
-    reached += [_integer(str(each.get("epoch")), _TIME) for _, each in _section(document, "inputs")]
+    reached += [_epoch({"frontier": [each.get("epoch")]}) for _, each in _section(document, "inputs")]
     return max((epoch for epoch in reached if epoch is not None), default=None)
 
 
 def _epoch(thing: Mapping[str, Any]) -> int | None:
     """Return the earliest epoch of a frontier of integers, in a loop of its outermost coordinates; None for others."""
     frontier = thing.get("frontier")
-    form = _NESTED_TIME if thing.get("scope") else _TIME
-    epochs = [_integer(str(time), form) for time in frontier] if isinstance(frontier, list) else []
-    return min((epoch for epoch in epochs if epoch is not None), default=None) if None not in epochs else None
-
-
-def _integer(time: str, form: re.Pattern[str]) -> int | None:
-    found = form.match(time)
-    if found is None or (form is _TIME and found.end() != len(time)):
-        return None
-    return int(found[found.re.groups])
+    times = [str(time) for time in frontier] if isinstance(frontier, list) else []
+    epochs = [epoch_of(time) for time in times if thing.get("scope") or not time.startswith("(")]
+    known = [epoch for epoch in epochs if epoch is not None]
+    return min(known, default=None) if len(known) == len(times) else None
 
 
 def _section(document: Document, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -319,6 +281,11 @@ def _section(document: Document, name: str) -> Iterator[tuple[str, Mapping[str, 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _in_utf8(label: str) -> str:
+    """Return a label in characters that UTF-8 has; a name of a file may have others."""
+    return label.encode(errors="backslashreplace").decode()
 
 
 def _number(value: object) -> float | None:

@@ -4,21 +4,20 @@ The instruments belong to the process, and observe all jobs that it shows. A job
 returns to a snapshot are spans in that.
 """
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.pubsub.telemetry.job_metrics import METRICS, Document, Metric, labels_of, samples
+from tidewheel.pubsub.telemetry.job_metrics import METRICS, Document, Metric, is_past, labels_of, samples
+from tidewheel.pubsub.telemetry.view import View
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
     from opentelemetry.trace import Span
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1"}
-_FAILURES = frozenset({"failed", "stopped"})
 _SCOPE = "tidewheel"
 _making = threading.Lock()
 _shown: dict[str, Document] = {}
@@ -32,9 +31,8 @@ def instrument_name(metric: Metric) -> tuple[str, str]:
     """
     name = metric.name.removesuffix("_total")
     stem, _, last = name.rpartition("_")
-    if last in _UNITS and stem.count("_") > 1:  # not tidewheel_edge_bytes
-        name = stem
-    return re.sub("_", ".", name, count=2), _UNITS.get(last, "")
+    is_unit = last in _UNITS and stem.count("_") > 1  # not tidewheel_edge_bytes
+    return (stem if is_unit else name).replace("_", ".", 2), _UNITS.get(last, "")
 
 
 class OpenTelemetry:
@@ -57,6 +55,8 @@ class OpenTelemetry:
         self._snapshot: object = None
         with _making:
             _make_instruments()
+            for name in [name for name, document in _shown.items() if is_past(document, time.time())]:
+                del _shown[name]
 
     def show(self, document: Document) -> None:
         """Show the next document of the job."""
@@ -71,7 +71,7 @@ class OpenTelemetry:
             self._snapshot = document.get("snapshots", {}).get("number")
         self._show_return(about["state"] == "going back", document["at"])
         self._show_snapshot(document.get("snapshots", {}))
-        if about["state"] in _FAILURES:
+        if about["state"] in {"failed", "stopped"}:
             self._span.set_status(Status(StatusCode.ERROR, str(about.get("error", about["state"]))))
 
     def _show_return(self, goes_back: bool, at: float) -> None:
@@ -99,8 +99,10 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; the metrics of the job are no longer observed."""
-        last = _shown.pop(self._job, None)
+        """End the spans. Metrics of a job that has ended are observed for ten more minutes, others no longer."""
+        last = _shown.get(self._job)
+        if last is not None and not View(last).has_ended:
+            del _shown[self._job]
         for span in (self._return, self._span):
             if span is not None and last is not None:
                 span.end(_nanoseconds(last["at"]))

@@ -1,9 +1,15 @@
 """The metrics of a job as metrics of Ray, which each node of a cluster exports for Prometheus."""
 
+import threading
 import time
 from typing import Any
 
 from tidewheel.pubsub.telemetry.job_metrics import Document, Metric, labels_of, samples
+
+_MOST_JOBS = 100
+_counting = threading.Lock()
+_counted: dict[str, dict[tuple[str, ...], float]] = {}
+"""What Ray has counted of the last 100 jobs in this process. A second export of a job goes on from there."""
 
 
 class RayMetrics:
@@ -18,7 +24,6 @@ class RayMetrics:
     def __init__(self, job: str) -> None:
         self._job = job
         self._made: dict[str, Any] = {}
-        self._counted: dict[tuple[str, ...], float] = {}
 
     def show(self, document: Document) -> None:
         """Set the metrics to the numbers of a document."""
@@ -31,8 +36,11 @@ class RayMetrics:
 
     def _more(self, counted: tuple[str, ...], value: float) -> float:
         """Return by how much a counter has grown; one that has fallen began again at zero."""
-        before = self._counted.get(counted, 0.0)
-        self._counted[counted] = value
+        with _counting:
+            job = _counted[self._job] = _counted.pop(self._job, {})
+            for name in [*_counted][:-_MOST_JOBS]:
+                del _counted[name]
+            before, job[counted] = job.get(counted, 0.0), value
         return value - before if value >= before else value
 
     def _of(self, metric: Metric) -> Any:

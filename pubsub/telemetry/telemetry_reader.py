@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
-from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.telemetry.view import Follower, View
@@ -75,7 +75,7 @@ class TelemetryReader:
         self._ignored = 0
         try:
             self._connect(_AGAIN_WITHIN_S)
-        except UnknownTopic:
+        except (UnknownTopic, NoCluster):
             raise (StopIteration if self._has_ended else lost) from None
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tidewheel.progress import IntegerDomain, TidewheelError
+from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog.catalog import TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import UnknownTopic
@@ -89,7 +89,8 @@ class RunningTelemetryTopic:
         """How many subscribers there are; what is published for other processes counts as one at least."""
         elsewhere, is_opening = self._elsewhere, self._opening is not None
         there = int(is_opening) if elsewhere is None else max(1, elsewhere.listeners)
-        return self._here.publisher.subscribers + there
+        with self._here.changed:  # subscribers come and go on other threads
+            return self._here.publisher.subscribers + there
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch. A subscriber that does not read is cut off; none is waited for."""
@@ -106,7 +107,7 @@ class RunningTelemetryTopic:
                 self._close("no process has read it for a minute")
             elif not elsewhere.publish(time, record):
                 self._came()  # what was left out has to be in the next one
-        except TidewheelError as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - also those of Ray, where it is shut down
             _LOGGER.warning("topic %r ends for other processes, until one asks for it again: %s", self._name, error)
             self._close(str(error))
 
@@ -229,7 +230,7 @@ class _Elsewhere:
                 self._connection.frontier([(self._time, -1)])
                 self._connection.flush()
             self._running.finish(reason, _END_S, on_purpose=reason is not None)
-        except TidewheelError as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - also those of Ray, where it is shut down
             _LOGGER.warning("telemetry could not end in good order: %s", error)
             self._running.finish(str(error), _END_S)
         finally:

@@ -82,7 +82,7 @@ class Job(RememberingJob):
         except BaseException:
             self._stopped = True
             self._attachments.finish(f"job {self.name!r} could not start")
-            self._telemetry.finish(waits=False)
+            self._telemetry.finish("stopped", waits=False)
             self._release()
             self._let_go_of_snapshots()
             raise
@@ -273,7 +273,7 @@ class Job(RememberingJob):
             for job in list(self._added.values()):
                 job._end(on_purpose=on_purpose)
             self._attachments.finish(reason, on_purpose=is_cut_short)
-            self._telemetry.finish(waits=True)
+            self._telemetry.finish(state, waits=True)
         finally:
             self._release()
             self._released = True
@@ -291,7 +291,7 @@ class Job(RememberingJob):
         reason = str(error.args[0])
         culprit = about(self.name, operator=getattr(error, "operator", None), worker=getattr(error, "worker", None))
         _LOGGER.error("job %r failed: %s", self.name, reason, extra=culprit)
-        self._telemetry.finish(waits=False)
+        self._telemetry.finish("failed", waits=False)
         self._feed.tell_end(error)
         self._release()
         self._let_go_of_snapshots()

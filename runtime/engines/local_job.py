@@ -27,6 +27,7 @@ from tidewheel.transport.process_memory import process_use
 
 _QUIET_S = 0.2
 _SOON_S = 0.02
+_MOST_ASKED = 20
 
 Answer = TypeVar("Answer")
 
@@ -38,7 +39,7 @@ class LocalRounds:
         self.lock = threading.RLock()
         self._members: list[LocalJob] = []
         self._sleepers: list[threading.Event] = []
-        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=_MOST_ASKED)
 
     def join(self, member: "LocalJob") -> None:
         """Let a dataflow take part from the next round on."""

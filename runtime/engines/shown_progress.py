@@ -241,12 +241,11 @@ class ShownProgress:
     def _show(self) -> None:
         try:
             now = self._stand(self._before)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told why the job has ended; this only looks at it
+            self._first = self._first or replace(now, at_s=self._since_s)
+            text = line_of(self._name, self._first, self._before, now)
+            self._before = now
+            with self._using:
+                if self._surface is not None:
+                    self._surface.show(text)
+        except Exception as error:  # noqa: BLE001 - this only looks on: the job may have ended, or the stream be closed
             _LOGGER.debug("job %r: no progress to show: %r", self._name, error)
-            return
-        self._first = self._first or replace(now, at_s=self._since_s)
-        text = line_of(self._name, self._first, self._before, now)
-        self._before = now
-        with self._using:
-            if self._surface is not None:
-                self._surface.show(text)

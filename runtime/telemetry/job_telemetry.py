@@ -43,10 +43,11 @@ class NoTelemetry:
     def tell(self) -> None:
         """Have the job described now, as it has changed; do nothing without listeners."""
 
-    def finish(self, *, waits: bool) -> None:
+    def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic. Idempotent.
 
         Args:
+            state: how the job has ended.
             waits: whether to wait for that, two seconds at most.
         """
 
@@ -63,11 +64,12 @@ class JobTelemetry(NoTelemetry):
     def __init__(self, job: ObservedJob, outline: Outline, topic: Telemetry) -> None:
         self._job = weakref.ref(job)
         self._outline = outline
-        self._since = time.time() - (time.monotonic() - job._since_s)
+        self._since = time.time()  # without the time that Ray took to start
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._is_whole_due = self._is_over = self._has_warned = False
+        self._end_state = ""
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
@@ -94,10 +96,10 @@ class JobTelemetry(NoTelemetry):
         """Have the job described now."""
         self._wake.set()
 
-    def finish(self, *, waits: bool) -> None:
+    def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic."""
         with self._lock:
-            self._is_over = True
+            self._is_over, self._end_state = True, state
             self._wake.set()
             thread = self._thread
         if thread is None:
@@ -115,7 +117,7 @@ class JobTelemetry(NoTelemetry):
                     self._wake.clear()
                     if not self._is_over:
                         threading.Event().wait(_SOONEST_S)
-        except Exception:
+        except (Exception, SystemExit):  # Ray raises SystemExit where it is shut down
             _LOGGER.exception("the telemetry of a job has failed; the job goes on")
             self._topic.finish()
 
@@ -131,7 +133,7 @@ class JobTelemetry(NoTelemetry):
         try:
             if job is not None:
                 self._publish(job, is_whole=is_whole)
-        except Exception:
+        except (Exception, SystemExit):
             if is_over:
                 raise
             level = logging.DEBUG if self._has_warned else logging.WARNING
@@ -188,7 +190,7 @@ class JobTelemetry(NoTelemetry):
         taken = job._snapshots
         return Observation(
             at=time.time(),
-            state=state,
+            state=self._end_state or state,  # a job that is busy to its end does not answer
             reports=reports,
             feed=job._feed,
             error=None if error is None else str(error),

@@ -1,6 +1,7 @@
 """The rounds of loops: those under way, and how many rounds epochs took. Both are samples of one look a second.
 
 An epoch that is in a loop at no look is not counted. So are the last rounds of one, if they fall between two looks.
+Numbers of rounds above 99 are told with two digits, so a loop has a bounded number of them however long a job runs.
 """
 
 from collections import Counter
@@ -12,7 +13,6 @@ from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
 
 _MOST_EPOCHS = 50
-_MOST_LENGTHS = 200
 
 
 class LoopRounds:
@@ -29,6 +29,7 @@ class LoopRounds:
         self._scope_at = [_scope_at(compiled, outline, numbers, location) for location in compiled.locations]
         self._under_way: dict[str, dict[Any, int]] = {scope: {} for scope in self._scope_at if scope}
         self._ended: dict[str, Counter[int]] = {scope: Counter() for scope in self._under_way}
+        self._taken = dict.fromkeys(self._under_way, 0)
 
     def look(self, live: Iterable[tuple[int, Time]]) -> dict[str, Any]:
         """Return what is said of each loop, given the pointstamps that there are. Linear in these."""
@@ -46,7 +47,8 @@ class LoopRounds:
             rounds = now[scope]
             for key, number in before.items():
                 if key not in rounds:
-                    self._ended[scope][number + 1] += 1
+                    self._ended[scope][_two_digits(number + 1)] += 1
+                    self._taken[scope] += number + 1
                 elif rounds[key] < number:  # what is left of it is behind
                     rounds[key] = number
         self._under_way = now
@@ -57,15 +59,23 @@ class LoopRounds:
         self._under_way = {scope: {} for scope in self._under_way}
 
     def _said(self, scope: str, rounds: Mapping[Any, int]) -> dict[str, Any]:
-        ended = self._ended[scope]
         first = sorted(rounds.items(), key=lambda item: -item[1])[:_MOST_EPOCHS]
-        lengths = dict(sorted(ended.most_common(_MOST_LENGTHS)))
         return {
             "rounds": {repr(key[0]) if len(key) == 1 else repr(key): number for key, number in first},
             "epochs": len(rounds),
-            "ended": {str(length): count for length, count in lengths.items()},
+            "ended": {str(length): count for length, count in sorted(self._ended[scope].items())},
+            "taken": self._taken[scope],
             "sampled": True,
         }
+
+
+def _two_digits(count: int) -> int:
+    """Return a count, rounded to two digits.
+
+    >>> _two_digits(99), _two_digits(104), _two_digits(123_456)
+    (99, 100, 120000)
+    """
+    return round(count, 2 - len(str(count)))
 
 
 def _scope_at(compiled: CompiledGraph, outline: Outline, numbers: GraphNumbers, location: Location) -> str:

@@ -21,7 +21,6 @@ class ObservedJob(Protocol):
     engine: Literal["local", "ray"]
     config: RuntimeConfig
     _host: str
-    _since_s: float
     _error: TidewheelError | None
     _returns: int
     _feed: Feed

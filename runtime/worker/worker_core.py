@@ -69,7 +69,7 @@ class WorkerCore(OperatorHost):
 
     Attributes:
         probes: the frontiers at the probes.
-        leaks: the tokens that operators have dropped so far.
+        leaks: the last 100 tokens that operators have dropped.
         feeder_statuses: those that have come and that the shell has not received, by the feeder's number.
         memory: its share in snapshots.
     """
@@ -92,8 +92,7 @@ class WorkerCore(OperatorHost):
         beginning: WorkerBeginning | None = None,
         is_tracked: bool = False,
     ) -> None:
-        self.plan, self.clock = plan, clock
-        self.worker, self.workers = worker, workers
+        self.plan, self.clock, self.worker, self.workers = plan, clock, worker, workers
         self.ledger = TokenLedger(wake)
         self._compiled = CompiledGraph(plan.graph())
         self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(workers))
@@ -113,7 +112,7 @@ class WorkerCore(OperatorHost):
         self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
         self.received = None
         self.leaks: list[Leak] = []
-        self._on_leak = on_leak
+        self._leaked_by, self._on_leak = Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)
         self._instances, self._edges = wire(self, plan, self._compiled, declared, attachments or {})
@@ -227,7 +226,8 @@ class WorkerCore(OperatorHost):
         return self.outbox.envelopes(committed.batches, credit, news, self.books.heard, *self.memory.mark())
 
     def _leaked(self, leak: Leak) -> None:
-        self.leaks.append(leak)
+        self.leaks = [*self.leaks[-99:], leak]
+        self._leaked_by[leak.operator] += 1
         said = leak.describe(self.worker)
         if self._on_leak == "fail":
             hint = "RuntimeConfig(on_leak='warn') only logs this"
@@ -302,14 +302,14 @@ class WorkerCore(OperatorHost):
                 self._progress.batches_sent,
                 self._progress.changes_sent,
                 self.outbox.progress_bytes,
-                len(self.leaks),
+                self._leaked_by.total(),
                 self.flow.load,
                 dict(part for instance in self._instances for part in instance.statistics()),
                 tuple(edge.statistics(plan.describe(start), plan.describe(end)) for start, end, edge in self._edges),
             ),
             open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
-            leaked=Counter(leak.operator for leak in self.leaks),
+            leaked=self._leaked_by.copy(),
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values()),
         )

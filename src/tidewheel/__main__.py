@@ -91,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     watching = commands.add_parser("top", help="watch jobs live: workers, operators, topics, and what holds them back")
     terminal.add_options(watching)
     watching.set_defaults(command=_top)
-    serving = commands.add_parser("serve", help="offer topics over HTTP and Arrow Flight to those outside of Ray")
+    serving = commands.add_parser(
+        "serve", help="serve the page of jobs, their metrics, and topics by HTTP and Arrow Flight"
+    )
     add_options(serving)
     serving.set_defaults(command=lambda options: serve(options, _say))
     for command in commands.choices.values():

@@ -127,6 +127,23 @@ def test_a_warning_is_there_for_those_who_want_it(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [SAID.format(time=0)]
 
 
+def test_all_leaks_are_counted_and_the_last_ones_kept() -> None:
+    """A job that only warns may leak for months."""
+
+    def leak(input: tw.InputPort, output: tw.OutputPort) -> None:
+        for lent, _ in input:
+            lent.retain()
+
+    group = WorkerGroup(flow_of(scheduled(leak)), workers=1, on_leak="warn")
+    group.feed("numbers", *([number] for number in range(130)))
+    group.run()
+    gc.collect()
+    group.run()
+    report = group.cores[0].report()
+    assert (report.statistics.leaks, report.leaked) == (130, {"subject": 130})
+    assert [leak.time for leak in group.cores[0].leaks] == list(range(30, 130))
+
+
 def test_the_environment_chooses_what_a_leak_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for every setting; what is no choice is refused."""
     monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "warn")

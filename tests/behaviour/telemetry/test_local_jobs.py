@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.kit.runtime.stuck_flows import hoarding
 from tests.kit.telemetry.following import check_json, number_of, view_where
 from tests.waiting import eventually
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.telemetry import export
+from tidewheel.pubsub.telemetry.export import TelemetryExport
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.telemetry import job_telemetry
@@ -66,7 +69,7 @@ def test_without_listeners_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
         job.input("numbers").close()
         job.wait()
     assert len(looks) == before
-    assert LOCAL_CATALOG.hidden() == []
+    assert "tidewheel/telemetry/" + job.name not in LOCAL_CATALOG.hidden()
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -98,6 +101,20 @@ def test_a_job_describes_itself_to_its_end(workers: int) -> None:
         assert last["job"]["state"] == "complete"
         assert last["operators"][number_of(last, "count")]["records_out"] == 1
         assert last["log"] != {}
+
+
+def test_a_job_runs_since_it_was_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that starts with it may take a minute for that."""
+    deploy = LocalJob._deploy
+    deployed: list[float] = []
+
+    def note(job: LocalJob, attachments: Mapping[str, Any]) -> None:
+        deploy(job, attachments)
+        deployed.append(time.time())
+
+    monkeypatch.setattr(LocalJob, "_deploy", note)
+    with tw.run(counted(), engine="local") as job, TelemetryReader(job.name) as reader:
+        assert next(reader).document["job"]["since"] >= round(deployed[0], 3)
 
 
 def test_a_late_listener_has_the_same_documents() -> None:
@@ -146,6 +163,24 @@ def test_a_stop_is_told() -> None:
     with TelemetryReader(job.name) as reader:
         next(reader)
         job.stop()
+        assert [view.document["job"]["state"] for view in reader][-1] == "stopped"
+
+
+def test_a_stop_by_an_operator_is_told() -> None:
+    """The job is in the middle of a step then, and does not answer."""
+
+    def stop(number: int) -> int:
+        job.stop()
+        return number
+
+    flow = tw.Dataflow("stops itself")
+    flow.input("numbers").map(stop).probe("done")
+    job = tw.run(flow, engine="local")
+    with TelemetryReader(job.name) as reader:
+        next(reader)
+        job.input("numbers").send([1])
+        with pytest.raises(tw.JobError):
+            job.probe("done").wait_until(1)
         assert [view.document["job"]["state"] for view in reader][-1] == "stopped"
 
 
@@ -273,16 +308,17 @@ def test_secrets_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("s3cret" in text for text in told)
 
 
+@pytest.mark.parametrize("failure", [RuntimeError("seeded"), SystemExit()])
 def test_a_failure_of_the_collector_does_not_fail_the_job(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: BaseException
 ) -> None:
-    """It is logged, and the next document comes whole."""
+    """It is logged, and the next document comes whole. Ray raises SystemExit in threads when it is shut down."""
     observe: Callable[..., Any] = job_telemetry.JobTelemetry._observe
     failures = iter([True, True])
 
     def fail_twice(telemetry: Any, job: Any) -> Any:
         if next(failures, False):
-            raise RuntimeError("seeded")
+            raise failure
         return observe(telemetry, job)
 
     monkeypatch.setattr(job_telemetry.JobTelemetry, "_observe", fail_twice)
@@ -302,3 +338,31 @@ def test_a_job_that_nobody_holds_is_not_kept_alive() -> None:
     assert name in LOCAL_CATALOG.hidden()
     del job
     assert eventually(lambda: gc.collect() >= 0 and name not in LOCAL_CATALOG.hidden())
+
+
+class Target:
+    """Keeps the documents that are exported."""
+
+    def __init__(self) -> None:
+        self.shown: list[Mapping[str, Any]] = []
+
+    def show(self, document: Mapping[str, Any]) -> None:
+        self.shown.append(document)
+
+    def end(self) -> None:
+        pass
+
+
+def test_an_export_ends_with_the_last_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that waits for its job ends in the middle of a second."""
+    target = Target()
+    monkeypatch.setattr(export, "_target", lambda *_: target)
+    monkeypatch.setattr(job_telemetry, "PERIOD_S", DEADLINE_S)
+    with tw.run(counted(), engine="local") as job:
+        with TelemetryExport(job.name, "ray"):
+            assert eventually(lambda: len(target.shown) == 2)
+            job.input("numbers").send([1, 5, 9])
+            job.input("numbers").close()
+            job.wait()
+        last = target.shown[-1]
+        assert (last["job"]["state"], last["inputs"]["numbers"]["records"]) == ("complete", 3)

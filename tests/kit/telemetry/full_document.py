@@ -48,7 +48,7 @@ _DOCUMENT: Mapping[str, Any] = {
     "inputs": {
         "numbers": {"batches": 4, "records": 90, "bytes": 720, "seconds_waited": 1.5, "is_open": True, "epoch": "4"}
     },
-    "loops": {"loop": {"rounds": {"2": 5, "3": 1}, "ended": {"4": 2, "10": 1}}},
+    "loops": {"loop": {"rounds": {"2": 5, "3": 1}, "epochs": 60, "ended": {"4": 2, "10": 1}, "taken": 18}},
     "workers": {
         "0": {"steps": 100, "pid": 7, "node": "a", "state": "running", "rss": 1 << 20, "cpu_seconds": 2.5, "leaks": 0},
         "1": {"steps": 90, "pid": 8, "node": "a", "state": "dead"},

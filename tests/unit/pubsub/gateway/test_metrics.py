@@ -2,20 +2,25 @@
 
 import asyncio
 import threading
+import time
+from typing import Any
 
 import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse
+from starlette.requests import Request
 
 from tests.kit.telemetry.full_document import AT, document
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.errors import NoCluster
-from tidewheel.pubsub.gateway.metrics import JobFamilies, Readiness
+from tidewheel.pubsub.gateway.errors import GatewayError
+from tidewheel.pubsub.gateway.metrics import JobFamilies, OneQuestion, routes
 from tidewheel.pubsub.telemetry.job_metrics import METRICS
 
 JOBS = {"sums-d24a72a9": document(), 'a "quoted"\\job\n': document()}
+ODD = document(operators={"1": {"name": "write a\udcff", "records_in": 7}})
 
 
 def test_prometheus_can_read_all_of_it() -> None:
@@ -60,11 +65,11 @@ def test_many_clients_are_one_question() -> None:
     catalog = Catalog()
 
     async def ask() -> list[str | None]:
-        readiness = Readiness(catalog)
-        asking = [asyncio.create_task(readiness.problem()) for _ in range(20)]
+        question = OneQuestion(catalog)
+        asking = [asyncio.create_task(question.problem()) for _ in range(20)]
         await asyncio.sleep(0)
         catalog.answers.set()
-        return [*await asyncio.gather(*asking), await readiness.problem()]
+        return [*await asyncio.gather(*asking), await question.problem()]
 
     assert asyncio.run(ask()) == [None] * 21
     assert catalog.questions == 1
@@ -75,8 +80,8 @@ def test_a_catalog_that_hangs_is_told() -> None:
     catalog = Catalog(NoCluster("too late"))
 
     async def ask() -> list[str | None]:
-        readiness = Readiness(catalog, within_s=0.0)
-        return [await readiness.problem(), await readiness.problem()]
+        question = OneQuestion(catalog, within_s=0.0)
+        return [await question.problem(), await question.problem()]
 
     said = asyncio.run(ask())
     assert eventually(lambda: catalog.questions > 0)
@@ -91,7 +96,30 @@ def test_the_reason_is_told(failure: Exception) -> None:
     catalog = Catalog(failure)
     catalog.answers.set()
     if isinstance(failure, NoCluster):
-        assert asyncio.run(Readiness(catalog).problem()) == "no Ray cluster runs"
+        assert asyncio.run(OneQuestion(catalog).problem()) == "no Ray cluster runs"
     else:
         with pytest.raises(ValueError, match="a bug"):
-            asyncio.run(Readiness(catalog).problem())
+            asyncio.run(OneQuestion(catalog).problem())
+
+
+def test_a_scrape_of_a_cluster_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does the gateway later: the question has a thread that nothing waits for."""
+    answers = threading.Event()
+    monkeypatch.setattr(OneQuestion.__init__, "__defaults__", (0.0,))
+    found = routes(lambda: dict[str, Any](late=answers.wait(WITHIN_S)), lambda _: True)
+    [scraped] = [route for route in found if route.path == "/metrics"]
+
+    async def scrape() -> None:
+        await scraped.endpoint(Request({"type": "http", "headers": []}))
+
+    began = time.monotonic()
+    with pytest.raises(GatewayError, match="has not answered"):
+        asyncio.run(scrape())
+    assert time.monotonic() - began < WITHIN_S / 2
+    answers.set()
+
+
+def test_a_name_that_utf8_does_not_have_is_told_nevertheless() -> None:
+    """One such operator, of whatever job, would cost a scrape everything."""
+    shown = generate_latest(JobFamilies({"odd": ODD}, AT)).decode()
+    assert 'records_in_total{job="odd",operator="write a\\\\udcff"} 7.0' in shown

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -36,6 +36,12 @@ class Reader:
 
     def close(self) -> None:
         self.closed.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Target:
@@ -100,3 +106,16 @@ def test_a_target_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch)
         TelemetryExport(JOB, "opentelemetry")
     with pytest.raises(DeliveryError, match="'ray' or 'opentelemetry', not to 'statsd'"):
         TelemetryExport(JOB, "statsd")  # type: ignore[arg-type]
+
+
+def test_a_target_that_fails_leaves_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job would describe itself, to a subscriber that does not read, until the block ends."""
+
+    def fail(target: Target, shown: dict[str, Any]) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(Target, "show", fail)
+    monkeypatch.setattr(Reader, "goes_on", True)
+    with TelemetryExport(JOB, "ray") as exported:
+        reader: Any = exported._reader
+        assert reader.closed.wait(WITHIN_S)

@@ -43,7 +43,7 @@ def values(found: dict[str, Any], now: float = AT) -> dict[tuple[str, ...], floa
         (("probe_complete", "ranks", "topic"), 1),
         (("input_waited_seconds_total", "numbers"), 1.5),
         (("input_open", "numbers"), 1),
-        (("loop_open_epochs", "loop"), 2),
+        (("loop_open_epochs", "loop"), 60),
         (("loop_latest_round", "loop"), 5),
         (("loop_sampled_epochs_total", "loop"), 3),
         (("loop_sampled_rounds_total", "loop"), 18),

@@ -1,12 +1,13 @@
 """What OpenTelemetry receives of a job: instruments that observe it, and spans of its life."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kit.telemetry.full_document import AT, document
-from tidewheel.pubsub.telemetry import open_telemetry
+from tidewheel.pubsub.telemetry import job_metrics, open_telemetry
 from tidewheel.pubsub.telemetry.job_metrics import METRICS
 from tidewheel.pubsub.telemetry.open_telemetry import OpenTelemetry, instrument_name
 
@@ -116,3 +117,17 @@ def test_a_job_is_a_span_with_its_snapshots_and_returns(reader: Any, spans: Any)
     assert {span.parent.span_id for span in found.values() if span.parent} == {job.context.span_id}
     assert job.status.description == "operator 'map' raised"
     assert not job.status.is_ok
+
+
+def test_the_last_numbers_of_a_job_are_observed_for_a_while(
+    reader: Any, spans: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most programs read them once a minute, and once more as they end."""
+    shown = OpenTelemetry(JOB)
+    shown.show(document(at=time.time(), job={"name": JOB, "state": "complete"}))
+    shown.end()
+    assert observed(reader)["tidewheel.operator.records_in", "map"] == 90
+    monkeypatch.setattr(job_metrics, "KEPT_S", -1.0)
+    assert not observed(reader)
+    OpenTelemetry("other-00000000")
+    assert not open_telemetry._shown

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.kit.telemetry.full_document import document
+from tidewheel.pubsub.telemetry import ray_metrics
 from tidewheel.pubsub.telemetry.job_metrics import METRICS, labels_of
 from tidewheel.pubsub.telemetry.ray_metrics import RayMetrics
 
@@ -44,6 +45,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kept]:
     import ray.util.metrics
 
     Kept.made = {}
+    monkeypatch.setattr(ray_metrics, "_counted", {})
     monkeypatch.setattr(ray.util.metrics, "Counter", Counter)
     monkeypatch.setattr(ray.util.metrics, "Gauge", Gauge)
     return Kept.made
@@ -72,3 +74,15 @@ def test_each_metric_is_made_once_with_its_labels(made: dict[str, Kept]) -> None
     known = {metric.name.removesuffix("_total"): labels_of(metric) for metric in METRICS}
     assert {name: kept.tag_keys for name, kept in made.items()}.items() <= known.items()
     assert len(made) > 30
+
+
+def test_a_second_export_of_a_job_counts_nothing_twice(made: dict[str, Kept]) -> None:
+    """Ray adds up what all of this process have counted; only the last jobs are remembered."""
+    for before, count in ((0, 5), (5, 7)):
+        made.clear()
+        RayMetrics(JOB).show(with_records(count))
+        assert made["tidewheel_operator_records_in"].calls == [(count - before, (JOB, "map"))]
+    for number in range(ray_metrics._MOST_JOBS):
+        made.clear()
+        RayMetrics(f"job-{number}").show(with_records(1))
+    assert list(ray_metrics._counted) == [f"job-{number}" for number in range(ray_metrics._MOST_JOBS)]

@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.kit.telemetry.documents import BEGAN_AT, document
 from tests.waiting import eventually
-from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.telemetry import telemetry_topic
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 from tidewheel.pubsub.telemetry.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
@@ -108,19 +109,27 @@ def test_a_reader_that_gets_only_patches_subscribes_again(told: Told) -> None:
     assert found == [8]
 
 
-def test_a_job_that_has_told_its_end_has_ended(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if its process was gone before the topic had ended."""
+def unknown(*_: object, **__: object) -> None:
+    raise UnknownTopic("gone", topic="t", waited_s=0.0, topics=())
+
+
+def without_cluster(*_: object, **__: object) -> None:
+    raise NoCluster("no Ray cluster runs")
+
+
+GONE = pytest.mark.parametrize("find", [unknown, without_cluster])
+
+
+@GONE
+def test_a_job_that_has_told_its_end_has_ended(told: Told, monkeypatch: pytest.MonkeyPatch, find: Any) -> None:
+    """Also if its process was gone before the topic had ended; that of a local job needs no cluster."""
     with TelemetryReader(JOB) as reader:
         told.topic.publish({"whole": True, "document": document(state="complete")})
         assert next(reader).has_ended
         told.topic._here.fail("the process is gone")
         told.topic.finish()
-        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", unknown)
+        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", find)
         assert list(reader) == []
-
-
-def unknown(*_: object, **__: object) -> None:
-    raise UnknownTopic("gone", topic="t", waited_s=0.0, topics=())
 
 
 def test_closing_ends_an_iteration(told: Told) -> None:
@@ -142,11 +151,12 @@ def test_closing_ends_an_iteration(told: Told) -> None:
     reader.close()
 
 
-def test_a_job_that_is_gone_is_an_error(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+@GONE
+def test_a_job_that_is_gone_is_an_error(told: Told, monkeypatch: pytest.MonkeyPatch, find: Any) -> None:
     """A reader that loses a job, and finds it no more, says what it has lost."""
     with TelemetryReader(JOB) as reader:
         told.topic._here.fail("the process is gone")
         told.topic.finish()
-        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", unknown)
+        monkeypatch.setattr("tidewheel.pubsub.telemetry.telemetry_reader.subscribe", find)
         with pytest.raises(DeliveryError, match="the process is gone"):
             next(reader)

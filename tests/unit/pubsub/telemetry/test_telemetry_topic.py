@@ -142,3 +142,40 @@ def test_another_process_is_served_only_when_it_asks(heard: Heard, monkeypatch: 
         opening.join(10)
     assert opened == [NAME]
     heard.publish(2)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("Ray was shut down"), SystemExit()])
+def test_a_cluster_that_is_gone_ends_only_the_part_for_other_processes(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """Local subscribers go on, and the job describes itself no more often than before."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    open_now(heard.topic)
+    elsewhere = heard.topic._elsewhere
+    assert elsewhere is not None
+    finish = elsewhere._running.finish
+    monkeypatch.setattr(elsewhere._connection, "flush", fail)
+    with subscribe(NAME) as topic:
+        heard.publish(1, 2)
+        assert (heard.topic._elsewhere, heard.topic.listeners) == (None, 1)
+        heard.topic.finish()
+        assert [epoch.time for epoch in topic.epochs()] == [1, 2]
+    finish("it is over", 1.0)
+
+
+def test_listeners_are_counted_while_none_can_come_or_go(heard: Heard) -> None:
+    """Otherwise the count may fail as one does, and with it the telemetry of the job."""
+    here = heard.topic._here
+
+    class Guarded(dict[str, Any]):
+        def values(self) -> Any:
+            assert here.changed._is_owned()  # type: ignore[attr-defined]
+            return super().values()
+
+    here.publisher.queues = Guarded(here.publisher.queues)
+    with subscribe(NAME):
+        assert heard.topic.listeners == 1

@@ -343,3 +343,23 @@ def test_a_question_during_a_round_is_answered_at_its_end(monkeypatch: pytest.Mo
         job.wait()
         looking.join(DEADLINE_S)
     assert answers == [2]
+
+
+def test_few_questions_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator may run for hours, and be looked at each second."""
+    monkeypatch.setattr(local_job, "_SOON_S", 0.0)
+    rounds, runs, ends = local_job.LocalRounds(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        with rounds.lock:
+            runs.set()
+            assert ends.wait(DEADLINE_S)
+
+    running = threading.Thread(target=run)
+    running.start()
+    assert runs.wait(DEADLINE_S)
+    assert [rounds.between(lambda: 1, 0.0) for _ in range(30)] == [None] * 30
+    assert len(rounds._asked) < 30
+    ends.set()
+    running.join(DEADLINE_S)
+    assert rounds.between(lambda: 1, 0.0) == 1

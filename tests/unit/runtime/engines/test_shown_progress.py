@@ -294,3 +294,23 @@ def test_lines_come_less_and_less_often() -> None:
     lines.show("three")
     lines.close()
     assert log.getvalue() == "one\nthree\n"
+
+
+class Broken(io.StringIO):
+    """A stream whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_wait_goes_on_where_nothing_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program whose log is a pipe to a program that has ended runs its job nevertheless."""
+    flow = tw.Dataflow("unseen")
+    flow.input("numbers", int).capture("numbers")
+    with tw.run(flow, engine="local") as job:
+        job.input("numbers").send([1])
+        job.input("numbers").close()
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stderr", Broken())
+            job.wait(progress=True)
+        assert [one.batch for one in job.captured("numbers")] == [[1]]

@@ -244,3 +244,13 @@ def test_topics_and_snapshots_are_told() -> None:
         assert made.look(AT + 1)["topics"] == document["topics"]
         job.input("numbers").close()
         job.wait()
+
+
+def test_counts_fall_once_as_a_job_goes_back(looked: Looked) -> None:
+    """Prometheus takes each fall for a new start at zero: what a worker had counted before must not come again."""
+    split = number_of(looked.look(), "split")
+    _, second = looked.job._reports()
+    looked.look(AT + 1, [], state="going back")
+    begun = looked.look(AT + 2, [BusyWorker(0), second], returns=1)
+    assert begun["operators"][split]["records_out"] == second.statistics.operators["split"].records_out  # type: ignore[union-attr]
+    assert looked.look(AT + 3, returns=1)["operators"][split]["records_out"] == 6

@@ -56,3 +56,18 @@ def test_without_loops_nothing_is_told() -> None:
     flow = tw.Dataflow("straight")
     flow.input("numbers").capture("numbers")
     assert Looks(flow).rounds.look(iter([(0, "no time")])) == {}
+
+
+def test_a_loop_has_few_numbers_of_rounds_however_long_it_runs() -> None:
+    """None of the counts ever falls, as Prometheus would take that for a new start."""
+    looks, lengths = Looks(looping()), range(1, 6000, 7)
+    before = (0, 0)
+    for epoch, length in enumerate(lengths):
+        told = looks.look((1, (epoch, length - 1)))["outer"]
+        now = (sum(told["ended"].values()), told["taken"])
+        assert now >= before
+        assert now[1] >= before[1]
+        before = now
+    told = looks.look()["outer"]
+    assert (sum(told["ended"].values()), told["taken"]) == (len(lengths), sum(lengths))
+    assert len(told["ended"]) < 250
