@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.errors import WorkerGone
 from tidewheel.runtime.telemetry.observed_job import ObservedJob
+from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.attachment import AttachmentHost, Telemetry
 from tidewheel.transport.merge_patch import Document, patch
 from tidewheel.transport.ray_internals import dashboard_url
+from tidewheel.transport.recent_lines import RecentLines
 
 if TYPE_CHECKING:  # a program without listeners does without these
     from tidewheel.runtime.telemetry.collector import Collector
@@ -71,6 +74,7 @@ class JobTelemetry(NoTelemetry):
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
+        self._lines: RecentLines | None = None  # None without listeners
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
 
@@ -81,6 +85,9 @@ class JobTelemetry(NoTelemetry):
                 return
             self._is_whole_due = True
             self._wake.set()
+            if self._lines is None:
+                self._lines = RecentLines(self._here, "tidewheel")
+                self._lines.follow()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tidewheel-telemetry", daemon=True)
                 self._thread.start()
@@ -105,6 +112,10 @@ class JobTelemetry(NoTelemetry):
         elif waits:
             thread.join(_END_S)
 
+    def _here(self) -> Mapping[str, object]:
+        job = self._job()
+        return {} if job is None else job._here()
+
     # ------------------------------------------------------------------ on a thread of its own
 
     def _run(self) -> None:
@@ -125,7 +136,7 @@ class JobTelemetry(NoTelemetry):
             is_over, is_whole = self._is_over, self._is_whole_due
             self._is_whole_due = False
             if not (is_over or is_whole or self._topic.listeners):
-                self._thread, self._collector = None, None
+                self._thread = self._collector = self._lines = None
                 return False
         job = self._job()
         try:
@@ -184,7 +195,11 @@ class JobTelemetry(NoTelemetry):
         from tidewheel.runtime.telemetry.observation import Observation
 
         error = job._error
-        state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
+        if error is None:
+            state, reports = job._look(_ANSWER_S)
+        else:
+            dead = error.worker if isinstance(error, WorkerGone) else None
+            state, reports = job._state, () if dead is None else (BusyWorker(dead, is_dead=True),)
         taken = job._snapshots
         return Observation(
             at=time.time(),
@@ -196,6 +211,7 @@ class JobTelemetry(NoTelemetry):
             returns=job._returns,
             topics={} if self._is_over or state == "going back" else self._topics(job),
             snapshots=None if taken is None else {"folder": taken.url, **taken.last},
+            lines=() if self._lines is None else self._lines.of(job.name),
         )
 
     def _topics(self, job: ObservedJob) -> dict[str, Sequence[Mapping[str, int]]]:

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
@@ -25,6 +26,7 @@ from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.log_lines import TEXT, LogFormat, about, write_lines
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
+from tidewheel.transport.recent_lines import RecentLines
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import listen_here
@@ -87,6 +89,8 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         self._wanted: set[str] = set()
         self._is_wanted = threading.Event()
+        self._lines = RecentLines(self._about)
+        self._lines.follow()
         logging.getLogger("tidewheel").setLevel(log_level)
         if log_format == "json":
             write_lines("NOTSET", "json", None, sys.stderr, self._about)
@@ -268,7 +272,7 @@ class WorkerActor:
 
     def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""
-        return self._loop(job).report(timeout)
+        return replace(self._loop(job).report(timeout), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Return what each dataflow does and how far its probes have come, in words, by the name of its job."""
