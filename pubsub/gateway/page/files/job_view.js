@@ -15,6 +15,7 @@ const NARROW = "(max-width: 1080px)";
 
 export function JobView({ name, connection, chosen, choose, refuse }) {
   const frame = useRef(null);
+  const hint = useRef(null);
   const graph = useRef(null);
   const job = useRef(null);
   const [, setMoment] = useState(0);
@@ -22,7 +23,7 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
   const [isDrawn, setDrawn] = useState(false);
 
   useEffect(() => {
-    graph.current = new Graph(frame.current, choose);
+    graph.current = new Graph(frame.current, hint.current, choose);
   }, []);
   useEffect(() => {
     const leaving = new AbortController();
@@ -62,6 +63,7 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
         <div class="left">
           <section class="card graph" aria-label="Graph">
           <div class="frame" ref=${frame} hidden=${!isDrawn}></div>
+          <div class="hint" ref=${hint} hidden aria-hidden="true"></div>
           ${!isDrawn && html`<p class="quiet">The dataflow is too large to be drawn: see the table of operators.</p>`}
           ${isDrawn && html`<${Zoom} graph=${graph} />`}
           </section>
