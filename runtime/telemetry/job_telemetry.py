@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.errors import WorkerGone
@@ -46,6 +47,9 @@ class NoTelemetry:
     def tell(self) -> None:
         """Have the job described now, as it has changed; do nothing without listeners."""
 
+    def fail(self, error: TidewheelError) -> None:
+        """Have the job described now, as it fails or goes back; from any thread."""
+
     def finish(self, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic. Idempotent.
 
@@ -74,6 +78,7 @@ class JobTelemetry(NoTelemetry):
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
+        self._dead: dict[int, int] = {}  # to how many returns of the job before
         self._lines: RecentLines | None = None  # None without listeners
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
@@ -99,6 +104,13 @@ class JobTelemetry(NoTelemetry):
 
     def tell(self) -> None:
         """Have the job described now."""
+        self._wake.set()
+
+    def fail(self, error: TidewheelError) -> None:
+        """Have the job described now; a worker that has died stays dead until the job has gone back."""
+        job = self._job()
+        if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
+            self._dead[error.worker] = job._returns
         self._wake.set()
 
     def finish(self, *, waits: bool) -> None:
@@ -195,16 +207,14 @@ class JobTelemetry(NoTelemetry):
         from tidewheel.runtime.telemetry.observation import Observation
 
         error = job._error
-        if error is None:
-            state, reports = job._look(_ANSWER_S)
-        else:
-            dead = error.worker if isinstance(error, WorkerGone) else None
-            state, reports = job._state, () if dead is None else (BusyWorker(dead, is_dead=True),)
+        state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
+        dead = [worker for worker, returns in self._dead.copy().items() if returns == job._returns]
+        living = (report for report in reports if report.worker not in dead)
         taken = job._snapshots
         return Observation(
             at=time.time(),
             state=state,
-            reports=reports,
+            reports=(*living, *(BusyWorker(worker, is_dead=True) for worker in dead)),
             feed=job._feed,
             error=None if error is None else str(error),
             notes=(*job._notes(), *job._attachments.problems()),

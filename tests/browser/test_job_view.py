@@ -61,6 +61,7 @@ def test_a_rate_that_changes(page: Page, jobs: HandJobs) -> None:
     """At the operator, on its edge and in the table."""
     soon(page, "[data-operator='2']", "data-rate", f"{RATE / 2:.0f}")
     soon(page, "[data-edge='0']", "data-rate", f"{RATE}")
+    assert page.locator(".frame").evaluate("frame => [frame.scrollLeft, frame.scrollTop]") == [0, 0]
     put(
         jobs,
         3,

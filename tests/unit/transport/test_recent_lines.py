@@ -19,7 +19,7 @@ def followed(logger: str = "", **fields: object) -> RecentLines:
 
 def test_warnings_and_errors_are_kept_with_what_they_are_about() -> None:
     """Their own fields go before those of the thread; what is below WARNING is not there."""
-    lines = followed(**about("sums", operator="map", worker=1))
+    lines = followed(job="sums", operator="map", worker=1)
     LOGGER.info("nothing")
     LOGGER.warning("it is %s", "late")
     LOGGER.error("no", extra=about("sums", operator="filter"))

@@ -67,8 +67,14 @@ export class Graph {
     this.svg.addEventListener("pointerleave", () => this.#hover(this.svg.contains(document.activeElement) ? document.activeElement : null));
     this.frame.replaceChildren(this.svg);
     this.#grow(performance.now() + BUDGET_MS);
-    this.zoom("fit width");
+    this.begin();
     return true;
+  }
+
+  /** Fit the width, and show the beginning. */
+  begin() {
+    this.zoom("fit width");
+    this.frame.scrollTo(0, 0);
   }
 
   /** Paint changed operators and edges, by their numbers; without them, all. */
@@ -337,7 +343,10 @@ export class Graph {
 
 function write(node, name, text) {
   if (node.shown[`text-${name}`] === text) return;
-  node.texts[name].textContent = node.shown[`text-${name}`] = text;
+  node.shown[`text-${name}`] = text;
+  const shown = node.texts[name].firstChild;
+  if (shown) shown.data = text; // a new node each second would be rubbish for the next collection
+  else node.texts[name].append(text);
 }
 
 function set(node, name, value) {

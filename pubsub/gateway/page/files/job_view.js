@@ -46,7 +46,7 @@ export function JobView({ name, connection, chosen, choose, refuse }) {
   useEffect(() => {
     if (job.current) graph.current.light(litBy(job.current, chosen), holders(job.current));
   });
-  useEffect(() => graph.current.zoom("fit width"), [isDrawn]);
+  useEffect(() => graph.current.begin(), [isDrawn]);
   useEffect(() => {
     graph.current.mark(chosen[0] === "operator" ? chosen[1] : null);
     graph.current.select = choose;
