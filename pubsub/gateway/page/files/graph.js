@@ -6,10 +6,10 @@ import { count, firstTime, lag, rate, share, shortened } from "./format.js";
 import { Hint, wordsOf } from "./hint.js";
 import { boxAround, boxOf, cleaned, pictureOf, shape } from "./picture.js";
 
-const BUDGET_MS = 6;
+const BUDGET_MS = 12;
 const MARGIN = 200;
-/** A graph of so many operators is painted where it is out of sight, too. */
-const MANY = 200;
+/** A picture of so many parts is drawn and painted where it is out of sight, too. */
+const MANY = 400;
 const EVERYWHERE = 1e6;
 /** Below these scales numbers, and then names, are too small to be read, and are not drawn. */
 const FAR = 0.55;
@@ -42,13 +42,17 @@ export class Graph {
     new ResizeObserver(() => this.#schedule()).observe(frame);
   }
 
-  /** Show a picture, of which large ones come in pieces; return whether there is one. */
+  /**
+   * Show a picture; return whether there is one. Large ones come in pieces, and their operators and edges become elements
+   * when they are first in sight: thousands of elements take much memory.
+   */
   load(text, job) {
     const picture = pictureOf(text);
     this.job = job;
     this.pointed = null;
     this.svg = picture && picture.svg;
     this.parts = picture ? picture.parts.reverse() : [];
+    this.isLarge = this.parts.length > MANY;
     this.operators = new Map();
     this.edges = new Map();
     this.scopes = new Map();
@@ -65,6 +69,8 @@ export class Graph {
     for (const kind of ["focusin", "pointerover"]) this.svg.addEventListener(kind, (event) => this.#describe(event.target));
     this.svg.addEventListener("focusout", () => this.#hover(null));
     this.svg.addEventListener("pointerleave", () => this.#hover(this.svg.contains(document.activeElement) ? document.activeElement : null));
+    this.layers = ["scopes", "edges", "operators"].map(() => shape("g"));
+    this.svg.append(...this.layers);
     this.frame.replaceChildren(this.svg);
     this.#grow(performance.now() + BUDGET_MS);
     this.begin();
@@ -104,7 +110,7 @@ export class Graph {
     this.svg?.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
     const node = this.operators?.get(number);
     if (!node) return;
-    node.group.setAttribute("aria-pressed", "true");
+    this.#drawn(node).setAttribute("aria-pressed", "true");
     this.#moveFocus(node, false);
     if (!isWithin(node.box, this.#sight(0))) {
       const { x, y, width, height } = node.box;
@@ -137,17 +143,34 @@ export class Graph {
     this.#schedule();
   }
 
-  #addOperator(group) {
-    const rectangle = group.querySelector("rect");
-    const number = group.dataset.operator;
-    const box = boxOf(rectangle);
-    const title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
-    const node = { number, group, box, title, isStale: true, shown: {} };
-    group.setAttribute("role", "button");
-    group.setAttribute("aria-pressed", "false");
-    group.setAttribute("tabindex", "-1");
-    this.operators.set(number, node);
-    if (this.operators.size === 1) this.#moveFocus(node, false);
+  /** Note a part of the picture; return false if it is not an operator, an edge or a scope. */
+  #note(part) {
+    const { operator, edge, scope } = part.dataset;
+    const [rectangle, line] = [part.querySelector("rect"), part.querySelector("path")];
+    if (operator !== undefined && rectangle) {
+      const node = { number: operator, part, box: boxOf(rectangle), isStale: true, shown: {} };
+      this.operators.set(operator, node);
+      if (this.operators.size === 1) this.#moveFocus(node, false);
+    } else if (edge !== undefined && line) {
+      this.edges.set(edge, { part, box: boxAround(line), isStale: true, shown: {} });
+    } else if (scope !== undefined && rectangle) {
+      this.#addScope(cleaned(part));
+    } else return false;
+    return true;
+  }
+
+  /** The element of an operator or edge, which is made when it is first needed. */
+  #drawn(node) {
+    if (node.group) return node.group;
+    const group = (node.group = cleaned(node.part));
+    node.part = null;
+    node.line = group.querySelector("path");
+    this.layers[node.number === undefined ? 1 : 2].append(group);
+    if (node.number !== undefined) {
+      node.title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
+      for (const [name, value] of [["role", "button"], ["aria-pressed", "false"], ["tabindex", "-1"]]) group.setAttribute(name, value);
+    }
+    return group;
   }
 
   /** Add the texts and the bar of an operator, when they are first legible. */
@@ -164,15 +187,11 @@ export class Graph {
     node.group.append(...Object.values(node.texts), node.bar);
   }
 
-  #addEdge(group) {
-    const line = group.querySelector("path");
-    this.edges.set(group.dataset.edge, { group, line, box: boxAround(line), isStale: true, shown: {} });
-  }
-
   #addScope(group) {
     const box = boxOf(group.querySelector("rect"));
     const text = shape("text", { class: "rounds", x: box.x + box.width - INSET, y: box.y + 16 });
     group.append(text);
+    this.layers[0].append(group);
     const node = { group, text, shown: {} };
     this.scopes.set(group.dataset.scope, node);
     this.#paintScope(group.dataset.scope, node);
@@ -191,18 +210,14 @@ export class Graph {
     if (this.pointed) this.#showHint();
   }
 
-  /** Add parts of the picture until a moment; return whether all are there. */
+  /** Note parts of the picture until a moment; return whether all are noted. */
   #grow(until) {
     if (!this.parts.length) return true;
     while (this.parts.length && performance.now() < until) {
-      const part = cleaned(this.parts.pop());
-      if (!part) continue;
-      this.svg.append(part);
-      for (const group of [part, ...part.querySelectorAll("g")]) {
-        if ("operator" in group.dataset) this.#addOperator(group);
-        else if ("edge" in group.dataset) this.#addEdge(group);
-        else if ("scope" in group.dataset) this.#addScope(group);
-      }
+      const part = this.parts.pop();
+      const known = [part, ...part.querySelectorAll("g")].filter((group) => this.#note(group));
+      const other = known.length ? null : cleaned(part);
+      if (other) this.layers[0].append(other);
     }
     if (!this.parts.length) this.mark(this.marked);
     return !this.parts.length;
@@ -210,11 +225,12 @@ export class Graph {
 
   /** Paint until a moment what has changed and is in sight; return whether that was all. */
   #paintStale(until) {
-    const sight = this.#sight(this.operators.size > MANY ? MARGIN : EVERYWHERE);
+    const sight = this.#sight(this.isLarge ? MARGIN : EVERYWHERE);
     for (const [nodes, paint] of [[this.operators, this.#paintOperator], [this.edges, this.#paintEdge]]) {
       for (const [number, node] of nodes) {
         if (!node.isStale || !isWithin(node.box, sight)) continue;
         node.isStale = false;
+        this.#drawn(node);
         paint.call(this, number, node);
         if (performance.now() > until) return false;
       }
@@ -311,7 +327,7 @@ export class Graph {
   #moveFocus(node, isFocused) {
     if (!node) return;
     this.svg.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
-    node.group.setAttribute("tabindex", "0");
+    this.#drawn(node).setAttribute("tabindex", "0");
     if (isFocused) node.group.focus();
   }
 
