@@ -86,7 +86,8 @@ def update(page: Page, jobs: HandJobs, second: int, drawn: str) -> None:
 def test_each_frame_is_short_and_memory_is_bounded(browser: Browser, how: str) -> None:
     """With all numbers changing each second and a person at work; also where the whole graph is in sight, and sorted.
 
-    Each frame's limit is for the processor time of the main thread: other programs make single frames late.
+    Each frame's limit is for the processor time of the main thread: other programs make single frames late. The memory
+    here is that of the heap: what the process has besides, a debugger adds to.
     """
     jobs = HandJobs()
     first = large(1, "")
@@ -109,7 +110,7 @@ def test_each_frame_is_short_and_memory_is_bounded(browser: Browser, how: str) -
         jobs.end("large-1")
     sys.stdout.write(f"{how}: {costs}; {at_pace}\n")
     assert max(costs.busy_ms) < MOST_MS_A_FRAME, str(costs)
-    assert max(at_pace.private) < MOST_BYTES, str(at_pace)
+    assert max(at_pace.heap) < MOST_BYTES, str(at_pace)
     assert shown >= (OPERATORS if how == "all in sight" else 8), f"{shown} operators"
     assert drawn < OPERATORS / 2 or how == "all in sight", "what was never in sight takes no memory"
 
@@ -150,8 +151,9 @@ def _is_shown(gateway: Gateway, second: int) -> bool:
     return bool(page.listeners) and page.shown.number == second
 
 
-def test_memory_is_bounded_without_a_debugger(tmp_path: Path) -> None:
-    """Playwright has the browser keep what it receives; a person's browser does not. Nobody asks for a collection."""
+@pytest.mark.parametrize("how", ["as it opens"])
+def test_memory_is_bounded_without_a_debugger(browser: Browser, how: str, tmp_path: Path) -> None:
+    """Playwright has a browser keep what it receives; a person's browser does not. Nobody asks for a collection."""
     jobs = HandJobs()
     first = large(1, "")
     jobs.put(first)
@@ -161,7 +163,9 @@ def test_memory_is_bounded_without_a_debugger(tmp_path: Path) -> None:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
         with subprocess.Popen([str(CHROMIUM), *options, "--remote-debugging-port=0", address], **_SILENT) as running:
             try:
-                assert eventually(lambda: _is_shown(gateway, 1))
+                assert eventually(lambda: _is_shown(gateway, 1), 30.0)
+                if how == "all in sight":
+                    _fit_all(browser, tmp_path / "DevToolsActivePort")
                 for second in range(2, 60):
                     jobs.put(large(second, first["picture"]))
                     assert eventually(partial(_is_shown, gateway, second))
@@ -170,5 +174,15 @@ def test_memory_is_bounded_without_a_debugger(tmp_path: Path) -> None:
             finally:
                 running.kill()
         jobs.end("large-1")
-    sys.stdout.write(f"without a debugger: {found[0] >> 20} MB at first, up to {max(found) >> 20} MB\n")
+    sys.stdout.write(f"{how}, without a debugger: {found[0] >> 20} MB at first, up to {max(found) >> 20} MB\n")
     assert max(found) < MOST_BYTES, found
+
+
+def _fit_all(browser: Browser, port_file: Path) -> None:
+    """Press the button of a page in another browser, and leave that."""
+    assert eventually(port_file.exists)
+    other = browser.browser_type.connect_over_cdp(f"http://127.0.0.1:{port_file.read_text().split()[0]}")
+    [page] = [page for context in other.contexts for page in context.pages if "large-1" in page.url]
+    page.get_by_role("button", name="Fit all").click()
+    expect(page.locator("[data-operator]")).to_have_count(OPERATORS, timeout=20_000)
+    other.close()
