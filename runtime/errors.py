@@ -62,6 +62,10 @@ class FeederGone(JobError):  # noqa: N818 - named for what it says
     """Another process that feeds a job has ended before it had closed its handles."""
 
 
+class WorkerGone(JobError):  # noqa: N818 - named for what it says
+    """The process of a worker has died."""
+
+
 class AttachmentGone(JobError):  # noqa: N818 - named for what it says
     """Something that runs beside a job's workers has died, such as a publisher."""
 

@@ -139,9 +139,13 @@ def _is_on_ray(item: pytest.Item) -> bool:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Have each file's tests run in one process, and those on the same Spark session, where several share the tests.
 
-    Each process has a Ray cluster and a temporary folder of its own, and looks only there for what a job has left.
+    Each process has a Ray cluster and a temporary folder of its own, and looks only there for what a job has left. The
+    files stay in order, also without ``--no-loadscope-reorder``: a process that has had a cluster keeps it, and then a
+    test of what happens without one fails.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
         def _split_scope(self, nodeid: str) -> str:

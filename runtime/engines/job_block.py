@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self
 
 from tidewheel.progress import TidewheelError
@@ -57,6 +57,10 @@ class JobBlock(ABC):
 
         A worker that is left out has nothing new to say.
         """
+
+    def _here(self) -> Mapping[str, object]:
+        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
+        return {}
 
     @property
     @abstractmethod

@@ -23,6 +23,7 @@ from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.attachment import Attachment, AttachmentHost
+from tidewheel.transport.log_lines import about
 from tidewheel.transport.process_memory import process_use
 
 _QUIET_S = 0.2
@@ -63,8 +64,7 @@ class LocalRounds:
         """Run every dataflow one round; return False if there was nothing to do."""
         with self.lock:
             have_run = [member._run_own_round() for member in self._members.copy()]
-            if self._asked:
-                self._answer()
+            self._answer()
         return any(have_run)
 
     def between(self, call: Callable[[], Answer], within_s: float) -> Answer | None:
@@ -137,6 +137,7 @@ class LocalJob(Job):
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: LocalRounds | None = None) -> None:
         super().__init__(plan, workers, config)
         self.stepping: int | None = None
+        self._thread = 0
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._shared = self._rounds = LocalRounds() if shared is None else shared
         self._lock = self._rounds.lock
@@ -148,8 +149,7 @@ class LocalJob(Job):
         return "in this process"
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        snapshots = self._snapshots
-        keeps = snapshots is not None
+        keeps = (snapshots := self._snapshots) is not None
         host = AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep, keeps_snapshots=keeps)
         self._attachments.start(attachments, host)
         beginnings = [None] * self.workers if snapshots is None else snapshots.read(self._beginnings)
@@ -213,6 +213,7 @@ class LocalJob(Job):
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
         if not self._has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
             return False
+        self._thread = threading.get_ident()
         try:
             for worker, core in enumerate(self._cores):
                 self.stepping = worker
@@ -331,6 +332,11 @@ class LocalJob(Job):
             use = process_use()
             return found[0], [replace(report, process=use) for report in found[1]]
         return "running", [core.running() for core in self._cores if core.worker == self.stepping]
+
+    def _here(self) -> Mapping[str, object]:
+        if (worker := self.stepping) is None or self._thread != threading.get_ident():
+            return {}
+        return about(self.name, operator=self._cores[worker].running().operator, worker=worker)
 
     def _notes(self) -> tuple[str, ...]:
         if self._started and self._has_work:

@@ -148,6 +148,7 @@ class RayJob(Job):
                 raise damaged
 
     def _fail(self, error: TidewheelError) -> None:
+        self._telemetry.fail(error)
         if self._recovery is None or self._has_ended or not self._recovery.takes_on(error):
             super()._fail(error)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.errors import JobError, WorkerGone
 from tidewheel.transport.ray_cluster import left, membership
 
 _ANSWERS_WITHIN_S = 2.0
@@ -111,6 +111,6 @@ class WorkerWatch:
     def _death_of(self, worker: int, error: Exception) -> JobError:
         if gone := left(self._joined):
             return JobError(f"job {self._job!r} has lost its workers: {gone}")
-        return JobError(
+        return WorkerGone(
             f"worker {worker} of job {self._job!r} ({self._processes[worker]}) died: {error}", worker=worker
         )

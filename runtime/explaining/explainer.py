@@ -203,7 +203,7 @@ class Explainer:
         plan, operator = self._plan.operators[at.operator], self._plan.name_at(at)
         stamp = (reach.location, reach.time)
         holding = self._view.tokens.get(stamp, {})
-        idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker))
+        idle = tuple(worker for worker in holding if waits or not self._will_run(at.operator, plan, worker, stamp))
         workers = idle or tuple(holding)
         running = sum(holding[worker] for worker in holding if worker not in workers)
         count = _several(self._view.live[stamp] - running, "token")
@@ -268,8 +268,10 @@ class Explainer:
         held, awaited = self._view.tokens[stamp], self._view.awaited.get(stamp, {})
         return all(awaited.get(worker, 0) >= held[worker] for worker in workers)
 
-    def _will_run(self, operator: int, plan: OperatorPlan, worker: int) -> bool:
-        """Tell whether an operator will be scheduled on a worker for what is there already."""
+    def _will_run(self, operator: int, plan: OperatorPlan, worker: int, stamp: tuple[int, Time]) -> bool:
+        """Tell whether an operator will be scheduled on a worker for what is there already, which may end a token."""
+        if (*stamp, worker) in self._view.kept:
+            return False
         ports = [Target(operator, port) for port in range(len(plan.shape.inputs) if plan.notify else 0)]
         return self._runs_next(operator, (worker,)) or any(not self._view.has_heard(worker, port) for port in ports)
 

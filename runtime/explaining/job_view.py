@@ -67,6 +67,8 @@ class JobView:
         awaited: for each of these, how many each worker's notificators hold.
         queued: for each pointstamp of a message, how many wait on each worker.
         busy: the workers that did not answer.
+        kept: tokens that operators kept in a call that could have ended them, by location, time and worker. It takes
+            several looks to know them.
     """
 
     def __init__(self, plan: Plan, compiled: CompiledGraph, answers: Sequence[WorkerReport | BusyWorker]) -> None:
@@ -78,6 +80,7 @@ class JobView:
         self.awaited = by_worker({report.worker: report.awaited for report in self.reports})
         self.queued = by_worker({report.worker: report.queued for report in self.reports})
         self.held = by_worker({report.worker: report.held for report in self.reports})
+        self.kept: frozenset[tuple[int, Time, int]] = frozenset()
         self.live = self._live()
         # If nobody answers, all that is sure is that nothing comes before the minimum time.
         self._everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
@@ -133,8 +136,14 @@ class JobView:
     def has_heard(self, worker: int, port: Target) -> bool:
         """Tell whether a worker that answered knows the frontier at an input of an operator that notifies.
 
-        If not, it schedules the operator when it hears of it. What the worker has not told is left out, which makes no
-        difference at rest: it could move no frontier.
+        If not, it schedules the operator when it hears of it.
+        """
+        return self.heard(worker, port) == self.frontier(port)
+
+    def heard(self, worker: int, port: Target) -> Antichain:
+        """Return the frontier at an input of an operator that notifies, as a worker that answered knows it.
+
+        What the worker has not told is left out, which makes no difference at rest: it could move no frontier.
         """
         view = self._views.get(worker)
         if view is None:
@@ -143,7 +152,7 @@ class JobView:
             counts.extend((stamp, -difference) for stamp, difference in knowledge.unsent)
             view = self._views[worker] = Tracker(self.compiled, 0, self.plan.notified())
             view.update(counts)
-        return view.frontier(port) == self.frontier(port)
+        return view.frontier(port)
 
     # ------------------------------------------------------------------ who holds what back
 

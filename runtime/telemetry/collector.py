@@ -19,6 +19,7 @@ from tidewheel.runtime.explaining.job_view import JobView, by_worker
 from tidewheel.runtime.telemetry.event_log import EventLog
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
 from tidewheel.runtime.telemetry.held_tokens import MOST_TOLD, HeldTokens
+from tidewheel.runtime.telemetry.kept_tokens import KeptTokens
 from tidewheel.runtime.telemetry.loop_rounds import LoopRounds
 from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
@@ -31,6 +32,7 @@ _MOST_TIMES: Final = 20
 _MOST_EXPLAINED: Final = 20
 _EXPLAINING_S: Final = 0.01
 _BUSY_S: Final = 1.0
+_DRIVER: Final = "driver"
 
 
 class Collector:
@@ -47,7 +49,7 @@ class Collector:
         self._numbers = GraphNumbers(facts.plan, facts.outline)
         self._operators = dict(self._numbers.operators())
         self._edges = dict(self._numbers.described_edges())
-        self._tokens = HeldTokens()
+        self._tokens, self._kept = HeldTokens(), KeptTokens()
         self._rounds = LoopRounds(facts.compiled, facts.outline, self._numbers)
         self._events = EventLog()
         self._answers: dict[int, WorkerReport] = {}
@@ -82,7 +84,8 @@ class Collector:
         }
         if seen.snapshots is not None:
             document["snapshots"] = dict(seen.snapshots)
-        document["log"] = self._events.look(self._before, document)
+        lines = [(str(answer.worker), answer.lines) for answer in seen.reports]
+        document["log"] = self._events.look(self._before, document, [*lines, (_DRIVER, seen.lines)])
         self._before = document
         return document
 
@@ -193,6 +196,7 @@ class Collector:
         """Explain as many as there is time for; the others keep what was said of them before."""
         if not names:
             return []
+        view.kept = self._kept.look(view, self._tokens.oldest())
         found: dict[str, Document] = {}
         earlier = {} if self._before is None else self._before["probes"]
         explainer = Explainer(view, seen.feed, seen.notes)

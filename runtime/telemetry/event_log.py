@@ -1,9 +1,13 @@
-"""The last notable events of a job: each a difference of two documents, in words."""
+"""The last notable events of a job, each a difference of two documents in words, and the last lines of its logs."""
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from tidewheel.transport.recent_lines import LogLine
+
 MOST_EVENTS: Final = 50
+_ALIKE: Final = 80
 
 _LEVELS = {"failed": "error", "going back": "warning", "stopped": "warning"}
 _Event: TypeAlias = tuple[str, str, dict[str, str]]
@@ -13,21 +17,61 @@ _LOST = {"dead": "has died", "silent": "does not answer"}
 
 
 class EventLog:
-    """Compares each document with the one before, and keeps what is worth a line."""
+    """Compares each document with the one before, and keeps what is worth a line, with the lines of the job's logs."""
 
     def __init__(self) -> None:
-        self._events: dict[str, dict[str, Any]] = {}
+        self._events: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
+        self._lines: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
+        self._heard: dict[str, LogLine] = {}
         self._next = 1
 
-    def look(self, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the last events, by number; those before the first document are not known."""
+    def look(
+        self,
+        before: Mapping[str, Any] | None,
+        now: Mapping[str, Any],
+        lines: Iterable[tuple[str, Sequence[LogLine]]] = (),
+    ) -> dict[str, dict[str, Any]]:
+        """Return the last 50 events and the last 50 lines, by number; events before the first document are not known.
+
+        Args:
+            before: the document before; None if there is none.
+            now: this document.
+            lines: the last lines of each process, the oldest first, by a name that the process keeps.
+        """
+        for process, logged in lines:
+            self._add_lines(process, logged, now)
         if before is not None:
             for level, text, parts in _differences(before, now):
-                self._events[str(self._next)] = {"at": now["at"], "level": level, "text": text, **parts}
-                self._next += 1
-        while len(self._events) > MOST_EVENTS:
-            del self._events[next(iter(self._events))]
-        return dict(self._events)
+                self._events.append(self._numbered({"at": now["at"], "level": level, "text": text, **parts}))
+        return dict(sorted([*self._events, *self._lines], key=lambda entry: int(entry[0])))
+
+    def _add_lines(self, process: str, logged: Sequence[LogLine], now: Mapping[str, Any]) -> None:
+        """Add the lines that are new; of a process that has begun again all are."""
+        last = self._heard.get(process)
+        new = [line for line in logged if last is None or (line.at, line.number) > (last.at, last.number)]
+        if not new:
+            return
+        self._heard[process] = new[-1]
+        missed = new[0].number - last.number - 1 if last is not None and last.number < new[0].number else 0
+        if missed:
+            text = f"{missed} earlier line(s) of this log are left out"
+            self._lines.append(self._numbered({"at": new[0].at, "level": "info", "text": text, **_of(new[0], process)}))
+        error = now["job"].get("error", "")
+        for line in new:
+            if not error or error[:_ALIKE] not in line.text:  # an event says it
+                entry = {"at": line.at, "level": line.level, "text": line.text, "logger": line.logger}
+                self._lines.append(self._numbered({**entry, **_of(line, process)}))
+
+    def _numbered(self, entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        number, self._next = self._next, self._next + 1
+        return str(number), entry
+
+
+def _of(line: LogLine, process: str) -> dict[str, str]:
+    """Return the worker and the operator that a line is about, as far as they are known."""
+    worker = process if line.worker is None else str(line.worker)
+    found = {"worker": worker if worker.isdecimal() else None, "operator": line.operator}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[_Event]:

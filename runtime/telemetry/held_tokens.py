@@ -1,6 +1,6 @@
 """Since when each token is held: the moment of the first look that has found it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import Time
@@ -16,6 +16,10 @@ class HeldTokens:
 
     def __init__(self) -> None:
         self._since: dict[tuple[int, Time, int], float] = {}
+
+    def oldest(self) -> Iterator[tuple[int, Time, int]]:
+        """Yield location, time and worker of the tokens of the last look, those that were seen first before others."""
+        return iter(sorted(self._since, key=self._since.__getitem__))
 
     def look(self, tokens: Holders, awaited: Holders, at: float) -> dict[int, list[dict[str, Any]]]:
         """Return what is said of the tokens at each location: the 20 that were seen first, the oldest of them first.
@@ -34,7 +38,7 @@ class HeldTokens:
             for worker in holders
         }
         told: dict[int, list[dict[str, Any]]] = {}
-        for (location, time, worker), since in sorted(self._since.items(), key=lambda item: item[1]):
+        for (location, time, worker), since in [(held, self._since[held]) for held in self.oldest()]:
             oldest = told.setdefault(location, [])
             if len(oldest) < MOST_TOLD:
                 count = tokens[location, time][worker]

@@ -12,12 +12,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
 from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.errors import WorkerGone
 from tidewheel.runtime.telemetry.observed_job import ObservedJob
+from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.attachment import AttachmentHost, Telemetry
 from tidewheel.transport.merge_patch import Document, patch
 from tidewheel.transport.ray_internals import dashboard_url
+from tidewheel.transport.recent_lines import RecentLines
 
 if TYPE_CHECKING:  # a program without listeners does without these
     from tidewheel.runtime.telemetry.collector import Collector
@@ -42,6 +46,9 @@ class NoTelemetry:
 
     def tell(self) -> None:
         """Have the job described now, as it has changed; do nothing without listeners."""
+
+    def fail(self, error: TidewheelError) -> None:
+        """Have the job described now, as it fails or goes back; from any thread."""
 
     def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic. Idempotent.
@@ -73,6 +80,8 @@ class JobTelemetry(NoTelemetry):
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
+        self._dead: dict[int, int] = {}  # to how many returns of the job before
+        self._lines: RecentLines | None = None  # None without listeners
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
 
@@ -83,6 +92,9 @@ class JobTelemetry(NoTelemetry):
                 return
             self._is_whole_due = True
             self._wake.set()
+            if self._lines is None:
+                self._lines = RecentLines(self._here, "tidewheel")
+                self._lines.follow()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tidewheel-telemetry", daemon=True)
                 self._thread.start()
@@ -96,6 +108,13 @@ class JobTelemetry(NoTelemetry):
         """Have the job described now."""
         self._wake.set()
 
+    def fail(self, error: TidewheelError) -> None:
+        """Have the job described now; a worker that has died stays dead until the job has gone back."""
+        job = self._job()
+        if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
+            self._dead[error.worker] = job._returns
+        self._wake.set()
+
     def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic."""
         with self._lock:
@@ -106,6 +125,10 @@ class JobTelemetry(NoTelemetry):
             self._topic.finish()
         elif waits:
             thread.join(_END_S)
+
+    def _here(self) -> Mapping[str, object]:
+        job = self._job()
+        return {} if job is None else job._here()
 
     # ------------------------------------------------------------------ on a thread of its own
 
@@ -127,7 +150,7 @@ class JobTelemetry(NoTelemetry):
             is_over, is_whole = self._is_over, self._is_whole_due
             self._is_whole_due = False
             if not (is_over or is_whole or self._topic.listeners):
-                self._thread, self._collector = None, None
+                self._thread = self._collector = self._lines = None
                 return False
         job = self._job()
         try:
@@ -187,17 +210,20 @@ class JobTelemetry(NoTelemetry):
 
         error = job._error
         state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
+        dead = [worker for worker, returns in self._dead.copy().items() if returns == job._returns]
+        living = (report for report in reports if report.worker not in dead)
         taken = job._snapshots
         return Observation(
             at=time.time(),
             state=self._end_state or state,  # a job that is busy to its end does not answer
-            reports=reports,
+            reports=(*living, *(BusyWorker(worker, is_dead=True) for worker in dead)),
             feed=job._feed,
             error=None if error is None else str(error),
             notes=(*job._notes(), *job._attachments.problems()),
             returns=job._returns,
             topics={} if self._is_over or state == "going back" else self._topics(job),
             snapshots=None if taken is None else {"folder": taken.url, **taken.last},
+            lines=() if self._lines is None else self._lines.of(job.name),
         )
 
     def _topics(self, job: ObservedJob) -> dict[str, Sequence[Mapping[str, int]]]:

@@ -9,6 +9,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
+from tidewheel.transport.recent_lines import LogLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Observation:
         notes: what may keep it from going on, in words.
         returns: how often it has gone back to a snapshot.
         topics: the statistics of each partition, by topic; a topic that is left out is as it was.
+        lines: the last warnings and errors that the driver has logged; those of workers are in their reports.
         snapshots: the last snapshot and where it is; None if the job keeps none.
     """
 
@@ -54,3 +56,4 @@ class Observation:
     returns: int = 0
     topics: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
     snapshots: Mapping[str, Any] | None = None
+    lines: Sequence[LogLine] = ()

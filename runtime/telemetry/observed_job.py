@@ -1,6 +1,6 @@
 """A running job as its telemetry sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from tidewheel.progress import CompiledGraph, TidewheelError
@@ -37,6 +37,9 @@ class ObservedJob(Protocol):
 
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
         """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread."""
+
+    def _here(self) -> Mapping[str, object]:
+        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
 
     def _notes(self) -> tuple[str, ...]:
         """Return what may keep the job from going on, in words."""

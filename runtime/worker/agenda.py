@@ -93,6 +93,11 @@ class Agenda:
         at_work = [operator for operator, is_at_work in self.expected.items() if is_at_work]
         return frozenset({*self._next, *self._later, *self.held, *at_work})
 
+    def asked(self) -> frozenset[int]:
+        """Return the operators that are to be scheduled, now or later, as they or a thread of theirs have asked."""
+        timers = (operator for _, operator in [*self._timers, *self._asked])
+        return frozenset({*self._later, *self.expected, *timers})
+
     def awaited(self) -> frozenset[int]:
         """Return the operators that only another thread will have scheduled."""
         return frozenset(self.expected).difference(self._next, self._later, self.held)

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidewheel.runtime.description.plan import Plan
@@ -24,6 +25,7 @@ from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.log_lines import LogSettings, about
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.transport.ray_link import CallReceiver, RaySender
+from tidewheel.transport.recent_lines import RecentLines
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import listen_here
@@ -83,6 +85,8 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         self._wanted: set[str] = set()
         self._is_wanted = threading.Event()
+        self._lines = RecentLines(self._about)
+        self._lines.follow()
         bare = sys.stderr
         sys.stdout = LabelledOutput(sys.stdout, self._label)
         sys.stderr = LabelledOutput(bare, self._label)
@@ -261,7 +265,7 @@ class WorkerActor:
 
     def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
         """Return what the worker says of itself, within ``timeout`` seconds."""
-        return self._loop(job).report(timeout)
+        return replace(self._loop(job).report(timeout), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Return what each dataflow does and how far its probes have come, in words, by the name of its job."""

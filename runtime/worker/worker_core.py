@@ -289,12 +289,11 @@ class WorkerCore(OperatorHost):
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
-        notificators = (notificator for one in kept for notificator in one.notificators)
         return WorkerReport(
             self.worker,
             self._progress.knowledge(),
             self.ledger.tokens(),
-            Counter(token._stamp for notificator in notificators for token in notificator.tokens),
+            Counter(token._stamp for one in kept for notificator in one.notificators for token in notificator.tokens),
             scheduled=self.agenda.scheduled(),
             statistics=WorkerStatistics(
                 self.worker,
@@ -309,6 +308,7 @@ class WorkerCore(OperatorHost):
             ),
             open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
+            asked=self.agenda.asked(),
             leaked=self._leaked_by.copy(),
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values()),

@@ -13,6 +13,7 @@ from tidewheel.runtime.explaining.statistics import (
 from tidewheel.runtime.substreams.gate import OpenSubstreams
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.transport.process_memory import ProcessUse
+from tidewheel.transport.recent_lines import LogLine
 
 if TYPE_CHECKING:
     from tidewheel.runtime.worker.ports import RunningInput
@@ -33,6 +34,7 @@ class WorkerReport:
         held: those that have arrived, and may not be received yet for what else is to come of their substream.
         scheduled: the numbers of the operators that run in its next step.
         expected: the numbers of the operators that wait for a thread to activate them, and for nothing else.
+        asked: the numbers of the operators that have asked to be scheduled, now or later, whatever arrives.
         statistics: what it has done; the operators' frontiers are left out.
         open_substreams: those of which it lets more in.
         fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
@@ -41,6 +43,7 @@ class WorkerReport:
         state_keys: how many keys or items the states of operators have, by name; none of those without.
         state_bytes: about how many bytes these states take, as far as it is known.
         process: what its process uses.
+        lines: the last warnings and errors that its process has logged.
     """
 
     worker: int
@@ -55,11 +58,13 @@ class WorkerReport:
     fed: Mapping[str, InputStatistics] = field(default_factory=dict)
     feeders: tuple[str, ...] = ()
     expected: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
     queued_bytes: Mapping[int, int] = field(default_factory=dict)
     leaked: Mapping[str, int] = field(default_factory=dict)
     state_keys: Mapping[str, int] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
     process: ProcessUse | None = None
+    lines: tuple[LogLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
     ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far. One that
-    ``is_dead`` does not answer any more.
+    ``is_dead`` does not answer any more. ``lines`` are the last that its process has logged.
     """
 
     worker: int
@@ -75,6 +80,7 @@ class BusyWorker:
     time: Time | None = None
     seconds: float = 0.0
     is_dead: bool = False
+    lines: tuple[LogLine, ...] = ()
 
 
 def waiting_at(ports: "Iterable[RunningInput]") -> dict[str, Any]:

@@ -3,12 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tidewheel.pubsub.gateway import Gateway
+
+class Served(Protocol):
+    """The place of a page, wherever it is served."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def page_url(self) -> str: ...
+
 
 CHROMIUM = Path("/usr/bin/chromium")
 SOON_MS = 2_000
@@ -32,7 +42,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(
-    browser: Browser, gateway: Gateway, fragment: str = "", *, may_complain: bool = False, **options: object
+    browser: Browser, gateway: Served, fragment: str = "", *, may_complain: bool = False, **options: object
 ) -> Iterator[Page]:
     """Open the page; on leaving, check that it asked this gateway alone and, unless it may complain, had no error."""
     requests: list[str] = []

@@ -1,5 +1,6 @@
 """The page of a job in a browser shows each change within two seconds: attributes are compared, not pixels."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ HELD = {
     },
 }
 """The change by which an operator of the inner loop keeps two tokens."""
+
+COLOUR = "rectangle => getComputedStyle(rectangle).fill"
 
 
 @pytest.fixture
@@ -58,6 +61,7 @@ def test_a_rate_that_changes(page: Page, jobs: HandJobs) -> None:
     """At the operator, on its edge and in the table."""
     soon(page, "[data-operator='2']", "data-rate", f"{RATE / 2:.0f}")
     soon(page, "[data-edge='0']", "data-rate", f"{RATE}")
+    assert page.locator(".frame").evaluate("frame => [frame.scrollLeft, frame.scrollTop]") == [0, 0]
     put(
         jobs,
         3,
@@ -163,6 +167,63 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
     page.keyboard.press("Enter")
     soon(page, "[data-details='operator']", "data-key", "5")
     assert page.locator("svg [tabindex='0']").count() == 1
+
+
+def test_a_graph_that_is_far_away_has_colours_and_numbers_on_demand(page: Page, jobs: HandJobs) -> None:
+    """Boxes are coloured by their busy share; the numbers of one appear where the pointer or the focus is."""
+    hint = page.locator(".hint")
+    put(jobs, 3, {"operators": {"4": {"seconds": 2.5}}})
+    soon(page, "[data-operator='4']", "data-heat", "4")
+    page.locator("[data-operator='4']").hover()
+    expect(hint).to_be_hidden()  # the numbers are in the box
+    for _ in range(6):
+        page.get_by_role("button", name="Zoom out").click()
+    assert page.locator(".frame svg").get_attribute("data-far") == "names"
+    expect(page.locator("[data-operator='4'] .rate")).to_be_hidden()
+    fills = [page.locator(f"[data-operator='{number}'] > rect").first.evaluate(COLOUR) for number in (0, 3, 4)]
+    assert len(set(fills)) == 3, fills
+    page.locator("[data-operator='4']").hover()
+    expect(hint).to_contain_text("search")
+    expect(hint).to_contain_text("records a second")
+    expect(hint).to_contain_text("busy 85 %")
+    put(jobs, 4, {"operators": {"4": {"seconds": 2.5, "frontier": ["(4, 7)"]}}})
+    expect(hint).to_contain_text("frontier (4, 7)", timeout=SOON_MS)
+    page.mouse.move(0, 0)
+    expect(hint).to_be_hidden()
+
+
+def test_the_keyboard_reads_and_zooms_a_graph_that_is_far_away(page: Page, jobs: HandJobs) -> None:
+    """Arrows move on, the hint goes with the focus, Escape hides it, and + brings the operator near."""
+    hint = page.locator(".hint")
+    put(jobs, 3, {"operators": {"5": {"leaks": 2}}})
+    soon(page, "[data-operator='5']", "data-leaks", "2")
+    page.locator("[data-operator='4']").focus()
+    page.keyboard.press("0")
+    for _ in range(5):
+        page.keyboard.press("-")
+    expect(hint).to_have_attribute("data-of", "4")
+    page.keyboard.press("ArrowRight")
+    expect(hint).to_have_attribute("data-of", "5")
+    expect(hint).to_contain_text("has leaked 2 tokens")
+    expect(page.locator("[data-operator='5']")).to_have_accessible_name(re.compile("leave, .*has leaked 2 tokens"))
+    page.keyboard.press("Escape")
+    expect(hint).to_be_hidden()
+    for _ in range(8):
+        page.keyboard.press("+")
+    expect(page.locator("[data-operator='5'] .rate")).to_be_visible()
+    expect(page.locator("[data-operator='5']")).to_be_in_viewport()
+
+
+def test_lines_of_the_log_say_where_they_are_from(page: Page, jobs: HandJobs) -> None:
+    """An error that an operator has logged marks the operator."""
+    line = {"at": BEGAN_AT, "level": "error", "text": "no <b>answer</b>", "logger": "my.program"}
+    put(jobs, 3, {"log": {"7": {**line, "worker": "1", "operator": "relax > search"}}})
+    soon(page, "[data-entry='7']", "data-level", "error")
+    expect(page.locator("[data-entry='7']")).to_contain_text("no <b>answer</b>")
+    expect(page.locator("[data-entry='7']")).to_contain_text("relax > search, worker 1, my.program")
+    soon(page, "[data-operator='4']", "data-error", "")
+    page.locator("[data-operator='4']").click()
+    expect(page.locator("[data-details] .log")).to_contain_text("no <b>answer</b>")
 
 
 def test_the_connection_is_made_again(page: Page, jobs: HandJobs, gateway: Gateway) -> None:

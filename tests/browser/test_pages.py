@@ -13,7 +13,7 @@ from tests.browser.test_job_view import HELD
 from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import published
 from tests.kit.pubsub.local_job import send_epoch
-from tests.kit.telemetry.documents import document
+from tests.kit.telemetry.documents import BEGAN_AT, document, operator, worker
 from tests.waiting import eventually
 from tidewheel.pubsub.gateway import Gateway
 
@@ -67,6 +67,21 @@ def test_jobs_are_listed_and_open(browser: Browser, gateway: Gateway, jobs: Hand
         soon(page, "main", "data-view", "jobs")
 
 
+def test_two_jobs_in_two_tabs_do_not_mix(browser: Browser, gateway: Gateway, jobs: HandJobs) -> None:
+    """Each shows its own job, also one in which no operator is busy and no number changes."""
+    with opened(browser, gateway, f"&job={NAME}") as one, opened(browser, gateway, "&job=words-1") as other:
+        soon(one, "main", "data-moment", f"{BEGAN_AT + 5:.0f}")
+        soon(other, "main", "data-moment", f"{BEGAN_AT:.0f}")
+        jobs.put(document(name="words-1", at=BEGAN_AT + 1), routes(6))
+        soon(other, "main", "data-moment", f"{BEGAN_AT + 1:.0f}")
+        soon(one, "main", "data-moment", f"{BEGAN_AT + 6:.0f}")
+        expect(other.locator("[data-row]")).to_have_count(2)
+        expect(other.locator("[data-row='1']")).to_contain_text("0/s")
+        assert other.locator("[data-heat], [data-finding]").count() == 0
+        expect(one.locator("[data-row]")).to_have_count(8)
+        assert (one.title(), other.title()) == (f"{NAME} · tidewheel", "words-1 · tidewheel")
+
+
 def test_the_token_leaves_the_address(browser: Browser, gateway: Gateway) -> None:
     """A reload works without it; another tab has to have it."""
     with opened(browser, gateway, f"&job={NAME}") as page:
@@ -101,13 +116,32 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
         '<script>document.title=1</script><a href="javascript:document.title=1"><text>no</text></a>'
         '<g data-operator="0" onclick="document.title=1"><rect x="5" y="5" width="160" height="64"/></g></svg>'
     )
+    waits = {"operator": "0", "frontier": [evil], "moved": 1.0, "explanation": evil, "holders": ["0"]}
     jobs.put(
-        document(name=evil, picture=drawn, job={"error": evil}, log={"1": {"at": 1, "level": "error", "text": evil}})
+        document(
+            name=evil,
+            picture=drawn,
+            job={"error": evil, "notes": [evil], "host": evil},
+            operators={
+                "0": operator(evil, scope=evil, leaks=1, tokens=[{"time": evil, "count": 1, "worker": 0, "since": 1}])
+            },
+            probes={evil: {**waits, "kind": "probe"}, f"{evil}2": {**waits, "kind": "topic"}},
+            topics={f"{evil}2": {"operator": "0", "delivery": evil, "partitions": {"0": {"records": 1}}}},
+            loops={evil: {"rounds": {evil: 3}, "epochs": 1, "ended": {"2": 1}}},
+            workers={"0": worker(node=evil, busy={"operator": "0", "seconds": 2.0, "time": evil})},
+            snapshots={"folder": evil},
+            log={"1": {"at": 1, "level": "error", "text": evil, "operator": evil, "logger": evil}},
+        )
     )
     with opened(browser, gateway, may_complain=True) as page:  # the policy refuses the handlers aloud
         page.get_by_role("link", name=evil).click()
-        soon(page, "[data-operator='0']", "data-kind", "input")
+        soon(page, "[data-operator='0']", "data-kind", "operator")
         page.locator("[data-operator='0']").click()
+        expect(page.locator("[data-details='operator'] h2")).to_contain_text(evil)
+        for _ in range(6):
+            page.get_by_role("button", name="Zoom out").click()
+        page.locator("[data-operator='0']").focus()
+        expect(page.locator(".hint b")).to_have_text(evil)
         assert (
             page.locator("main img, main script, main a[href^='javascript'], svg a, [onload], [onclick]").count() == 0
         )
@@ -137,6 +171,29 @@ def test_the_audit_finds_nothing_serious(
     with opened(browser, gateway, fragment, color_scheme=scheme, bypass_csp=True) as page:
         page.locator(shown).first.wait_for()
         assert serious(page) == []
+
+
+def test_a_server_that_starts_again_is_found_again(browser: Browser, jobs: HandJobs) -> None:
+    """With its token the page goes on by itself, and meanwhile it shows what it had; with another one it asks."""
+    token = "the-token-of-both-servers"
+    with paged(jobs, token=token) as first:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{first.page_url}&job={NAME}")
+        soon(page, "main", "data-connection", "live")
+    try:
+        port = int(first.url.rpartition(":")[2])
+        soon(page, "main", "data-connection", "waiting")
+        expect(page.locator("[data-operator='4']")).to_have_attribute("data-holds", "done")
+        jobs.end(NAME)
+        jobs.put(routes(8))
+        with paged(jobs, token=token, port=port):
+            expect(page.locator("main")).to_have_attribute("data-connection", "live", timeout=5 * SOON_MS)
+            expect(page.locator("main")).to_have_attribute("data-moment", f"{BEGAN_AT + 8:.0f}")
+        with paged(jobs, token="another-token-than-before", port=port):
+            expect(page.locator("main")).to_have_attribute("data-view", "token", timeout=5 * SOON_MS)
+    finally:
+        context.close()
 
 
 def test_a_phone_shows_all_without_scrolling_sideways(browser: Browser, gateway: Gateway) -> None:

@@ -3,13 +3,13 @@
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 import tidewheel as tw
 from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
+from tests.browser.nested import KEPT_AT, nested_flow
 from tests.waiting import eventually
 from tidewheel.pubsub.gateway import Gateway, GatewayConfig
 from tidewheel.pubsub.gateway.page.found_jobs import own_jobs
@@ -17,43 +17,12 @@ from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
 
 pytestmark = needs_chromium
 
-KEPT_AT = 3
-
-
-def _keep(context: tw.OperatorContext) -> Any:
-    """Build an operator that passes everything on, and never returns the token of one epoch."""
-    kept: list[tw.TimestampToken] = []
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for token, batch in input:
-            if token.time == KEPT_AT and not kept:
-                kept.append(token.retain())
-            output.send(token, batch)
-
-    return schedule
-
-
-def _nested() -> tw.Dataflow:
-    """Describe two loops, one in the other, before the operator that keeps a token."""
-
-    def inner(numbers: Any) -> tuple[Any, Any]:
-        halves = numbers.map(lambda pair: (pair[0], pair[1] // 2), name="halve")
-        return halves.filter(lambda pair: pair[1] > 1), halves.filter(lambda pair: pair[1] <= 1)
-
-    def outer(pairs: Any) -> tuple[Any, Any]:
-        steps = pairs.iterate(inner).map(lambda pair: (pair[0] - 1, pair[0]), name="step")
-        return steps.filter(lambda pair: pair[0] > 0), steps
-
-    flow = tw.Dataflow("nested")
-    flow.input("pairs").iterate(outer).unary("keep", _keep).probe("done").publish("steps")
-    return flow
-
 
 class _Fed:
     """A job that is fed one epoch after the other, by a thread that also lets it run."""
 
     def __init__(self) -> None:
-        self.job = tw.run(_nested(), workers=2, engine="local")
+        self.job = tw.run(nested_flow("nested", keeps=True), workers=2, engine="local")
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._feed)
         self._thread.start()
@@ -103,6 +72,7 @@ def test_a_job_with_a_nested_loop_and_a_token_that_is_never_returned(browser: Br
         expect(page.locator("[data-details] [data-explanation]")).to_contain_text(
             f"operator 'keep' holds 1 token for time {KEPT_AT}", timeout=SOON_MS
         )
+        expect(page.locator("[data-details] [data-explanation]")).to_contain_text("probably the token leaked")
         soon(page, "[data-operator][data-lit]", "data-lit", "")
         fed.stop()
         soon(page, "main", "data-state", "stopped")

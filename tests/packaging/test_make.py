@@ -1,9 +1,12 @@
-"""The answer of make to another Python than that of the environment."""
+"""The answer of make to another Python than that of the environment, and the order of the tests that it runs."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import pytest_xdist_make_scheduler
 from tests.packaging.repository import ROOT
 
 
@@ -25,3 +28,13 @@ def test_an_environment_of_another_python_is_not_taken_for_it(tmp_path: Path) ->
     python.unlink()
     python.symlink_to(sys.executable)
     assert dry_run(tmp_path, f"PYTHON={sys.executable}").returncode == 0
+
+
+def test_processes_that_share_the_tests_keep_their_order(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files with many tests do not come first: those without a cluster do, as a process keeps a cluster to its end."""
+    monkeypatch.setattr(pytestconfig.option, "loadscopereorder", True, raising=False)
+    monkeypatch.setattr(pytestconfig.option, "tx", ["popen"], raising=False)
+    pytest_xdist_make_scheduler(pytestconfig, None)
+    assert not pytestconfig.option.loadscopereorder

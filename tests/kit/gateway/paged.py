@@ -60,8 +60,8 @@ class HandJobs:
 
 @contextmanager
 def paged(jobs: HandJobs, **settings: Any) -> Iterator[Gateway]:
-    """Run a gateway without Arrow Flight, at a free port, for jobs made by hand."""
-    with Gateway(GatewayConfig(port=0, flight_port=None, **settings), jobs.pages()) as gateway:
+    """Run a gateway without Arrow Flight, at a free port unless told, for jobs made by hand."""
+    with Gateway(GatewayConfig(**{"port": 0, "flight_port": None, **settings}), jobs.pages()) as gateway:
         yield gateway
 
 

@@ -32,6 +32,11 @@ export function firstHolder(explanation) {
   return (line ?? explanation.split("\n")[0]).replace(/^\d+\. /, "");
 }
 
+/** The names of the operators that an entry of the log is about: of all in a chain that runs as one. */
+export function operatorsOf(entry) {
+  return entry.operator ? [entry.operator, ...entry.operator.split(" > ")] : [];
+}
+
 function waitsForOperators(document, probe) {
   return (probe.holders ?? []).some((number) => document.operators[number] && document.operators[number].kind !== "input");
 }

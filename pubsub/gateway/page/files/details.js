@@ -1,5 +1,6 @@
 // What was chosen: an operator with its history, a probe with its explanation, or a topic with its live tail.
 
+import { operatorsOf } from "./attention.js";
 import { OperatorCharts } from "./charts.js";
 import { bytes, clock, count, frontier, lag, plural, rate, seconds, share } from "./format.js";
 import { Card, Facts, Grid, Meter } from "./parts.js";
@@ -43,7 +44,7 @@ function OperatorDetails({ document, number, choose, connection, name, close }) 
     ["Scope", operator.scope],
   ];
   const held = Object.entries(document.probes ?? {}).filter(([, probe]) => probe.holders?.includes(number));
-  const errors = Object.values(document.log ?? {}).filter((entry) => entry.operator === operator.name && entry.level !== "info");
+  const errors = Object.values(document.log ?? {}).filter((entry) => operatorsOf(entry).includes(operator.name) && entry.level !== "info");
   return html`
     <${Card} title=${operator.name} note=${operator.kind} data-details="operator" data-key=${number}>
       ${close}

@@ -1,13 +1,15 @@
 // The graph of a job: the server's picture with live numbers. Only what has changed and is visible is painted, for at
 // most a few milliseconds a frame.
 
-import { count, firstTime, frontier, lag, rate, share, shortened } from "./format.js";
-import { boxAround, boxOf, pictureOf, shape } from "./picture.js";
+import { operatorsOf } from "./attention.js";
+import { count, firstTime, lag, rate, share, shortened } from "./format.js";
+import { Hint, wordsOf } from "./hint.js";
+import { boxAround, boxOf, cleaned, pictureOf, shape } from "./picture.js";
 
-const BUDGET_MS = 6;
+const BUDGET_MS = 12;
 const MARGIN = 200;
-/** A graph of so many operators is painted where it is out of sight, too. */
-const MANY = 200;
+/** A picture of so many parts is drawn and painted where it is out of sight, too. */
+const MANY = 400;
 const EVERYWHERE = 1e6;
 /** Below these scales numbers, and then names, are too small to be read, and are not drawn. */
 const FAR = 0.55;
@@ -15,29 +17,42 @@ const FARTHER = 0.3;
 const INSET = 9;
 const SIGN = 6.7; // the width of a sign of the numbers
 const SHOWN_FROM_S = 1; // a shorter lag is in the details only
+/** From these busy shares on an operator has the next colour, where its numbers are not drawn. */
+const HEATS = [0.02, 0.2, 0.5, 0.8];
+const KEYS = { "+": 1.25, "=": 1.25, "-": 1 / 1.25, 0: "fit" };
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
  * Args:
  *   frame: the element that scrolls the graph.
+ *   hint: the element that has the numbers of an operator where they are too small in the graph.
  *   select: called with ("operator", number) or ("none") when a person chooses.
  */
 export class Graph {
-  constructor(frame, select) {
+  constructor(frame, hint, select) {
     this.frame = frame;
+    this.hint = new Hint(frame, hint);
     this.select = select;
     this.scale = 1;
     this.lit = new Set();
     this.held = new Map();
     this.wanted = false;
+    this.marked = null;
     frame.addEventListener("scroll", () => this.#schedule(), { passive: true });
     new ResizeObserver(() => this.#schedule()).observe(frame);
   }
 
-  /** Show a picture; return whether there is one. */
-  load(picture, job) {
+  /**
+   * Show a picture; return whether there is one. Large ones come in pieces, and their operators and edges become elements
+   * when they are first in sight: thousands of elements take much memory.
+   */
+  load(text, job) {
+    const picture = pictureOf(text);
     this.job = job;
-    this.svg = pictureOf(picture);
+    this.pointed = null;
+    this.svg = picture && picture.svg;
+    this.parts = picture ? picture.parts.reverse() : [];
+    this.isLarge = this.parts.length > MANY;
     this.operators = new Map();
     this.edges = new Map();
     this.scopes = new Map();
@@ -48,25 +63,31 @@ export class Graph {
     this.size = [Number(this.svg.getAttribute("width")), Number(this.svg.getAttribute("height"))];
     this.svg.setAttribute("viewBox", `0 0 ${this.size.join(" ")}`);
     this.svg.setAttribute("role", "group");
-    this.svg.setAttribute("aria-label", "Graph of operators; the arrow keys move, Enter selects");
-    for (const group of this.svg.querySelectorAll("[data-operator]")) this.#addOperator(group);
-    for (const group of this.svg.querySelectorAll("[data-edge]")) this.#addEdge(group);
-    for (const group of this.svg.querySelectorAll("[data-scope]")) this.#addScope(group);
+    this.svg.setAttribute("aria-label", "Graph of operators; the arrow keys move, Enter selects, + and - zoom");
     this.svg.addEventListener("click", (event) => this.#choose(event.target));
     this.svg.addEventListener("keydown", (event) => this.#press(event));
     for (const kind of ["focusin", "pointerover"]) this.svg.addEventListener(kind, (event) => this.#describe(event.target));
-    this.#moveFocus(this.operators.values().next().value, false);
+    this.svg.addEventListener("focusout", () => this.#hover(null));
+    this.svg.addEventListener("pointerleave", () => this.#hover(this.svg.contains(document.activeElement) ? document.activeElement : null));
+    this.layers = ["scopes", "edges", "operators"].map(() => shape("g"));
+    this.svg.append(...this.layers);
     this.frame.replaceChildren(this.svg);
-    this.zoom("fit width");
+    this.#grow(performance.now() + BUDGET_MS);
+    this.begin();
     return true;
+  }
+
+  /** Fit the width, and show the beginning. */
+  begin() {
+    this.zoom("fit width");
+    this.frame.scrollTo(0, 0);
   }
 
   /** Paint changed operators and edges, by their numbers; without them, all. */
   update(job, operators = null, edges = null) {
     this.job = job;
-    this.failed = new Set(
-      Object.values(job.log ?? {}).filter((entry) => entry.level === "error").map((entry) => entry.operator),
-    );
+    const errors = Object.values(job.log ?? {}).filter((entry) => entry.level === "error");
+    this.failed = new Set(errors.flatMap(operatorsOf));
     if (!this.svg) return;
     for (const [number, node] of this.operators) if (!operators || operators.has(number)) node.isStale = true;
     for (const [number, node] of this.edges) if (!edges || edges.has(number)) node.isStale = true;
@@ -85,10 +106,11 @@ export class Graph {
 
   /** Mark an operator as selected and, if it is out of sight, scroll to it. */
   mark(number) {
+    this.marked = number;
     this.svg?.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
     const node = this.operators?.get(number);
     if (!node) return;
-    node.group.setAttribute("aria-pressed", "true");
+    this.#drawn(node).setAttribute("aria-pressed", "true");
     this.#moveFocus(node, false);
     if (!isWithin(node.box, this.#sight(0))) {
       const { x, y, width, height } = node.box;
@@ -99,9 +121,11 @@ export class Graph {
     }
   }
 
-  /** Zoom by a factor, to "fit width", or to "fit" all. */
+  /** Zoom by a factor, to "fit width", or to "fit" all; what is in the middle, or has the focus, stays there. */
   zoom(how) {
     if (!this.svg) return;
+    const focused = this.operators.get(document.activeElement?.dataset?.operator);
+    const middle = focused ? centre(focused.box) : this.#middle();
     const byWidth = (this.frame.clientWidth - 2) / this.size[0];
     const byHeight = (this.frame.clientHeight - 2) / this.size[1];
     const wished = { "fit width": Math.max(0.6, Math.min(1, byWidth)), fit: Math.min(1, byWidth, byHeight) }[how];
@@ -111,19 +135,42 @@ export class Graph {
     this.svg.setAttribute("height", this.size[1] * this.scale);
     if (wasFar && this.scale >= FAR) for (const node of this.operators.values()) node.isStale = true;
     this.svg.dataset.far = this.scale < FARTHER ? "names" : this.scale < FAR ? "numbers" : "";
+    this.frame.scrollTo({
+      left: middle[0] * this.scale - this.frame.clientWidth / 2,
+      top: middle[1] * this.scale - this.frame.clientHeight / 2,
+    });
+    this.#showHint();
     this.#schedule();
   }
 
-  #addOperator(group) {
-    const rectangle = group.querySelector("rect");
-    const number = group.dataset.operator;
-    const box = boxOf(rectangle);
-    const title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
-    const node = { number, group, box, title, isStale: true, shown: {} };
-    group.setAttribute("role", "button");
-    group.setAttribute("aria-pressed", "false");
-    group.setAttribute("tabindex", "-1");
-    this.operators.set(number, node);
+  /** Note a part of the picture; return false if it is not an operator, an edge or a scope. */
+  #note(part) {
+    const { operator, edge, scope } = part.dataset;
+    const [rectangle, line] = [part.querySelector("rect"), part.querySelector("path")];
+    if (operator !== undefined && rectangle) {
+      const node = { number: operator, part, box: boxOf(rectangle), isStale: true, shown: {} };
+      this.operators.set(operator, node);
+      if (this.operators.size === 1) this.#moveFocus(node, false);
+    } else if (edge !== undefined && line) {
+      this.edges.set(edge, { part, box: boxAround(line), isStale: true, shown: {} });
+    } else if (scope !== undefined && rectangle) {
+      this.#addScope(cleaned(part));
+    } else return false;
+    return true;
+  }
+
+  /** The element of an operator or edge, which is made when it is first needed. */
+  #drawn(node) {
+    if (node.group) return node.group;
+    const group = (node.group = cleaned(node.part));
+    node.part = null;
+    node.line = group.querySelector("path");
+    this.layers[node.number === undefined ? 1 : 2].append(group);
+    if (node.number !== undefined) {
+      node.title = group.querySelector("title") ?? group.insertBefore(shape("title"), group.firstChild);
+      for (const [name, value] of [["role", "button"], ["aria-pressed", "false"], ["tabindex", "-1"]]) group.setAttribute(name, value);
+    }
+    return group;
   }
 
   /** Add the texts and the bar of an operator, when they are first legible. */
@@ -140,16 +187,14 @@ export class Graph {
     node.group.append(...Object.values(node.texts), node.bar);
   }
 
-  #addEdge(group) {
-    const line = group.querySelector("path");
-    this.edges.set(group.dataset.edge, { group, line, box: boxAround(line), isStale: true, shown: {} });
-  }
-
   #addScope(group) {
     const box = boxOf(group.querySelector("rect"));
     const text = shape("text", { class: "rounds", x: box.x + box.width - INSET, y: box.y + 16 });
     group.append(text);
-    this.scopes.set(group.dataset.scope, { group, text, shown: {} });
+    this.layers[0].append(group);
+    const node = { group, text, shown: {} };
+    this.scopes.set(group.dataset.scope, node);
+    this.#paintScope(group.dataset.scope, node);
   }
 
   #schedule() {
@@ -161,16 +206,36 @@ export class Graph {
   #paint() {
     this.wanted = false;
     const until = performance.now() + BUDGET_MS;
-    const sight = this.#sight(this.operators.size > MANY ? MARGIN : EVERYWHERE);
+    if (!(this.#grow(until) && this.#paintStale(until))) this.#schedule();
+    if (this.pointed) this.#showHint();
+  }
+
+  /** Note parts of the picture until a moment; return whether all are noted. */
+  #grow(until) {
+    if (!this.parts.length) return true;
+    while (this.parts.length && performance.now() < until) {
+      const part = this.parts.pop();
+      const known = [part, ...part.querySelectorAll("g")].filter((group) => this.#note(group));
+      const other = known.length ? null : cleaned(part);
+      if (other) this.layers[0].append(other);
+    }
+    if (!this.parts.length) this.mark(this.marked);
+    return !this.parts.length;
+  }
+
+  /** Paint until a moment what has changed and is in sight; return whether that was all. */
+  #paintStale(until) {
+    const sight = this.#sight(this.isLarge ? MARGIN : EVERYWHERE);
     for (const [nodes, paint] of [[this.operators, this.#paintOperator], [this.edges, this.#paintEdge]]) {
       for (const [number, node] of nodes) {
         if (!node.isStale || !isWithin(node.box, sight)) continue;
         node.isStale = false;
+        this.#drawn(node);
         paint.call(this, number, node);
-        if (performance.now() > until) return this.#schedule();
+        if (performance.now() > until) return false;
       }
     }
-    return undefined;
+    return true;
   }
 
   #paintOperator(number, node) {
@@ -200,6 +265,7 @@ export class Graph {
     set(node, "error", this.failed.has(operator.name) ? "" : undefined);
     set(node, "holds", this.held.get(number)?.join(" "));
     set(node, "lit", this.lit.has(number) ? "" : undefined);
+    set(node, "heat", live.busy >= HEATS[0] ? HEATS.filter((least) => live.busy >= least).length : undefined);
   }
 
   #paintEdge(number, node) {
@@ -238,7 +304,10 @@ export class Graph {
   #press(event) {
     const group = event.target.closest("[data-operator]");
     if (!group) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter" || event.key === " ") this.#choose(group);
+    else if (event.key in KEYS) this.zoom(KEYS[event.key]);
+    else if (event.key === "Escape" && this.pointed) this.#hover(null);
     else if (event.key in ARROWS) this.#moveFocus(this.#nearest(group.dataset.operator, ARROWS[event.key]), true);
     else return;
     event.preventDefault();
@@ -258,26 +327,42 @@ export class Graph {
   #moveFocus(node, isFocused) {
     if (!node) return;
     this.svg.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
-    node.group.setAttribute("tabindex", "0");
+    this.#drawn(node).setAttribute("tabindex", "0");
     if (isFocused) node.group.focus();
   }
 
-  /** Say in the title of an operator, which is its name for screen readers, what is seen of it. */
+  /** Say in the title of an operator, which is its name for screen readers, what is seen of it; far away, show it. */
   #describe(target) {
     const node = this.operators.get(target.closest("[data-operator]")?.dataset.operator);
-    const operator = this.job.operators[node?.number];
-    if (!operator) return;
-    const live = this.job.live?.operators?.[node.number] ?? {};
-    const speed = operator.kind === "input" ? live.records_out : live.records_in;
-    const parts = [operator.name, `${count(speed ?? 0)} records a second`, `busy ${share(live.busy ?? 0)}`];
-    parts.push(`frontier ${frontier(operator.frontier)}`, lag(live) && `behind by ${lag(live)}`);
-    node.title.textContent = parts.filter(Boolean).join(", ");
+    const words = node && wordsOf(this.job, node.number, this.held);
+    if (words) node.title.textContent = words.join(", ");
+    this.#hover(target);
+  }
+
+  /** Show the numbers of the operator at an element where they are too small in the graph; hide them without one. */
+  #hover(element) {
+    this.pointed = this.operators.get(element?.closest("[data-operator]")?.dataset.operator) ?? null;
+    this.#showHint();
+  }
+
+  #showHint() {
+    const words = this.pointed && this.svg.dataset.far ? wordsOf(this.job, this.pointed.number, this.held) : null;
+    if (words) this.hint.show(words, this.pointed, this.scale);
+    else this.hint.hide();
+  }
+
+  #middle() {
+    const { left, top, right, bottom } = this.#sight(0);
+    return [(left + right) / 2, (top + bottom) / 2];
   }
 }
 
 function write(node, name, text) {
   if (node.shown[`text-${name}`] === text) return;
-  node.texts[name].textContent = node.shown[`text-${name}`] = text;
+  node.shown[`text-${name}`] = text;
+  const shown = node.texts[name].firstChild;
+  if (shown) shown.data = text; // a new node each second would be rubbish for the next collection
+  else node.texts[name].append(text);
 }
 
 function set(node, name, value) {

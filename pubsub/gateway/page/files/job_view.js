@@ -16,6 +16,7 @@ const NARROW = 1080;
 /** A brief view has no tables but that of frontiers. */
 export function JobView({ name, connection, chosen, choose, refuse, isBrief = false }) {
   const frame = useRef(null);
+  const hint = useRef(null);
   const graph = useRef(null);
   const job = useRef(null);
   const [, setMoment] = useState(0);
@@ -23,7 +24,7 @@ export function JobView({ name, connection, chosen, choose, refuse, isBrief = fa
   const [isDrawn, setDrawn] = useState(false);
 
   useEffect(() => {
-    graph.current = new Graph(frame.current, choose);
+    graph.current = new Graph(frame.current, hint.current, choose);
   }, []);
   useEffect(() => {
     const leaving = new AbortController();
@@ -46,7 +47,7 @@ export function JobView({ name, connection, chosen, choose, refuse, isBrief = fa
   useEffect(() => {
     if (job.current) graph.current.light(litBy(job.current, chosen), holders(job.current));
   });
-  useEffect(() => graph.current.zoom("fit width"), [isDrawn]);
+  useEffect(() => graph.current.begin(), [isDrawn]);
   useEffect(() => {
     graph.current.mark(chosen[0] === "operator" ? chosen[1] : null);
     graph.current.select = choose;
@@ -64,6 +65,7 @@ export function JobView({ name, connection, chosen, choose, refuse, isBrief = fa
         <div class="left">
           <section class="card graph" aria-label="Graph">
           <div class="frame" ref=${frame} hidden=${!isDrawn}></div>
+          <div class="hint" ref=${hint} hidden aria-hidden="true"></div>
           ${!isDrawn && html`<p class="quiet">The dataflow is too large to be drawn: see the table of operators.</p>`}
           ${isDrawn && html`<${Zoom} graph=${graph} />`}
           </section>

@@ -157,14 +157,14 @@ export function Log({ document }) {
   const entries = Object.entries(document.log ?? {}).sort(([one], [other]) => Number(other) - Number(one));
   if (!entries.length) return null;
   return html`
-    <${Card} title="Log" note="the last events" data-wide="">
+    <${Card} title="Log" note="the last events, warnings and errors" data-wide="">
       <ol class="log" tabindex="0" aria-label="Log, the newest first">
         ${entries.map(([number, entry]) => html`
-          <li key=${number} data-level=${entry.level} data-entry=${number}>
+          <li key=${number} data-level=${entry.level} data-entry=${number} data-worker-of=${entry.worker} data-logger=${entry.logger}>
             <time>${clock(entry.at)}</time>
             <span class="level">${entry.level}</span>
             <span class="text">${entry.text}</span>
-            <span class="kind">${[entry.operator, entry.worker !== undefined && `worker ${entry.worker}`].filter(Boolean).join(", ")}</span>
+            <span class="kind">${[entry.operator, entry.worker !== undefined && `worker ${entry.worker}`, entry.logger].filter(Boolean).join(", ")}</span>
           </li>
         `)}
       </ol>

@@ -1,0 +1,69 @@
+"""The tokens that operators keep without need, as far as looks at a running job show.
+
+A job that runs without a pause is never at rest, so one look does not tell whether an operator is about to end a token.
+Two looks do. At the first one a worker knows that the inputs of the operator have passed the time of the token. Until
+the second one the operator has run, and has kept the token.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from tidewheel.progress import Source, Target, Time
+from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.worker.worker_report import WorkerReport
+
+_MOST: Final = 50
+
+Held = tuple[int, Time, int]
+"""A location, a time, and a worker that holds tokens there."""
+
+
+class KeptTokens:
+    """Remembers how often operators had run when tokens were first seen too late."""
+
+    def __init__(self) -> None:
+        self._runs: dict[Held, int] = {}
+
+    def look(self, view: JobView, oldest: Iterable[Held]) -> frozenset[Held]:
+        """Return the tokens that their operators have kept since a look before.
+
+        An operator that has asked to be scheduled is left out, as it may still be at work for the token.
+
+        Args:
+            view: the job now.
+            oldest: the tokens held, the oldest first; the first 50 are looked at.
+        """
+        before, self._runs, kept = self._runs, {}, []
+        reports = {report.worker: report for report in view.reports}
+        for held in islice(oldest, _MOST):
+            report = reports.get(held[2])
+            if report is not None and _is_late(view, held, report):
+                runs = _runs(view, held, report)
+                self._runs[held] = min(before.get(held, runs), runs)  # it falls where a job goes back
+                if runs > self._runs[held]:
+                    kept.append(held)
+        return frozenset(kept)
+
+
+def _runs(view: JobView, held: Held, report: WorkerReport) -> int:
+    operator = view.plan.operators[view.compiled.locations[held[0]].operator]
+    return sum(report.statistics.operators[part.name].schedules for part in operator.stages or (operator,))
+
+
+def _is_late(view: JobView, held: Held, report: WorkerReport) -> bool:
+    """Tell whether a worker knows that all inputs of an operator have passed the time of a token."""
+    location, time, worker = held
+    at = view.compiled.locations[location]
+    plan = view.plan.operators[at.operator]
+    ports = [Target(at.operator, port) for port in range(len(plan.shape.inputs))]
+    if not isinstance(at, Source) or not ports or at.operator in report.asked:
+        return False
+    nestings = view.compiled.graph.nesting
+    if any(nestings(port) != nestings(at) for port in ports):
+        return False
+    return not any(
+        frontier.less_equal(time)
+        for port in ports
+        for frontier in [view.frontier(port), *([view.heard(worker, port)] if plan.notify else [])]
+    )

@@ -1,0 +1,134 @@
+"""The last warnings and errors that this process has logged, for those who watch its job.
+
+They are kept where Python makes log records, not by a handler: a handler of ours would keep the program's own
+``logging.basicConfig`` from adding one. Nothing that a program has configured changes.
+"""
+
+import logging
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from weakref import ref
+
+MOST_LINES: Final = 20
+MOST_CHARACTERS: Final = 400
+_FIELDS: Final = ("job", "operator", "worker")
+
+_SECRET = re.compile(
+    r"""(?ix) (?<=://) [^/\s@]+ (?=@)                                              # the user of an address
+    | (?<=bearer\s) \S+
+    | (?<=[?&]token=) [^\s&"']+
+    | ( (?:password|passwd|secret(?:.?key)?|access.?key|api.?key|credentials?|\w+_token) ["']? \s* [:=] \s* ["']? )
+      [^\s"',;&]+
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A record of a log as text, without what looks like a secret.
+
+    Attributes:
+        number: it counts the lines of the process, from 1.
+        at: when it was logged, in seconds since 1970.
+        level: ``"warning"`` or ``"error"``.
+        text: the message, of at most 400 characters.
+        logger: the name of the logger.
+        job, operator, worker: what it is about, as far as that is known.
+    """
+
+    number: int
+    at: float
+    level: str
+    text: str
+    logger: str
+    job: str | None = None
+    operator: str | None = None
+    worker: int | None = None
+
+
+_FOLLOWING = threading.Lock()
+_FOLLOWERS: "list[ref[RecentLines]]" = []
+
+
+class RecentLines:
+    """Keeps the last 20 lines from WARNING on; any thread may log and read.
+
+    Args:
+        fields: returns what is known of a record that is logged on this thread, as `about` does; the record's own
+            fields go first.
+        logger: keep only what this logger and those below it log; or what is known to belong to a job.
+    """
+
+    def __init__(self, fields: Callable[[], Mapping[str, object]] = dict, logger: str = "") -> None:
+        self._fields = fields
+        self._logger = logger
+        self._lock = threading.RLock()
+        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._last: tuple[LogLine, logging.LogRecord] | None = None
+        self._count = 0
+
+    def follow(self) -> None:
+        """Keep what is logged from now on, as long as this object is referred to."""
+        with _FOLLOWING:
+            if not _FOLLOWERS:
+                logging.setLogRecordFactory(partial(_made, logging.getLogRecordFactory()))
+            _FOLLOWERS[:] = [*(one for one in _FOLLOWERS if one() is not None), ref(self)]
+
+    def of(self, job: str) -> tuple[LogLine, ...]:
+        """Return the lines that are about a job, or about no job in particular; the oldest first."""
+        with self._lock:
+            self._settle()
+            return tuple(line for line in self._lines if line.job in (None, job))
+
+    def keep(self, record: logging.LogRecord) -> None:
+        """Keep the line of a record; its ``extra`` may come later."""
+        fields = self._fields()
+        is_ours = record.name == self._logger or record.name.startswith(f"{self._logger}." if self._logger else "")
+        if not is_ours and "job" not in fields:
+            return
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        text = redacted(_message(record))[:MOST_CHARACTERS]
+        known: dict[str, Any] = {name: fields.get(name) for name in _FIELDS}
+        with self._lock:
+            self._settle()
+            self._count += 1
+            line = LogLine(self._count, round(record.created, 3), level, text, record.name, **known)
+            self._last = (line, record)
+
+    def _settle(self) -> None:
+        """Keep the line of the last record, which has its ``extra`` only after it was made."""
+        if self._last is not None:
+            line, record = self._last
+            known: dict[str, Any] = {name: vars(record)[name] for name in _FIELDS if name in vars(record)}
+            self._lines.append(replace(line, **known))
+            self._last = None
+
+
+def _made(make: Callable[..., logging.LogRecord], *given: Any, **named: Any) -> logging.LogRecord:
+    record = make(*given, **named)
+    if (record.levelno or 0) >= logging.WARNING:  # logging makes some without a level
+        for follower in tuple(_FOLLOWERS):
+            if (lines := follower()) is not None:
+                lines.keep(record)
+    return record
+
+
+def redacted(text: str) -> str:
+    """Return a text without what looks like a password, key or token.
+
+    >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
+    "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
+    """
+    return _SECRET.sub(lambda found: f"{found[1] or ''}***", text)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - logging itself reports a record whose arguments do not fit
+        return str(record.msg)
