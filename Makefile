@@ -26,8 +26,9 @@ endif
 demo: $(VENV)/installed
 	$(VENV)/bin/python examples/dependencies.py
 
+# A third process, since the tests on a cluster mostly wait.
 test: $(VENV)/installed-test
-	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not long"
+	$(VENV)/bin/python -m pytest $(PARALLEL) --numprocesses 3 -m "not long"
 
 # What make test leaves out to end within 20 minutes.
 long: $(VENV)/installed-test

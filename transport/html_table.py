@@ -51,8 +51,9 @@ def _columns(shown: Sequence[Any]) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text of bounded length, without signs that no reader can see."""
-    text = value[: MOST_SIGNS + 1] if isinstance(value, str) and value.isprintable() else _REPR.repr(value)
+    """Return a value as text of bounded length, without signs that no reader can see. A long text costs no more."""
+    begin = value[: MOST_SIGNS + 1] if isinstance(value, str) else "\0"
+    text = begin if begin.isprintable() else _REPR.repr(value)
     return text if len(text) <= MOST_SIGNS else f"{text[: MOST_SIGNS - 1]}…"
 
 

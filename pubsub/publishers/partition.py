@@ -42,7 +42,7 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told when so much is durable, a quarter of the room of a `Feed`, or so often: its thread holds up the other."""
+"""A worker is told when so much is durable, or so often: its thread holds up the other."""
 
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""

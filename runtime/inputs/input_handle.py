@@ -13,7 +13,7 @@ from tidewheel.runtime.errors import TokenError, WouldBlock
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_position import InputPosition
-from tidewheel.runtime.inputs.placed_handle import PlacedHandle
+from tidewheel.runtime.inputs.placed_handle import PlacedHandle, told_of_returns
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
@@ -90,6 +90,7 @@ class InputHandle(PlacedHandle):
         """What this process has sent to the input, by all its handles, and how long it waited for the dataflow."""
         return self._fed.statistics
 
+    @told_of_returns
     def send(self, batch: Batch, *, timeout: float | None = None, worker: int | None = None) -> None:
         """Send a batch of records at the current time; wait while too much is in flight.
 
@@ -107,7 +108,6 @@ class InputHandle(PlacedHandle):
                 once in each thread.
             JobError: the job has failed or was stopped.
         """
-        self._feed.wait_until_usable()
         self._check_open("send to")
         check_batch(batch)
         count = length(batch)
@@ -135,6 +135,7 @@ class InputHandle(PlacedHandle):
             self._fed.records += count
             self._fed.bytes += size - OVERHEAD_BYTES
 
+    @told_of_returns
     def advance_to(self, time: Time, *, timeout: float | None = None) -> None:
         """Promise to send nothing before ``time`` any more, so that earlier times can complete.
 
@@ -146,7 +147,6 @@ class InputHandle(PlacedHandle):
                 after the current one.
             JobError: the job has failed or was stopped.
         """
-        self._feed.wait_until_usable()
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
             if self._wait(self._has_caught_up, timeout, ahead) is Admission.LET_IN:
@@ -159,6 +159,7 @@ class InputHandle(PlacedHandle):
                 self._time, self._batches_at_time = time, 0
                 self._tell_all(self._command("advance", time))
 
+    @told_of_returns
     def end_substream(self, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
@@ -193,6 +194,7 @@ class InputHandle(PlacedHandle):
         """
         return self.delayed(self._time)
 
+    @told_of_returns
     def delayed(self, time: Time) -> Self:
         """Return one more handle of the input, at ``time``; this one stays where it is.
 
@@ -201,7 +203,6 @@ class InputHandle(PlacedHandle):
                 after the current one.
             JobError: the job has failed or was stopped.
         """
-        self._feed.wait_until_usable()
         with self._feed.lock:
             self._check_open("clone a handle of")
             time = self._checked_time(time, "make a handle at")
@@ -209,13 +210,13 @@ class InputHandle(PlacedHandle):
             self._tell_all(InputCommand(self.name, "clone", time, handle=number, origin=self.number))
             return type(self)(self._fed, time, number)
 
+    @told_of_returns
     def close(self) -> None:
         """Promise to send nothing any more. Closing twice does nothing.
 
         Raises:
             Rewound: the job has gone back to a snapshot, so something is to be sent again before.
         """
-        self._feed.wait_until_usable()
         with self._feed.lock:
             if self._ended is not None:
                 return
@@ -223,9 +224,9 @@ class InputHandle(PlacedHandle):
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
 
+    @told_of_returns
     def __reduce__(self) -> tuple[Any, ...]:
         """Hand the token over to the process where this is unpickled."""
-        self._feed.wait_until_usable()
         with self._feed.lock:
             if self.is_reopened:
                 self._have_told()  # no thread sends by it, and its position goes with it

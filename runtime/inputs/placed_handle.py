@@ -2,13 +2,40 @@
 
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import wraps
 from threading import Thread, current_thread
+from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound
 from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_position import InputPosition
+
+H = TypeVar("H", bound="PlacedHandle")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+    """Have a method wait while the job goes back to a snapshot; one that finds that out half-way tells it once, too.
+
+    The feed raises Rewound before the handle is at its position in the snapshot. So it reaches the program only then.
+    """
+
+    @wraps(use)
+    def told(handle: H, /, *args: P.args, **options: P.kwargs) -> R:
+        handle._feed.wait_until_usable()
+        try:
+            return use(handle, *args, **options)
+        except Rewound:
+            handle._feed.wait_until_usable()
+            with handle._feed.lock:
+                handle._raise_rewound()
+            raise
+
+    return told
 
 
 class PlacedHandle(FedJob):

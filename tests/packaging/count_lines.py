@@ -10,7 +10,7 @@ import tokenize
 from collections import Counter
 from functools import cache
 
-from tests.packaging.repository import name_of, shipped_modules
+from tests.packaging.repository import name_of, shipped_modules, tree_of
 
 _NO_CODE = {
     tokenize.COMMENT,
@@ -23,18 +23,18 @@ _NO_CODE = {
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def code_lines(source: str) -> int:
+def code_lines(source: str, tree: ast.Module | None = None) -> int:
     """Return how many lines of a module hold code; every line of a text that is no docstring does."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - _docstring_lines(source))
+    return len(lines - _docstring_lines(tree or ast.parse(source)))
 
 
-def _docstring_lines(source: str) -> set[int]:
+def _docstring_lines(tree: ast.Module) -> set[int]:
     lines: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if not isinstance(node, _DOCUMENTED) or not node.body:
             continue
         match node.body[0]:
@@ -48,7 +48,7 @@ def folder_lines() -> Counter[str]:
     """Return the lines of code of each folder's own modules."""
     counted: Counter[str] = Counter()
     for path in shipped_modules():
-        counted[name_of(path).rpartition("/")[0]] += code_lines(path.read_text())
+        counted[name_of(path).rpartition("/")[0]] += code_lines(path.read_text(), tree_of(path))
     return counted
 
 

@@ -4,7 +4,6 @@ The rules are the usual word, at most 25 words a sentence, and a subject that ac
 `python -m tests.packaging.layout [FOLDER]` prints the offenders.
 """
 
-import ast
 import importlib
 import inspect
 import re
@@ -15,7 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tests.packaging.layout import MOST_WORDS, sentences
-from tests.packaging.repository import ROOT, name_of, shipped_modules
+from tests.packaging.repository import ROOT, name_of, shipped_modules, tree_of
 
 PUBLIC_MODULES = ("tidewheel", "tidewheel.pubsub.gateway", "tidewheel.spark_bridge")
 """Modules whose `__all__` is what users import."""
@@ -97,7 +96,7 @@ def messages() -> list[Sentence]:
     return [
         Sentence(f"{name_of(path)}:{line}", text[:1].upper() + text[1:])
         for path in shipped_modules()
-        for line, text in sentences(ast.parse(path.read_text("utf-8")))
+        for line, text in sentences(tree_of(path))
     ]
 
 

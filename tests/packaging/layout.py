@@ -8,10 +8,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
-from tests.packaging.repository import FACADE, ROOT, all_modules, imports_of, name_of, shipped_modules
+from tests.packaging.repository import FACADE, ROOT, all_modules, imports_of, name_of, shipped_modules, tree_of
 
 CROWD_LINES = 350
 MOST_METHODS = 30
@@ -20,11 +19,6 @@ LARGEST_CIRCLE = 2
 
 _QUESTION = re.compile(r"(What|Who|How|Where|When|Which|Whether)\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def unit_tests_without_module() -> list[str]:
@@ -53,7 +47,7 @@ def _dotted(path: Path) -> str:
 
 def _imported(importer: str, path: Path, modules: dict[str, Path]) -> set[str]:
     found = set()
-    for imported in imports_of(path.read_text()):
+    for imported in imports_of(path):
         name = imported.name
         while name and name not in modules:
             name = name.rpartition(".")[0]
@@ -110,7 +104,7 @@ def large_classes() -> list[str]:
     return [
         f"{name_of(path)}: {node.name} has {count} methods"
         for path in shipped_modules()
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
         if (count := len(method_names(node))) > MOST_METHODS
     ]
@@ -124,7 +118,7 @@ def method_names(node: ast.ClassDef) -> set[str]:
 def questioning_docstrings() -> list[str]:
     """The modules, but for tests, whose docstring begins with a question word and not with a noun phrase."""
     modules = [path for path in all_modules() if not name_of(path).startswith("tests/")]
-    found = {name_of(path): ast.get_docstring(_tree(path)) or "" for path in modules}
+    found = {name_of(path): ast.get_docstring(tree_of(path)) or "" for path in modules}
     return [f"{name}: {text.splitlines()[0]}" for name, text in found.items() if _QUESTION.match(text)]
 
 
@@ -133,7 +127,7 @@ def long_sentences() -> list[str]:
     return [
         f"{name_of(path)}:{line}: {len(sentence.split())} words: {sentence}"
         for path in shipped_modules()
-        for line, sentence in sentences(_tree(path))
+        for line, sentence in sentences(tree_of(path))
         if len(sentence.split()) > MOST_WORDS
     ]
 

@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,19 @@ class Import:
         return second[0] if second and second[0] in PACKAGES else "facade"
 
 
-def imports_of(source: str) -> Iterator[Import]:
+@cache
+def tree_of(module: Path) -> ast.Module:
+    """The syntax tree of a module, kept for the next rule."""
+    return ast.parse(module.read_text("utf-8"))
+
+
+@cache
+def imports_of(module: Path) -> tuple[Import, ...]:
+    """Every import of a module, kept for the next rule."""
+    return tuple(imports_in(module.read_text("utf-8")))
+
+
+def imports_in(source: str) -> Iterator[Import]:
     """Every import of a module: at its top, in functions, under TYPE_CHECKING, and by name through importlib."""
     for node in ast.walk(ast.parse(source)):
         match node:

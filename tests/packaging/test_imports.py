@@ -10,6 +10,7 @@ from tests.packaging.repository import (
     PACKAGES,
     Import,
     all_modules,
+    imports_in,
     imports_of,
     name_of,
     package_modules,
@@ -49,7 +50,7 @@ def _canonical(distribution: str) -> str:
 )
 def test_every_way_to_import_is_seen(source: str, expected: Import) -> None:
     """The rules below cannot be passed by importing in a function, for type checking only, or by name."""
-    assert list(imports_of(source)) == [expected]
+    assert list(imports_in(source)) == [expected]
 
 
 def test_imports_are_absolute_and_full() -> None:
@@ -57,7 +58,7 @@ def test_imports_are_absolute_and_full() -> None:
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in all_modules()
-        for imported in imports_of(module.read_text())
+        for imported in imports_of(module)
         if imported.relative or imported.top in PACKAGES
     ]
     assert found == []
@@ -69,7 +70,7 @@ def test_layers_import_one_way(package: str) -> None:
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in package_modules(package)
-        for imported in imports_of(module.read_text())
+        for imported in imports_of(module)
         if imported.layer is not None and imported.layer not in MAY_IMPORT[package]
     ]
     assert found == []
@@ -80,7 +81,7 @@ def test_progress_needs_only_the_standard_library() -> None:
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in package_modules("progress")
-        for imported in imports_of(module.read_text())
+        for imported in imports_of(module)
         if imported.layer is None and imported.top not in sys.stdlib_module_names
     ]
     assert found == []
@@ -103,7 +104,7 @@ def test_imported_libraries_are_declared() -> None:
         declared = {_canonical(re.split(r"[^\w.-]", line)[0]) for line in lines}
         found += [
             f"{name_of(module)}:{imported.line}: {imported.name}"
-            for imported in imports_of(module.read_text())
+            for imported in imports_of(module)
             if imported.layer is None and imported.top not in sys.stdlib_module_names
             if not declared & {_canonical(name) for name in distributions.get(imported.top, [])}
         ]

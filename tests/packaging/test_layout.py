@@ -1,9 +1,11 @@
 """The root folders, the links in src/tidewheel/, the mapping in pyproject.toml and the wheel say the same."""
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 from zipfile import ZipFile
 
 import pytest
@@ -65,10 +67,14 @@ def test_each_root_package_has_its_relative_link() -> None:
     assert all((FACADE / package / "__init__.py").is_file() for package in PACKAGES)
 
 
-def test_installation_imports_this_checkout_from_anywhere(tmp_path: Path) -> None:
-    """In an editable install each package is the folder of this checkout, and none of them is a top-level package."""
+def test_installation_imports_its_checkout_from_anywhere(tmp_path: Path) -> None:
+    """In an editable install each package is the folder of the checkout, and none of them is a top-level package.
+
+    pip notes which checkout that is. It is another one than that of this test where two share an environment.
+    """
     program = f"""
-import importlib, importlib.util, pathlib
+import importlib, importlib.metadata, importlib.util, pathlib
+print(importlib.metadata.distribution("tidewheel").read_text("direct_url.json"))
 for package in {PACKAGES!r}:
     module = importlib.import_module(f"tidewheel.{{package}}")
     assert importlib.util.find_spec(package) is None, f"{{package}} can be imported without tidewheel"
@@ -78,4 +84,8 @@ for package in {PACKAGES!r}:
     command = [sys.executable, "-I", "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split("\n")[:-1] == [str(ROOT / package) for package in PACKAGES]
+    origin, *folders = ran.stdout.splitlines()
+    installed = json.loads(origin)
+    assert installed["dir_info"] == {"editable": True}
+    checkout = Path(unquote(urlsplit(installed["url"]).path)).resolve()
+    assert folders == [str(checkout / package) for package in PACKAGES]

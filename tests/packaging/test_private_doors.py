@@ -2,12 +2,20 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 import pytest
 
-from tests.packaging.repository import imports_of, name_of, pyproject, shipped_modules
+from tests.packaging.repository import (
+    Import,
+    imports_in,
+    imports_of,
+    name_of,
+    pyproject,
+    shipped_modules,
+    tree_of,
+)
 
 DOORS = {"transport/ray_internals.py", "spark_bridge/jvm.py"}
 LIBRARIES = {
@@ -60,17 +68,18 @@ def own_names(tree: ast.AST) -> set[str]:
     return found
 
 
-def private_uses(source: str, own: set[str]) -> Iterator[tuple[int, str]]:
+def private_uses(tree: ast.Module, imports: Iterable[Import], own: set[str]) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each use of a private part of a library.
 
     Args:
-        source: of a module.
+        tree: of a module.
+        imports: of the module.
         own: private names that tidewheel defines.
     """
-    for imported in imports_of(source):
+    for imported in imports:
         if imported.top in LIBRARIES and any(map(is_private, imported.name.split("."))):
             yield imported.line, imported.name
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if name not in KNOWN:
                 continue
@@ -102,18 +111,18 @@ def private_uses(source: str, own: set[str]) -> Iterator[tuple[int, str]]:
 )
 def test_every_way_to_a_private_part_is_seen(source: str) -> None:
     """The rule below cannot be passed by importing in a function, by assigning, or by getattr."""
-    assert list(private_uses(source, own=set()))
+    assert list(private_uses(ast.parse(source), imports_in(source), own=set()))
 
 
 def test_private_parts_of_libraries_are_used_in_two_modules() -> None:
     """A release of a library that changes one is adapted to in one place, where a contract test tells of it."""
-    own = _METHODS_OF_STANDARD_TYPES.union(*(own_names(ast.parse(path.read_text())) for path in shipped_modules()))
+    own = _METHODS_OF_STANDARD_TYPES.union(*(own_names(tree_of(path)) for path in shipped_modules()))
     own |= {"_is_protocol"}  # of typing, which has no public name for it before Python 3.13
     found = [
         f"{name_of(path)}:{line}: {text}"
         for path in shipped_modules()
         if name_of(path) not in DOORS
-        for line, text in private_uses(path.read_text(), own)
+        for line, text in private_uses(tree_of(path), imports_of(path), own)
     ]
     assert found == []
 

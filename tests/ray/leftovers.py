@@ -147,6 +147,8 @@ def nothing_left(within_s: float = 10.0, sockets: int = 0) -> Iterator[Members]:
         assert eventually(lambda: not members.alive(), within_s), f"still there: {members.alive()}"
         assert eventually(lambda: traces() <= before, within_s), f"left behind: {traces() - before}"
         own["socket:"] += sockets
-        assert eventually(lambda: own_traces() <= own, within_s), f"left in this process: {own_traces() - own}"
+        is_clean = eventually(lambda: own_traces() <= own, within_s)
+        connected = [one for one in psutil.Process().net_connections("all") if one.status != psutil.CONN_LISTEN]
+        assert is_clean, f"left in this process: {own_traces() - own}; its connections: {connected}"
     finally:
         members.end()

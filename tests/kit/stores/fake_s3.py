@@ -3,18 +3,24 @@
 `python -m tests.kit.stores.fake_s3 PORT` prints the port and serves until its standard input ends.
 """
 
+import os
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+LISTED_AT_ONCE = 100
+"""So many objects are in an answer; S3 has a thousand."""
+
 
 @contextmanager
 def s3_server(port: int = 0) -> Iterator[str]:
     """Start the server, at any free port by default; yield its URL."""
     command = [sys.executable, "-m", "tests.kit.stores.fake_s3", str(port)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(LISTED_AT_ONCE)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

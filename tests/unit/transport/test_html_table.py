@@ -70,7 +70,7 @@ def test_what_records_hold_is_text() -> None:
 
 def test_a_table_is_bounded() -> None:
     """In rows, columns and signs; it says how many records there are, and asks for no batch that is not shown."""
-    wide = {f"column {number}": "x" * 10_000_000 for number in range(100)}
+    wide = dict.fromkeys((f"column {number}" for number in range(100)), "x" * 10_000_000)
 
     def batches() -> Iterator[tuple[str, Any]]:
         yield "0", [wide] * (MOST_ROWS - 1)
@@ -84,6 +84,19 @@ def test_a_table_is_bounded() -> None:
     assert max(len(cell) for row in found.rows for cell in row) <= MOST_SIGNS
     assert found.caption == f"large: 12,345,678 records, of which {MOST_ROWS} are shown"
     assert [row[0] for row in found.rows] == ["time", *["0"] * (MOST_ROWS - 1), "1"]
+
+
+def test_only_the_beginning_of_a_text_is_looked_at() -> None:
+    """A notebook shows a record of many megabytes as fast as a short one."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def isprintable(self) -> bool:
+            raise AssertionError("all of it is looked at")
+
+    found = read(html_table("t", [(None, [Text("x" * 1000)])], 1))
+    assert found.rows[1] == [f"{'x' * (MOST_SIGNS - 1)}…"]
 
 
 def test_a_record_whose_repr_fails_or_is_long_is_shown() -> None:

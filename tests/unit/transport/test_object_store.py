@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.kit.stores.failing_store import failing_store
+from tests.kit.stores.fake_s3 import LISTED_AT_ONCE
 from tests.kit.stores.s3_fixtures import use_endpoint
 from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.transport import object_store
 from tidewheel.transport.object_store import RemoteFolder
 
 CALLS: dict[str, Callable[[RemoteFolder], object]] = {
@@ -124,10 +126,11 @@ def test_a_large_object_that_is_cut_has_another_size(bucket: str) -> None:
         assert len(folder.read("parts/a", 20_000_000) or b"") < 20_000_000
 
 
-def test_many_objects_are_listed_and_removed(bucket: str) -> None:
-    """More than one request lists or removes."""
+def test_many_objects_are_listed_and_removed(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one request lists or removes: of a thousand objects each, and of a hundred here."""
+    monkeypatch.setattr(object_store, "_MOST_REMOVED", LISTED_AT_ONCE)
     folder = RemoteFolder(bucket, 5, SnapshotError)
-    names = [f"parts/{number}" for number in range(1100)]
+    names = [f"parts/{number}" for number in range(LISTED_AT_ONCE + 10)]
     for name in names:
         folder.write(name, [memoryview(b"xy")])
     assert folder.sizes("parts/") == dict.fromkeys(names, 2)

@@ -12,13 +12,14 @@ import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
 
 DEADLINE_S = 30.0
+WAIT: Callable[[tw.InputHandle], object] = tw.InputHandle.wait_until_saved
 USES: list[Callable[[tw.InputHandle], object]] = [
     lambda handle: handle.send([3]),
     lambda handle: handle.advance_to(9),
     lambda handle: handle.clone(),
     lambda handle: handle.delayed(9),
     lambda handle: handle.end_substream("key"),
-    lambda handle: handle.wait_until_saved(),
+    WAIT,
     lambda handle: handle.close(),
 ]
 
@@ -64,6 +65,43 @@ def test_each_thread_is_told_once(
         other.does(use, handle)
     assert [command.batch for _, command in feed.submitted] == [[1]]
     other.does(handle.send, [2])
+    handle.close()
+
+
+def waits_for_room(handle: tw.InputHandle) -> None:
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr(handle._feed, "has_room", lambda worker, size: False)
+        full.setattr(handle._feed, "wait", lambda condition, timeout: handle._feed.check_alive())
+        handle.send([3])
+
+
+@pytest.mark.parametrize("use", [waits_for_room, *(use for use in USES if use is not WAIT)])
+def test_a_thread_that_is_in_the_middle_of_a_call_is_told_once(
+    handle: tw.InputHandle, feed: ListFeed, monkeypatch: pytest.MonkeyPatch, use: Callable[..., object]
+) -> None:
+    """It finds out before the handle is back at its position, and is told only then: it goes on from there at once."""
+    saved = handle.position
+    handle.send([1])
+
+    def raise_rewound() -> None:
+        raise tw.Rewound("the job goes back to a snapshot")
+
+    def have_gone_back() -> None:
+        monkeypatch.undo()
+        goes_back(handle, saved)
+
+    waits = iter([lambda: None, have_gone_back])
+
+    def wait_until_usable() -> None:
+        next(waits)()
+
+    monkeypatch.setattr(feed, "check_alive", raise_rewound)
+    monkeypatch.setattr(feed, "wait_until_usable", wait_until_usable)
+    with pytest.raises(tw.Rewound, match="is at time 0 again, after 0 batches"):
+        use(handle)
+    feed.submitted.clear()
+    handle.send([1])
+    assert [command.batch for _, command in feed.submitted] == [[1]]
     handle.close()
 
 
