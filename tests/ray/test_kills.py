@@ -79,9 +79,9 @@ class Kill:
 class RunningJob(threading.Thread):
     """Runs a job of this process from its deployment to its end, or to what makes it fail."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, config: tw.RuntimeConfig) -> None:
         super().__init__(name=f"running {topic}")
-        self._topic = topic
+        self._topic, self._config = topic, config
         self.running, self.stop, self.stopping = threading.Event(), threading.Event(), threading.Event()
         self.raised: Exception | None = None
         self.pids: list[int] = []
@@ -93,9 +93,7 @@ class RunningJob(threading.Thread):
             self.raised = error
 
     def _run(self) -> None:
-        # A tenth of the default, and more than what a busy machine may leave a process without.
-        config = tw.RuntimeConfig(hang_timeout_s=2)
-        with tw.run(halving(self._topic), workers=WORKERS, config=config) as job:
+        with tw.run(halving(self._topic), workers=WORKERS, config=self._config) as job:
             assert isinstance(job, RayJob)
             self.pids = list(job.pids)
             reader = threading.Thread(target=self._read, name=f"reading {self._topic}")
@@ -122,7 +120,9 @@ class RunningJob(threading.Thread):
 
 def kill_member(kill: Kill, topic: str, members: Members) -> None:
     """Kill a worker or a publisher of a job of this process."""
-    job = RunningJob(topic)
+    # A tenth of the default where a worker hangs. A very busy machine may leave a process without a core for so long.
+    hangs = kill.signal is signal.SIGSTOP
+    job = RunningJob(topic, tw.RuntimeConfig(hang_timeout_s=2) if hangs else tw.RuntimeConfig())
     job.start()
     try:
         if kill.stage == "running":
