@@ -26,8 +26,7 @@ from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.log_lines import about
 from tidewheel.transport.process_memory import process_use
 
-_QUIET_S = 0.2
-_SOON_S = 0.02
+_QUIET_S, _SOON_S = 0.2, 0.02
 _MOST_ASKED = 20
 
 Answer = TypeVar("Answer")
@@ -334,9 +333,10 @@ class LocalJob(Job):
         return "running", [core.running() for core in self._cores if core.worker == self.stepping]
 
     def _here(self) -> Mapping[str, object]:
-        if (worker := self.stepping) is None or self._thread != threading.get_ident():
-            return {}
-        return about(self.name, operator=self._cores[worker].running().operator, worker=worker)
+        worker = self.stepping if self._thread == threading.get_ident() else None
+        return (
+            {} if worker is None else about(self.name, operator=self._cores[worker].running().operator, worker=worker)
+        )
 
     def _notes(self) -> tuple[str, ...]:
         if self._started and self._has_work:

@@ -4,6 +4,7 @@ The page finds jobs when a browser asks for them, and follows them as long as br
 gateway that no browser looks at costs the jobs nothing. Jobs that have ended stay, up to a number.
 """
 
+import logging
 import math
 import threading
 import time
@@ -19,6 +20,9 @@ from tidewheel.pubsub.gateway.page.job_history import MOMENTS
 from tidewheel.pubsub.gateway.page.job_page import ENDED_STATES, JobPage
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
 from tidewheel.pubsub.telemetry.view import View
+from tidewheel.transport.log_lines import about
+
+_LOGGER = logging.getLogger(__name__)
 
 Read: TypeAlias = Callable[[str], AbstractContextManager[Iterable[View]]]
 """A function that follows a job by its name: a context manager, which yields the job's views until it ends."""
@@ -58,9 +62,14 @@ class PageJobs:
         """Return a summary of each job, the newest first, and follow those that are new.
 
         Raises:
-            TidewheelError: the cluster does not answer.
+            TidewheelError: the cluster does not answer, and no job is known, running or not.
         """
-        names = list(self._find())
+        names: list[str] = []
+        try:
+            names += self._find()
+        except TidewheelError:  # a program may have ended, and its cluster with it
+            if not self._pages:
+                raise
         with self._lock:
             self._looked_s = time.monotonic()
             for name in names:
@@ -78,7 +87,7 @@ class PageJobs:
         """Return the last document of each job that has sent one, by name, and follow jobs that are new.
 
         Raises:
-            TidewheelError: the cluster does not answer.
+            TidewheelError: as for `look`.
         """
         self.look()
         with self._lock:
@@ -137,6 +146,9 @@ class PageJobs:
             problem = str(error)
         except SystemExit:  # Ray raises it in threads when this process leaves the cluster
             problem = "the gateway has lost its Ray cluster"
+        except Exception as error:
+            problem = f"the gateway cannot follow it any more: {error!r}"
+            _LOGGER.exception("the page of job %r ends", page.name, extra=about(page.name))
         if page.shown.document is None:
             self._forget(page)  # it ended before it was found
         page.end(problem)

@@ -1,7 +1,6 @@
 """The telemetry of jobs on the local engine, as subscribers of the same process see it."""
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.kit.runtime.stuck_flows import hoarding
 from tests.kit.telemetry.following import check_json, number_of, view_where
 from tests.waiting import eventually
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -185,25 +183,6 @@ def test_a_stop_by_an_operator_is_told() -> None:
         assert [view.document["job"]["state"] for view in reader][-1] == "stopped"
 
 
-def test_a_leaked_token_is_seen_while_nothing_runs() -> None:
-    """The local engine runs only while the driver waits; telemetry comes in any case."""
-    kept: list[tw.TimestampToken] = []
-    flow = tw.Dataflow("leaking")
-    flow.input("numbers").unary("hoard", hoarding(kept)).probe("done")
-    with tw.run(flow, engine="local") as job, TelemetryReader(job.name) as reader:
-        job.input("numbers").send([1])
-        job.input("numbers").close()
-        with pytest.raises(tw.JobError, match="nothing left to do"):
-            job.wait()
-        document = view_where(reader, lambda document: "explanation" in document["probes"]["done"]).document
-        probe = document["probes"]["done"]
-        assert probe["holders"] == [number_of(document, "hoard")]
-        assert "the token leaked" in probe["explanation"]
-        assert document["operators"][probe["holders"][0]]["tokens"][0]["time"] == "0"
-        for token in kept:
-            token.discard()
-
-
 def test_an_operator_that_takes_long_is_named() -> None:
     """The job's lock is held meanwhile; the collector does not wait for it."""
     go_on = threading.Event()
@@ -367,62 +346,3 @@ def test_an_export_ends_with_the_last_numbers(monkeypatch: pytest.MonkeyPatch) -
             job.wait()
         last = target.shown[-1]
         assert (last["job"]["state"], last["inputs"]["numbers"]["records"]) == ("complete", 3)
-
-
-def test_what_operators_log_is_told() -> None:
-    """From WARNING on, with the operator; what the program logs elsewhere is its own."""
-    logger = logging.getLogger("my.program")
-
-    def warn(n: int) -> int:
-        logger.warning("number %d has password=%s", n, "hunter2")
-        return n
-
-    flow = tw.Dataflow("logged")
-    flow.input("numbers").map(warn, name="warn").probe("done")
-    with tw.run(flow, workers=2, engine="local") as job, TelemetryReader(job.name) as reader:
-        next(reader)
-        logger.warning("not of the job")
-        job.input("numbers").send([7])
-        job.input("numbers").close()
-        job.wait()
-        job.stop()
-        log = [view.document["log"] for view in reader][-1]
-    lines = [entry for entry in log.values() if "logger" in entry]
-    assert [(entry["text"], entry["level"], entry["logger"], entry["operator"]) for entry in lines] == [
-        ("number 7 has password=***", "warning", "my.program", "warn")
-    ]
-
-
-def test_a_token_that_leaks_in_a_job_without_pauses_is_explained_as_one() -> None:
-    """Though the operator that keeps it is always about to run for later epochs."""
-    kept: list[tw.TimestampToken] = []
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for lent, batch in input:
-            if lent.time == 3 and not kept:
-                kept.append(lent.retain())
-            output.send(lent, batch)
-
-    flow = tw.Dataflow("leaky")
-    flow.input("numbers").exchange(lambda n: n).unary("keep", lambda context: schedule).probe("done")
-    ended = threading.Event()
-    with tw.run(flow, workers=2, engine="local") as job, TelemetryReader(job.name) as reader:
-
-        def feed() -> None:
-            epoch = 0
-            while not ended.is_set():
-                epoch += 1
-                job.input("numbers").send([epoch, epoch + 1])
-                job.input("numbers").advance_to(epoch)
-                assert isinstance(job, LocalJob)
-                job.run_round()
-
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        try:
-            leaked = "probably the token leaked"
-            view_where(reader, lambda document: leaked in document["probes"]["done"].get("explanation", ""), 5.0)
-        finally:
-            ended.set()
-            feeder.join()
-        kept.pop().discard()

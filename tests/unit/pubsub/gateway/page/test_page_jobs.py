@@ -9,6 +9,7 @@ from tests.kit.gateway.paged import HandJobs
 from tests.kit.telemetry.documents import BEGAN_AT, document
 from tests.waiting import eventually
 from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.gateway.errors import TooManyClients, UnknownJob
 from tidewheel.pubsub.gateway.page.page_jobs import MOST_ENDED, PageJobs
 
@@ -71,6 +72,39 @@ def test_a_job_that_was_lost_is_followed_again() -> None:
     pages.look()
     assert eventually(lambda: _state(pages, "a") == "running")
     jobs.end("a")
+
+
+def test_an_error_that_nobody_expects_ends_the_page_of_its_job() -> None:
+    """And the page says so: it would show the job as running for ever."""
+    jobs = HandJobs()
+    jobs.put(document(name="a"))
+    pages = jobs.pages()
+    pages.look()
+    jobs.end("a", ValueError("no number"))
+    assert eventually(lambda: _state(pages, "a") == "lost")
+
+
+def test_a_cluster_that_has_gone_takes_no_page_with_it() -> None:
+    """A program may start a cluster and end it; how its jobs ended stays to be seen. Without jobs there is an error."""
+    jobs = HandJobs()
+    is_there = [False]
+
+    def find() -> list[str]:
+        if not is_there[0]:
+            raise NoCluster("no cluster")
+        return ["a"]
+
+    pages = PageJobs(find, jobs.read)
+    with pytest.raises(NoCluster):
+        pages.look()
+    is_there[0] = True
+    jobs.put(document(name="a", state="complete"))
+    pages.look()
+    jobs.end("a")
+    assert eventually(lambda: pages.page("a").shown.is_last)
+    is_there[0] = False
+    assert [summary["state"] for summary in pages.look()] == ["complete"]
+    assert list(pages.documents()) == ["a"]
 
 
 def test_jobs_that_no_browser_looks_at_are_left() -> None:
