@@ -27,7 +27,6 @@ from tidewheel.transport.log_lines import about
 from tidewheel.transport.process_memory import process_use
 
 _QUIET_S, _SOON_S = 0.2, 0.02
-_MOST_ASKED = 20
 
 Answer = TypeVar("Answer")
 
@@ -39,7 +38,7 @@ class LocalRounds:
         self.lock = threading.RLock()
         self._members: list[LocalJob] = []
         self._sleepers: list[threading.Event] = []
-        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=_MOST_ASKED)
+        self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=20)
 
     def join(self, member: "LocalJob") -> None:
         """Let a dataflow take part from the next round on."""
