@@ -1,6 +1,7 @@
 """Collections: records with counts that change over time, and operators that do work in proportion to the changes."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +13,9 @@ from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
+
+_BODY: ContextVar[Any] = ContextVar("_BODY", default=None)
+"""A collection in the scope of the loop whose body is being called, None outside of all."""
 
 
 class Collection(KeyedCollection):
@@ -215,7 +219,12 @@ class Collection(KeyedCollection):
         with self._stream._description.all_or_nothing():
             entered = [one._within(loop) for one in initial]
             feedbacks = [loop.feedback() for _ in entered]
-            made = body(*(one.concat(Collection(back)) for one, back in zip(entered, feedbacks, strict=True)))
+            variables = [one.concat(Collection(back)) for one, back in zip(entered, feedbacks, strict=True)]
+            outside = _BODY.set(entered[0])
+            try:
+                made = body(*variables)
+            finally:
+                _BODY.reset(outside)
             results = self._results(name, loop, made, len(entered))
             for one, back, result in zip(entered, feedbacks, results, strict=True):
                 changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
@@ -226,7 +235,13 @@ class Collection(KeyedCollection):
         return left if others else left[0]
 
     def _in_one_scope(self, name: str, others: tuple[Self, ...]) -> list[Self]:
-        innermost = self
+        """Return this collection and others in the innermost of their scopes, and of the body that is under way.
+
+        So a loop in the body of another one may begin with a collection from outside, and use variables of that one.
+        """
+        around = _BODY.get()
+        is_within = around is not None and around._stream.flow is self._stream.flow
+        innermost = self._meet(name, around)[0] if is_within else self
         for other in others:
             innermost = innermost._meet(name, other)[0]
         return [one._meet(name, innermost)[0] for one in (self, *others)]
