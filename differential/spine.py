@@ -1,0 +1,162 @@
+"""Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
+
+A `Spine` holds a list of batches, each at least twice as large as the next. So an update is merged a logarithmic number
+of times, and a look-up visits a logarithmic number of batches.
+
+Readers promise that they will ask only for times at or after some element of a frontier, ``since``. A merge replaces
+each time ``t`` by the greatest lower bound of ``t ∨ f`` over the elements ``f`` of ``since``. That is at or before the
+same later times as ``t`` is, and has the same least upper bounds with them. So what readers see stays the same, and
+updates whose times become equal are added up.
+
+Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from tidewheel.differential.codes import Translate
+from tidewheel.differential.records import Integers
+from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
+
+
+def advance(times: Sequence[Integers], since: Sequence[FlatTime]) -> tuple[Integers, ...]:
+    """Return what times may be replaced by for readers of the times at or after an element of ``since``, not empty.
+
+    >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], [(1, 4), (2, 0)])]
+    [[1, 1, 2], [1, 7, 0]]
+    """
+    found: list[Integers] = []
+    for at, times_at in enumerate(times):
+        lowest = times_at
+        if not all(element[at] == 0 for element in since):
+            lowest = np.maximum(times_at, since[0][at])
+            for element in since[1:]:
+                lowest = np.minimum(lowest, np.maximum(times_at, element[at]))
+        found.append(lowest)
+    return tuple(found)
+
+
+def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
+    """Tell for each of some times whether it is at or before ``time``."""
+    found = times[0] <= time[0]
+    for times_at, coordinate in zip(times[1:], time[1:], strict=True):
+        found &= times_at <= coordinate
+    return found
+
+
+class Batch:
+    """Sorted updates that never change, with the places where each key begins."""
+
+    __slots__ = ("keys", "starts", "updates")
+
+    def __init__(self, updates: Updates) -> None:
+        self.updates = updates
+        keys = updates.keys
+        is_first = np.ones(len(keys), bool)
+        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+        firsts = np.flatnonzero(is_first)
+        self.keys = keys[firsts]
+        self.starts = np.append(firsts, len(keys))
+
+    def __len__(self) -> int:
+        return len(self.updates)
+
+    def find(self, keys: Integers) -> tuple[Integers, Integers]:
+        """Return, for each row of one of ``keys``, which are in order, the place of its key there, and its own place."""
+        if len(keys) == 0:
+            return keys, keys
+        if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
+            return np.repeat(np.arange(len(keys)), np.diff(self.starts)), np.arange(len(self))
+        places = np.searchsorted(self.keys, keys)
+        places[places == len(self.keys)] = 0
+        found = np.flatnonzero(self.keys[places] == keys)
+        places = places[found]
+        starts = self.starts[places]
+        counts = self.starts[places + 1] - starts
+        return np.repeat(found, counts), ranges(starts, counts)
+
+
+def ranges(starts: Integers, counts: Integers) -> Integers:
+    """Return the whole numbers of several ranges, one behind the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - ends + counts, counts) + np.arange(total)
+
+
+class Spine:
+    """The updates of one collection by key; see the module.
+
+    Args:
+        depth: the number of coordinates of its times.
+
+    Attributes:
+        batches: the batches, the largest first.
+        since: the elements of the frontier from which on readers ask. None if there are no readers any more.
+    """
+
+    __slots__ = ("batches", "depth", "since")
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.batches: list[Batch] = []
+        self.since: list[FlatTime] | None = [(0,) * depth]
+
+    def __len__(self) -> int:
+        """Return how many updates it has."""
+        return sum(map(len, self.batches))
+
+    def insert(self, updates: Updates) -> None:
+        """Add updates, which must be consolidated."""
+        if not len(updates) or self.since is None:
+            return
+        self.batches.append(Batch(updates))
+        while len(self.batches) > 1 and len(self.batches[-2]) < 2 * len(self.batches[-1]):
+            one, other = self.batches[-2:]
+            merged = self._merged([one.updates, other.updates])
+            self.batches[-2:] = [Batch(merged)] if len(merged) else []
+
+    def let_go(self, since: list[FlatTime]) -> None:
+        """Note that readers will only ask for times at or after one of ``since``; for none at all if it is empty."""
+        self.since = since or None
+        if not since:
+            self.batches = []
+
+    def look_up(self, keys: Integers) -> Updates:
+        """Return the updates of ``keys``, which are distinct and in order; as keys they have their places there.
+
+        They are not consolidated, and their times are advanced to ``since``. A look-up takes time linear in what it
+        returns, beside a binary search for each key in each batch.
+        """
+        parts = []
+        for batch in self.batches:
+            places, rows = batch.find(keys)
+            if len(rows):
+                found = batch.updates
+                whole = len(rows) == len(found)
+                times = found.times if whole else tuple(one[rows] for one in found.times)
+                values, diffs = (found.values, found.diffs) if whole else (found.values[rows], found.diffs[rows])
+                parts.append(Updates(places, values, advance(times, self.since or []), diffs))
+        return concatenate(parts, self.depth)
+
+    def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
+        """Replace the codes of all keys or values by what a function returns for them."""
+        for number, batch in enumerate(self.batches):
+            old = batch.updates
+            new_keys = keys(old.keys) if keys is not None else old.keys
+            new_values = values(old.values) if values is not None else old.values
+            self.batches[number] = Batch(consolidate(Updates(new_keys, new_values, old.times, old.diffs)))
+
+    def column(self, column: Literal["keys", "values"]) -> Integers:
+        """Return all keys, or all values, in no order."""
+        return np.concatenate([np.empty(0, np.int64), *(getattr(batch.updates, column) for batch in self.batches)])
+
+    def _merged(self, parts: Sequence[Updates]) -> Updates:
+        joined = concatenate(parts, self.depth)
+        times = advance(joined.times, self.since or [])
+        return consolidate(Updates(joined.keys, joined.values, times, joined.diffs))

@@ -1,0 +1,99 @@
+"""An arrangement that is merged and compacted answers as a list of all updates does."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.differential.spine import Spine, advance, at_or_before
+from tidewheel.differential.updates import Updates, consolidate, minimal, summed
+
+KEYS = 4
+Times = st.tuples(st.integers(0, 3), st.integers(0, 3))
+Rows = st.lists(st.tuples(st.integers(0, KEYS), st.integers(0, 3), Times, st.sampled_from((1, -1, 2))), max_size=6)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Updates that are inserted, and by how much readers move on before."""
+
+    rows: list[tuple[int, int, tuple[int, int], int]]
+    since: list[tuple[int, int]]
+
+
+def less_equal(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def updates_of(rows: list[tuple[int, int, tuple[int, int], int]]) -> Updates:
+    keys, values, epochs, rounds, diffs = np.array([(k, v, *t, d) for k, v, t, d in rows], np.int64).reshape(-1, 5).T
+    return Updates(keys, values, (epochs, rounds), diffs)
+
+
+@law_settings(300)
+@given(st.lists(st.builds(Step, Rows, st.lists(Times, min_size=1, max_size=2))))
+def test_look_ups_at_allowed_times_see_all_updates(steps: list[Step]) -> None:
+    """What has accumulated of any keys at any time from ``since`` on is the sum of the updates until then."""
+    spine, known, since = Spine(2), [], [(0, 0)]
+    for step in steps:
+        since = minimal([tuple(map(max, old, new)) for old in since for new in step.since])  # type: ignore[misc]
+        spine.let_go(since)
+        rows = [row for row in step.rows if any(less_equal(one, row[2]) for one in since)]
+        known += rows
+        spine.insert(consolidate(updates_of(rows)))
+        for time in [(epoch, number) for epoch in range(5) for number in range(5)]:
+            if any(less_equal(one, time) for one in since):
+                for keys in (list(range(KEYS + 1)), [1, 3], [KEYS + 7]):
+                    assert accumulated(spine, keys, time) == expected(known, keys, time)
+    sizes = [len(batch) for batch in spine.batches]
+    assert all(one >= 2 * other for one, other in zip(sizes, sizes[1:], strict=False))
+
+
+def accumulated(spine: Spine, keys: list[int], time: tuple[int, int]) -> dict[tuple[int, int], int]:
+    found = spine.look_up(np.array(keys))
+    found = found.take(at_or_before(found.times, time))
+    places, values, diffs = summed([found.keys, found.values], found.diffs)
+    return {(keys[place], value): diff for place, value, diff in zip(*map(np.ndarray.tolist, (places, values, diffs)))}  # noqa: B905
+
+
+def expected(known: list[tuple[int, int, tuple[int, int], int]], keys: list[int], time: tuple[int, int]) -> object:
+    sums: Counter[tuple[int, int]] = Counter()
+    for key, value, at, diff in known:
+        if key in keys and less_equal(at, time):
+            sums[key, value] += diff
+    return {row: diff for row, diff in sums.items() if diff}
+
+
+@given(Times, Times, st.lists(Times, min_size=1, max_size=3))
+def test_advanced_times_are_before_the_same_times(time: tuple[int, int], later: tuple[int, int], since: list[tuple[int, int]]) -> None:
+    """Readers at or after ``since`` cannot tell a time from what replaces it, nor their least upper bounds."""
+    advanced = tuple(int(column[0]) for column in advance([np.array([at]) for at in time], since))
+    if any(less_equal(one, later) for one in since):
+        assert less_equal(time, later) == less_equal(advanced, later)
+        assert tuple(map(max, time, later)) == tuple(map(max, advanced, later))
+
+
+def test_updates_of_the_past_become_few() -> None:
+    """Changes of a key that readers cannot tell apart any more take no room."""
+    spine = Spine(1)
+    for epoch in range(1000):
+        spine.let_go([(epoch,)])
+        spine.insert(updates_one(epoch))
+    assert len(spine) < 10
+
+
+def updates_one(epoch: int) -> Updates:
+    diffs = np.array([1, -1]) if epoch else np.array([1, 0])
+    values = np.array([epoch, epoch - 1])
+    return consolidate(Updates(np.zeros(2, np.int64), values, (np.full(2, epoch),), diffs))
+
+
+def test_nobody_reads_after_the_end() -> None:
+    spine = Spine(1)
+    spine.insert(updates_one(0))
+    spine.let_go([])
+    spine.insert(updates_one(1))
+    assert len(spine) == 0
