@@ -112,7 +112,7 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
     if packed.bits > _WORD_BITS:
         return _summed_by_columns(columns, diffs)
     words = packed.words()
-    words.sort()
+    words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
     rows = words >> packed.widths[-1]
     is_first = np.empty(len(rows), bool)
     is_first[0] = True
