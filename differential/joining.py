@@ -37,8 +37,8 @@ class JoinState(Arrangements):
     def __init__(self, depth: int, operator: str) -> None:
         super().__init__(depth, operator, [Codes(), Codes()])
 
-    def let_go(self, left: list[FlatTime], right: list[FlatTime]) -> None:
-        """Note the frontiers of both inputs; each side is read by what is still to come on the other."""
+    def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
+        """Note lower bounds of what is still to come at both inputs, None for nothing; each side is read by what is still to come on the other."""
         self.spines[0].let_go(right)
         self.spines[1].let_go(left)
 
@@ -70,7 +70,7 @@ class JoinState(Arrangements):
         mine = ranges(starts[found.keys], partners)
         theirs = np.repeat(np.arange(len(found)), partners)
         times = tuple(
-            np.maximum(one[mine], two[theirs]) for one, two in zip(updates.times, found.times, strict=True)
+            _upper_bounds(one, mine, two, theirs) for one, two in zip(updates.times, found.times, strict=True)
         )
         values = [updates.values[mine], found.values[theirs]]
         left, right = values if side == 0 else values[::-1]
@@ -80,3 +80,11 @@ class JoinState(Arrangements):
             self._codes[1].decode(right)[0],
         )
         return Joined(columns, times, updates.diffs[mine] * found.diffs[theirs])
+
+
+def _upper_bounds(one: Integers, mine: Integers, two: Integers, theirs: Integers) -> Integers:
+    """Return ``np.maximum(one[mine], two[theirs])``; where ``one`` is the same everywhere and later, without looking."""
+    latest = one[0]
+    if two.max() <= latest and one.min() == one.max():
+        return np.broadcast_to(latest, len(mine))
+    return np.maximum(one[mine], two[theirs])

@@ -22,7 +22,7 @@ from tidewheel.differential.codes import Codes, Translate
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import FlatTime, Updates, at_time, consolidate, split_by_time, summed, unique
+from tidewheel.differential.updates import FlatTime, Updates, at_time, split_by_time, summed, unique
 
 
 PUT_OFF = -1
@@ -43,8 +43,8 @@ class ReduceState(Arrangements):
         super().__init__(depth, operator, [values, values if keeps_values else Codes()])
         self._put_off: dict[FlatTime, list[Integers]] = {}
 
-    def let_go(self, since: list[FlatTime]) -> None:
-        """Note the times from which on times will be completed."""
+    def let_go(self, since: FlatTime | None) -> None:
+        """Note a lower bound of the times that will be completed, None if there are none."""
         for spine in self.spines:
             spine.let_go(since)
 
@@ -85,7 +85,7 @@ class ReduceState(Arrangements):
             columns, diffs = gathered(arrays)
             keys = self.encode_keys(columns)
             values = self.encode_values(0, np.zeros(len(keys), np.int64))
-        new = consolidate(at_time(keys, values, time, diffs))
+        new = at_time(*summed([keys, values], diffs), time)
         self.spines[0].insert(new)
         return new
 
@@ -114,7 +114,7 @@ class ReduceState(Arrangements):
         if not len(groups):
             return None
         changed = keys[groups]
-        self.spines[1].insert(at_time(changed, values, time, diffs))
+        self.spines[1].insert(at_time(changed, values, diffs, time))
         columns = self._keys.decode(changed)
         if reduction.form != "record":
             columns = [one_column(columns), self._codes[1].decode(values)[0]]
@@ -132,7 +132,7 @@ class ReduceState(Arrangements):
         yield from super()._pieces()
         for time, parts in self._put_off.items():
             for keys in parts:
-                row = at_time(keys, keys, time, keys)
+                row = at_time(keys, keys, keys, time)
                 yield Piece(PUT_OFF, self._keys.decode(keys), row.values, row.times, row.diffs)
 
     def _load(self, piece: Piece) -> None:

@@ -3,10 +3,13 @@
 A `Spine` holds a list of batches, each at least twice as large as the next. So an update is merged a logarithmic number
 of times, and a look-up visits a logarithmic number of batches.
 
-Readers promise that they will ask only for times at or after some element of a frontier, ``since``. A merge replaces
-each time ``t`` by the greatest lower bound of ``t ∨ f`` over the elements ``f`` of ``since``. That is at or before the
-same later times as ``t`` is, and has the same least upper bounds with them. So what readers see stays the same, and
+Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest lower
+bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before the same
+later times as the time is, and has the same least upper bounds with them. So what readers see stays the same, and
 updates whose times become equal are added up.
+
+The source takes the greatest lower bound over the elements ``f`` of the least upper bounds of ``t`` and ``f``. Here it is
+the same: coordinates are in a total order, where the two operations are distributive.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
 """
@@ -21,21 +24,16 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 
-def advance(times: Sequence[Integers], since: Sequence[FlatTime]) -> tuple[Integers, ...]:
-    """Return what times may be replaced by for readers of the times at or after an element of ``since``, not empty.
+def advance(times: Sequence[Integers], since: FlatTime) -> tuple[Integers, ...]:
+    """Return the least upper bounds of times and ``since``.
 
-    >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], [(1, 4), (2, 0)])]
+    >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], (1, 0))]
     [[1, 1, 2], [1, 7, 0]]
     """
-    found: list[Integers] = []
-    for at, times_at in enumerate(times):
-        lowest = times_at
-        if not all(element[at] == 0 for element in since):
-            lowest = np.maximum(times_at, since[0][at])
-            for element in since[1:]:
-                lowest = np.minimum(lowest, np.maximum(times_at, element[at]))
-        found.append(lowest)
-    return tuple(found)
+    return tuple(
+        np.maximum(column, coordinate) if coordinate else column
+        for column, coordinate in zip(times, since, strict=True)
+    )
 
 
 def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
@@ -97,7 +95,7 @@ class Spine:
 
     Attributes:
         batches: the batches, the largest first.
-        since: the elements of the frontier from which on readers ask. None if there are no readers any more.
+        since: readers ask for times at or after it. None if there are no readers any more.
     """
 
     __slots__ = ("batches", "depth", "since")
@@ -105,7 +103,7 @@ class Spine:
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self.batches: list[Batch] = []
-        self.since: list[FlatTime] | None = [(0,) * depth]
+        self.since: FlatTime | None = (0,) * depth
 
     def __len__(self) -> int:
         """Return how many updates it has."""
@@ -121,10 +119,10 @@ class Spine:
             merged = self._merged([one.updates, other.updates])
             self.batches[-2:] = [Batch(merged)] if len(merged) else []
 
-    def let_go(self, since: list[FlatTime]) -> None:
-        """Note that readers will only ask for times at or after one of ``since``; for none at all if it is empty."""
-        self.since = since or None
-        if not since:
+    def let_go(self, since: FlatTime | None) -> None:
+        """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""
+        self.since = since
+        if since is None:
             self.batches = []
 
     def look_up(self, keys: Integers) -> Updates:
@@ -134,6 +132,7 @@ class Spine:
         returns, beside a binary search for each key in each batch.
         """
         parts = []
+        since = self.since or (0,) * self.depth
         for batch in self.batches:
             places, rows = batch.find(keys)
             if len(rows):
@@ -141,7 +140,7 @@ class Spine:
                 whole = len(rows) == len(found)
                 times = found.times if whole else tuple(one[rows] for one in found.times)
                 values, diffs = (found.values, found.diffs) if whole else (found.values[rows], found.diffs[rows])
-                parts.append(Updates(places, values, advance(times, self.since or []), diffs))
+                parts.append(Updates(places, values, advance(times, since), diffs))
         return concatenate(parts, self.depth)
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:

@@ -40,17 +40,13 @@ def nested(time: Sequence[int]) -> Any:
     return made
 
 
-def minimal(times: Iterable[FlatTime]) -> list[FlatTime]:
-    """Return the times that are at or after no other one.
+def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
+    """Return the greatest lower bound of some times, None if there are none.
 
-    >>> minimal([(1, 0), (0, 3), (0, 5), (1, 0)])
-    [(0, 3), (1, 0)]
+    >>> lower_bound([(1, 0), (0, 3)])
+    (0, 0)
     """
-    found: list[FlatTime] = []
-    for time in sorted(set(times)):  # a lesser time comes first
-        if not any(all(a <= b for a, b in zip(one, time, strict=True)) for one in found):
-            found.append(time)
-    return found
+    return tuple(map(min, zip(*times, strict=True))) or None
 
 
 @dataclass(slots=True)
@@ -70,7 +66,7 @@ class Updates:
         return Updates(self.keys[rows], self.values[rows], tuple(one[rows] for one in self.times), self.diffs[rows])
 
 
-def at_time(keys: Integers, values: Integers, time: FlatTime, diffs: Integers) -> Updates:
+def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
     """Return updates that are all at one time."""
     times = tuple(np.full(len(keys), coordinate, np.int64) for coordinate in time)
     return Updates(keys, values, times, diffs)
@@ -95,7 +91,7 @@ def consolidate(updates: Updates) -> Updates:
     """Return the updates sorted by key, value and time, with the diffs of equal ones added up; none of them is 0.
 
     >>> ones = np.array([1, 1, 1])
-    >>> consolidate(at_time(np.array([2, 1, 2]), np.array([5, 6, 5]), (0,), ones)).diffs.tolist()
+    >>> consolidate(at_time(np.array([2, 1, 2]), np.array([5, 6, 5]), ones, (0,))).diffs.tolist()
     [1, 2]
     """
     keys, values, *times, diffs = summed([updates.keys, updates.values, *updates.times], updates.diffs)
@@ -190,7 +186,9 @@ class _Packing:
         words = np.zeros(len(self._columns[0]), np.int64)
         for one, least, width, shift in zip(self._columns, self._least, self.widths, self._shifts, strict=True):
             if width:
-                words |= (one - least) << shift
+                part = one - least
+                part <<= shift
+                words |= part
         return words
 
     def column(self, words: Integers, number: int) -> Integers:
@@ -198,5 +196,8 @@ class _Packing:
         width, least = self.widths[number], self._least[number]
         if not width:
             return np.full(len(words), least, np.int64)
-        found: Integers = (words >> self._shifts[number] & ((1 << width) - 1)) + least
+        found: Integers = words >> self._shifts[number]
+        if self._shifts[number] + width < self.bits:
+            found &= (1 << width) - 1
+        found += least
         return found

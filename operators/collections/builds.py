@@ -13,7 +13,7 @@ from tidewheel.differential.joining import Joined, JoinState
 from tidewheel.differential.records import Array, Column, array_of, consolidated
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
-from tidewheel.differential.updates import FlatTime, flat, minimal, nested, split_by_time
+from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.division import Division, split_batches
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
@@ -43,7 +43,7 @@ def build_join(depth: int, project: Project) -> Build:
                 joined = state.receive(side, times, arrays) if arrays else None
                 if joined is not None:
                     _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
-            state.let_go(_flat_frontier(left.frontier), _flat_frontier(right.frontier))
+            state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
 
@@ -84,7 +84,7 @@ def build_reduce(depth: int, reduction: Reduction) -> Build:
                     output.send(token, array)
                 for time in later:
                     notificator.notify_at(token.delayed(nested(time)))
-            state.let_go(_flat_frontier((*input.frontier, *notificator.times)))
+            state.let_go(_lower_bound((*input.frontier, *notificator.times)))
 
         return schedule
 
@@ -105,8 +105,8 @@ def _arrangements(context: OperatorContext, make: Callable[[], State]) -> State:
     return division.state(context, "arrangements", make)
 
 
-def _flat_frontier(frontier: Antichain | Iterable[Time]) -> list[FlatTime]:
-    return minimal([flat(time) for time in frontier])
+def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:
+    return lower_bound([flat(time) for time in times])
 
 
 def build_rounds(most: int) -> Build:

@@ -54,7 +54,7 @@ def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
     """The end of one input frees the arrangement of the other."""
     state = JoinState(1, "test")
     state.receive(0, [(0,)], [encode([(1, 2)])])
-    state.let_go(left=[(1,)], right=[])
+    state.let_go(left=(1,), right=None)
     assert len(state.spines[0]) == 0
     state.receive(0, [(1,)], [encode([(1, 3)])])
     assert len(state.spines[0]) == 0
@@ -63,7 +63,7 @@ def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
 def test_keys_out_of_use_are_forgotten() -> None:
     state = JoinState(1, "test")
     for epoch in range(3000):
-        state.let_go(left=[(epoch,)], right=[(epoch,)])
+        state.let_go(left=(epoch,), right=(epoch,))
         state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")])])
         state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")], [-1])])
     assert len(state.spines[0]) < 20

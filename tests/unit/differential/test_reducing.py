@@ -12,7 +12,7 @@ from tests.laws.strategies import law_settings
 from tidewheel.differential.records import decode, encode
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Count, Extreme, Grouped, Reduction, Sum, Threshold, TopK
-from tidewheel.differential.updates import FlatTime, minimal
+from tidewheel.differential.updates import FlatTime, lower_bound
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 3))
 Pairs = st.tuples(st.integers(0, 2), st.integers(0, 3))
@@ -44,7 +44,7 @@ def reduced(history: History, reduction: Reduction) -> dict[FlatTime, Counter[An
     while to_do:
         time = min(to_do)
         to_do.remove(time)
-        state.let_go(minimal([time, *to_do]))
+        state.let_go(lower_bound([time, *to_do]))
         arrays = [encode([record], [count]) for at, record, count in history if at == time]
         array, later = state.complete(time, arrays, reduction)
         if array is not None:
@@ -82,7 +82,7 @@ def test_what_is_replaced_again_and_again_takes_no_room() -> None:
     """Neither in the arrangements nor among the interned values."""
     state = ReduceState(1, "test", keeps_values=True)
     for epoch in range(5000):
-        state.let_go([(epoch,)])
+        state.let_go((epoch,))
         changes = [encode([("key", f"value {epoch}")])]
         changes += [encode([("key", f"value {epoch - 1}")], [-1])] if epoch else []
         array, _ = state.complete((epoch,), changes, Extreme(greatest=True))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
 from tidewheel.differential.spine import Spine, advance, at_or_before
-from tidewheel.differential.updates import Updates, consolidate, minimal, summed
+from tidewheel.differential.updates import Updates, consolidate, lower_bound, summed
 
 KEYS = 4
 Times = st.tuples(st.integers(0, 3), st.integers(0, 3))
@@ -39,8 +39,8 @@ def test_look_ups_at_allowed_times_see_all_updates(steps: list[Step]) -> None:
     """What has accumulated of any keys at any time from ``since`` on is the sum of the updates until then."""
     spine, known, since = Spine(2), [], [(0, 0)]
     for step in steps:
-        since = minimal([tuple(map(max, old, new)) for old in since for new in step.since])  # type: ignore[misc]
-        spine.let_go(since)
+        since = [(max(a, c), max(b, d)) for a, b in since for c, d in step.since]
+        spine.let_go(lower_bound(since))
         rows = [row for row in step.rows if any(less_equal(one, row[2]) for one in since)]
         known += rows
         spine.insert(consolidate(updates_of(rows)))
@@ -70,7 +70,7 @@ def expected(known: list[tuple[int, int, tuple[int, int], int]], keys: list[int]
 @given(Times, Times, st.lists(Times, min_size=1, max_size=3))
 def test_advanced_times_are_before_the_same_times(time: tuple[int, int], later: tuple[int, int], since: list[tuple[int, int]]) -> None:
     """Readers at or after ``since`` cannot tell a time from what replaces it, nor their least upper bounds."""
-    advanced = tuple(int(column[0]) for column in advance([np.array([at]) for at in time], since))
+    advanced = tuple(int(column[0]) for column in advance([np.array([at]) for at in time], lower_bound(since) or (0, 0)))
     if any(less_equal(one, later) for one in since):
         assert less_equal(time, later) == less_equal(advanced, later)
         assert tuple(map(max, time, later)) == tuple(map(max, advanced, later))
@@ -80,7 +80,7 @@ def test_updates_of_the_past_become_few() -> None:
     """Changes of a key that readers cannot tell apart any more take no room."""
     spine = Spine(1)
     for epoch in range(1000):
-        spine.let_go([(epoch,)])
+        spine.let_go((epoch,))
         spine.insert(updates_one(epoch))
     assert len(spine) < 10
 
@@ -94,6 +94,6 @@ def updates_one(epoch: int) -> Updates:
 def test_nobody_reads_after_the_end() -> None:
     spine = Spine(1)
     spine.insert(updates_one(0))
-    spine.let_go([])
+    spine.let_go(None)
     spine.insert(updates_one(1))
     assert len(spine) == 0

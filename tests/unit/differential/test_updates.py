@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidewheel.differential.updates import Updates, consolidate, flat, minimal, nested, split_by_time
+from tidewheel.differential.updates import Updates, consolidate, flat, nested, split_by_time
 
 SMALL = st.integers(-3, 3)
 ANY = st.integers(-(2**63), 2**63 - 1)
@@ -33,14 +33,6 @@ def test_consolidated_updates_are_sorted_sums(rows: list[tuple[int, ...]]) -> No
         sums[tuple(row)] += diff
     expected = sorted((*row, diff) for row, diff in sums.items() if diff)
     assert rows_of(consolidate(updates_of(rows))) == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))))
-def test_minimal_times_are_those_after_no_other(times: list[tuple[int, int, int]]) -> None:
-    def before(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        return one != other and all(a <= b for a, b in zip(one, other, strict=True))
-
-    assert minimal(times) == sorted({time for time in times if not any(before(one, time) for one in times)})
 
 
 def test_times_are_flat_and_nested() -> None:
