@@ -270,9 +270,11 @@ class DuckDB:
         return [column.to_numpy() for column in result.columns]
 
 
+ONE_WORD = "NumPy, one word"
+
 CONTESTANTS: dict[str, Callable[[], Contestant]] = {
     "NumPy": NumPy,
-    "NumPy, one word": NumPyOneWord,
+    ONE_WORD: NumPyOneWord,
     "pyarrow": Arrow,
     "Polars": Polars,
     "DuckDB": DuckDB,
