@@ -17,7 +17,12 @@ DEADLINE_S = 60.0
 
 
 def run(
-    program: Program, history: Sequence[Change], workers: int, *, at_once: bool, engine: Literal["local", "ray"] = "local"
+    program: Program,
+    history: Sequence[Change],
+    workers: int,
+    *,
+    at_once: bool,
+    engine: Literal["local", "ray"] = "local",
 ) -> list[tw.Captured]:
     """Run a program, with all epochs sent at once or one after the other; return the changes of its result."""
     flow = tw.Dataflow("program")
