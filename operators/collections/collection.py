@@ -260,6 +260,6 @@ class Collection(KeyedCollection):
         if None in found:
             raise GraphError(
                 f"the body of {name!r} must return a collection of {loop._scope.describe()}, and this one is in "
-                "another loop: return the result of iterate(), which has left its loop"
+                "another loop: return the result of iterate()"
             )
         return found

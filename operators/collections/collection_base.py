@@ -86,7 +86,7 @@ class CollectionBase:
             return self, theirs
         raise GraphError(
             f"operator {name!r} reads a collection of {self._scope.describe()} and one of {other._scope.describe()}, "
-            "and neither lies in the other: use the result of iterate(), which has left its loop"
+            "and neither lies in the other: use the result of iterate()"
         )
 
     def _entered(self, scope: Scope) -> Self | None:

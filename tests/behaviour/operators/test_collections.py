@@ -70,7 +70,7 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
     ):
         with pytest.raises(tw.GraphError, match=said):
-            call()  # type: ignore[no-untyped-call]
+            call()
     assert flow._description.size == size + 1, "only the input that a test has added"
 
 
