@@ -1,1 +1,1 @@
-"""Differential dataflow without I/O: updates in columns, arrangements of them, and what operators compute from these."""
+"""Differential dataflow without I/O: updates in columns, arrangements of them, joins and reductions."""

@@ -38,7 +38,10 @@ class JoinState(Arrangements):
         super().__init__(depth, operator, [Codes(), Codes()])
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
-        """Note lower bounds of what is still to come at both inputs, None for nothing; each side is read by what is still to come on the other."""
+        """Note lower bounds of what is to come at both inputs, None for nothing.
+
+        Each side is read by what is still to come on the other.
+        """
         self.spines[0].let_go(right)
         self.spines[1].let_go(left)
 
@@ -83,7 +86,7 @@ class JoinState(Arrangements):
 
 
 def _upper_bounds(one: Integers, mine: Integers, two: Integers, theirs: Integers) -> Integers:
-    """Return ``np.maximum(one[mine], two[theirs])``; where ``one`` is the same everywhere and later, without looking."""
+    """Return ``np.maximum(one[mine], two[theirs])``, fast where ``one`` is the same everywhere and not before."""
     latest = one[0]
     if two.max() <= latest and one.min() == one.max():
         return np.broadcast_to(latest, len(mine))

@@ -1,7 +1,7 @@
 """Updates on their way between operators: NumPy arrays with the fields ``key``, ``value`` and ``diff``.
 
-A record that is a pair has its parts in ``key`` and ``value``; any other record is in ``key`` alone, and the array has no
-field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
+A record that is a pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, and the array has
+no field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
 ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array are at one time, that
 of the message that carries it.
 """
@@ -64,7 +64,9 @@ def as_column(values: Any) -> Column:
 def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
     """Return updates of records with these columns, the key or the key and the value."""
     names = ("key", "value")[: len(columns)]
-    made = np.empty(len(diffs), [*((name, one.dtype) for name, one in zip(names, columns, strict=True)), ("diff", "i8")])
+    made = np.empty(
+        len(diffs), [*((name, one.dtype) for name, one in zip(names, columns, strict=True)), ("diff", "i8")]
+    )
     for name, one in zip(names, columns, strict=True):
         made[name] = one
     made["diff"] = diffs
@@ -95,12 +97,18 @@ def decode(array: Array) -> list[Any]:
 
 def is_pairs(array: Array) -> bool:
     """Tell whether the records are pairs, in two columns."""
-    return "value" in array.dtype.names
+    return "value" in _names(array)
 
 
 def columns_of(array: Array) -> list[Column]:
     """Return the columns of the records: key and value of pairs, else the record."""
-    return [array[name] for name in array.dtype.names[:-1]]
+    return [array[name] for name in _names(array)[:-1]]
+
+
+def _names(array: Array) -> tuple[str, ...]:
+    names = array.dtype.names
+    assert names is not None, "updates are in a structured array"
+    return names
 
 
 def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
@@ -120,17 +128,6 @@ def _joined(parts: Sequence[Column]) -> Column:
     if len({part.dtype for part in parts}) > 1:
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts)
-
-
-def consolidated(arrays: Sequence[Array]) -> Array:
-    """Return the sum of the updates of several arrays, at least one: each record once, none with the diff 0."""
-    from tidewheel.differential.codes import Codes
-    from tidewheel.differential.updates import summed
-
-    columns, diffs = gathered(arrays)
-    codes = [Codes() for _ in columns]
-    *rows, sums = summed([code.encode([one]) for code, one in zip(codes, columns, strict=True)], diffs)
-    return array_of([code.decode(row)[0] for code, row in zip(codes, rows, strict=True)], sums)
 
 
 def as_pairs(array: Array, operator: str) -> Array:

@@ -1,8 +1,8 @@
 """The reduction of a collection by key, one complete time after the other.
 
 At a time ``t`` the state looks again at each key whose input has changed at ``t``, or that was put off until ``t``. It
-accumulates the key's input at the times at or before ``t``, computes what the output there has to be, and subtracts what
-the output at or before ``t`` has been so far. The difference is what is sent at ``t``.
+accumulates the key's input at the times at or before ``t``, and computes what the output there has to be. From that it
+subtracts what the output at or before ``t`` has been so far. The difference is what is sent at ``t``.
 
 A change at ``t`` can change the output at later times than ``t``, too: where it meets another change of the key for the
 first time. These are the least upper bounds of ``t`` with the other times at which the key's input has changed. So the
@@ -23,7 +23,6 @@ from tidewheel.differential.records import Array, Integers, array_of, as_pairs, 
 from tidewheel.differential.reductions import Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
 from tidewheel.differential.updates import FlatTime, Updates, at_time, split_by_time, summed, unique
-
 
 PUT_OFF = -1
 """The number that a `Piece` with keys that are put off has instead of that of a spine."""
@@ -85,7 +84,8 @@ class ReduceState(Arrangements):
             columns, diffs = gathered(arrays)
             keys = self.encode_keys(columns)
             values = self.encode_values(0, np.zeros(len(keys), np.int64))
-        new = at_time(*summed([keys, values], diffs), time)
+        keys, values, diffs = summed([keys, values], diffs)
+        new = at_time(keys, values, diffs, time)
         self.spines[0].insert(new)
         return new
 

@@ -3,13 +3,13 @@
 A `Spine` holds a list of batches, each at least twice as large as the next. So an update is merged a logarithmic number
 of times, and a look-up visits a logarithmic number of batches.
 
-Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest lower
-bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before the same
-later times as the time is, and has the same least upper bounds with them. So what readers see stays the same, and
-updates whose times become equal are added up.
+Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest
+lower bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before
+the same later times as the time is, and has the same least upper bounds with them. So what readers see stays the same,
+and updates whose times become equal are added up.
 
-The source takes the greatest lower bound over the elements ``f`` of the least upper bounds of ``t`` and ``f``. Here it is
-the same: coordinates are in a total order, where the two operations are distributive.
+The source takes, over the elements ``f``, the greatest lower bound of the least upper bounds of the time and ``f``. It
+is the same here, as coordinates are in a total order and the two operations distribute.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
 """
@@ -62,7 +62,7 @@ class Batch:
         return len(self.updates)
 
     def find(self, keys: Integers) -> tuple[Integers, Integers]:
-        """Return, for each row of one of ``keys``, which are in order, the place of its key there, and its own place."""
+        """Return for each row of some keys, which are in order, the place of its key there, and its own place."""
         if len(keys) == 0:
             return keys, keys
         if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
@@ -157,5 +157,5 @@ class Spine:
 
     def _merged(self, parts: Sequence[Updates]) -> Updates:
         joined = concatenate(parts, self.depth)
-        times = advance(joined.times, self.since or [])
+        times = advance(joined.times, self.since or (0,) * self.depth)
         return consolidate(Updates(joined.keys, joined.values, times, joined.diffs))

@@ -140,10 +140,13 @@ def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Int
 
 def unique(*parts: Integers) -> Integers:
     """Return the distinct values of some arrays, in order."""
-    values = np.sort(np.concatenate(parts) if len(parts) > 1 else parts[0])
+    values = np.sort(np.concatenate(parts) if len(parts) > 1 else parts[0], kind="stable")
     if len(values) <= 1:
         return values
-    return values[np.concatenate([[True], values[1:] != values[:-1]])]
+    is_first = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    distinct: Integers = values[is_first]
+    return distinct
 
 
 def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:

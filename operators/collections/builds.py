@@ -9,8 +9,9 @@ from operator import add
 from typing import TypeAlias, TypeVar
 
 from tidewheel.differential.arrangements import Arrangements
+from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
-from tidewheel.differential.records import Array, Column, array_of, consolidated
+from tidewheel.differential.records import Array, Column, array_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, split_by_time

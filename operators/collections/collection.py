@@ -166,14 +166,13 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections import stages
 
-        sums = self.consolidate(name=f"{name}: sums")
-        if columns is None:
-            return sums._stream._stage(name, stages.with_diffs)
-        if isinstance(columns, str) or not 1 <= len(columns) <= 2 or "diff" in columns:
+        if columns is not None and (isinstance(columns, str) or len(columns) not in {1, 2} or "diff" in columns):
             raise GraphError(
                 f"operator {name!r}: columns= has one name, or two for pairs, none of them 'diff', not {columns!r}"
             )
-        return sums._stream._stage(name, partial(stages.as_table, tuple(columns)))
+        transform = stages.with_diffs if columns is None else partial(stages.as_table, tuple(columns))
+        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
+        return changed
 
     def iterate(
         self, body: Callable[..., Any], *others: Self, max_rounds: int | None = None, name: str = "iterate"
@@ -219,7 +218,7 @@ class Collection(KeyedCollection):
         with self._stream._description.all_or_nothing():
             entered = [one._within(loop) for one in initial]
             feedbacks = [loop.feedback() for _ in entered]
-            variables = [one.concat(Collection(back)) for one, back in zip(entered, feedbacks, strict=True)]
+            variables = [one.concat(type(self)(back)) for one, back in zip(entered, feedbacks, strict=True)]
             outside = _BODY.set(entered[0])
             try:
                 made = body(*variables)
@@ -260,7 +259,7 @@ class Collection(KeyedCollection):
         found = [one._entered(loop._scope) for one in parts]
         if None in found:
             raise GraphError(
-                f"the body of {name!r} must return what is in {loop._scope.describe()}, or outside of it, and not in a "
-                "loop within it: iterate() returns what leaves its loop"
+                f"the body of {name!r} must return a collection of {loop._scope.describe()}, and this one is in "
+                "another loop: return the result of iterate()"
             )
         return found

@@ -26,14 +26,15 @@ class CollectionBase:
     __slots__ = ("_stream",)
 
     def __init__(self, stream: StreamBase[Any]) -> None:
-        self._stream = stream
+        self._stream: Any = stream  # its methods return a Stream, a class that imports this one
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
 
     @property
     def _scope(self) -> Scope:
-        return self._stream._outlet.scope
+        scope: Scope = self._stream._outlet.scope
+        return scope
 
     @property
     def _depth(self) -> int:
@@ -85,7 +86,7 @@ class CollectionBase:
             return self, theirs
         raise GraphError(
             f"operator {name!r} reads a collection of {self._scope.describe()} and one of {other._scope.describe()}, "
-            "and neither lies in the other: let the result of one loop leave it before another loop uses it"
+            "and neither lies in the other: use the result of iterate()"
         )
 
     def _entered(self, scope: Scope) -> Self | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidewheel.operators.stream_base import Record, StreamBase
 from tidewheel.progress import GraphError, IntegerDomain
@@ -68,7 +68,7 @@ class CollectionOperators(StreamBase[Record]):
             return Collection(self._stage(name, partial(stages.updates_of, names, counts)))
         if names or diff or len(domains) > 1:
             raise GraphError(
-                f"operator {name!r}: upserts=True takes records (key, value) outside of loops, without columns= and diff="
+                f"operator {name!r}: upserts=True takes records (key, value) outside of loops, no columns= or diff="
             )
         return Collection(self._unary(name, build_upserts, key_of))
 

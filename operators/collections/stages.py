@@ -32,7 +32,9 @@ def mapped_columns(function: Callable[..., Any], array: Array) -> Array:
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
     """Return the updates of records for which a predicate is true."""
-    return array[np.fromiter((bool(predicate(record)) for record in decode(array)), bool, len(array))]
+    mask = np.fromiter((bool(predicate(record)) for record in decode(array)), bool, len(array))
+    found: Array = array[mask]
+    return found
 
 
 def kept_columns(predicate: Callable[..., Any], array: Array) -> Array:
@@ -40,10 +42,11 @@ def kept_columns(predicate: Callable[..., Any], array: Array) -> Array:
     mask = np.asarray(predicate(*columns_of(array)))
     if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
         raise TypeError(
-            f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: it gets the columns of "
-            f"{len(array)} records, and returns an array with True or False for each"
+            f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: return an array with "
+            f"True or False for each of {len(array)} records"
         )
-    return array[mask.astype(bool)]
+    found: Array = array[mask.astype(bool)]
+    return found
 
 
 def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array:
@@ -111,8 +114,8 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     if is_arrow(batch) or (is_numpy(batch) and batch.dtype.names):
         if not columns:
             raise TypeError(
-                "rows of tables are no records of a collection by themselves: name the columns of its records, one or "
-                "two for pairs (key, value), such as as_collection(columns=('source', 'target'))"
+                "a row of a table is no record of a collection: name one column, or two for pairs (key, value), as in "
+                "as_collection(columns=('source', 'target'))"
             )
         diffs = np.ones(len(batch), np.int64) if diff is None else np.asarray(batch[str(diff)], np.int64)
         return array_of([_column(batch, name) for name in columns], diffs)

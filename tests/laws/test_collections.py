@@ -17,7 +17,12 @@ DEADLINE_S = 60.0
 
 
 def run(
-    program: Program, history: Sequence[Change], workers: int, *, at_once: bool, engine: Literal["local", "ray"] = "local"
+    program: Program,
+    history: Sequence[Change],
+    workers: int,
+    *,
+    at_once: bool,
+    engine: Literal["local", "ray"] = "local",
 ) -> list[tw.Captured]:
     """Run a program, with all epochs sent at once or one after the other; return the changes of its result."""
     flow = tw.Dataflow("program")
@@ -62,8 +67,20 @@ def test_each_epoch_is_what_plain_python_says(
     check(program, history, run(program, history, workers, at_once=at_once))
 
 
+@pytest.mark.ray
 @pytest.mark.long
-@law_settings(3000)
+@pytest.mark.usefixtures("ray_cluster")
+@law_settings(15)
+@given(programs(7), histories(), st.sampled_from((1, 2, 4)), st.booleans())
+def test_programs_on_ray_are_what_plain_python_says(
+    program: Program, history: list[Change], workers: int, at_once: bool
+) -> None:
+    """The same with workers that run side by side."""
+    check(program, history, run(program, history, workers, at_once=at_once, engine="ray"))
+
+
+@pytest.mark.long
+@law_settings(1000)
 @given(programs(7), histories(6), st.sampled_from((1, 2, 4)), st.booleans())
 def test_larger_programs_are_what_plain_python_says(
     program: Program, history: list[Change], workers: int, at_once: bool

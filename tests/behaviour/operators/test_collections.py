@@ -32,7 +32,7 @@ def result_of(batches: Batches, describe: Any, workers: int = 2) -> dict[Any, in
         (lambda c: c.map(lambda n: (n, {})).reduce_max(), "has to be hashable all through, and {} is not"),
         (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
         (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),
-        (lambda c: c.filter(lambda n: n + 1, columns=True), "an array with True or False for each"),
+        (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
 )
 def test_records_that_do_not_fit_fail_the_job(describe: Any, said: str) -> None:
@@ -43,7 +43,8 @@ def test_records_that_do_not_fit_fail_the_job(describe: Any, said: str) -> None:
 def test_arguments_that_cannot_be_used_are_refused() -> None:
     """When the dataflow is described, and so that it stays as it was."""
     flow, other = tw.Dataflow("test"), tw.Dataflow("other")
-    numbers, others = flow.input("a").as_collection(), other.input("a").as_collection()
+    numbers: Any = flow.input("a").as_collection()
+    others = other.input("a").as_collection()
     loops: list[tw.Collection] = []
 
     def keep(inner: tw.Collection) -> tw.Collection:
@@ -54,26 +55,31 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
     numbers.iterate(keep)
     size = flow._description.size
     for call, said in (
-        (lambda: numbers.join(flow.input("b")), r"operator 'join' takes a collection, not .*as_collection\(\) makes one"),
+        (
+            lambda: numbers.join(flow.input("b")),
+            r"operator 'join' takes a collection, not .*as_collection\(\) makes one",
+        ),
         (lambda: numbers.concat(others), "belongs to another dataflow"),
         (lambda: numbers.map(7), "operator 'map' takes a function, not 7"),
         (lambda: numbers.top_k(0), "most is a whole number, 1 or more, not 0"),
         (lambda: numbers.iterate(lambda inner: 7), "the body of 'iterate' must return a collection, not 7"),
         (lambda: numbers.iterate(lambda one, two: one, numbers), "must return a tuple of 2 collections"),
         (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
-        (lambda: loops[0].concat(loops[1]), "neither lies in the other: let the result of one loop leave it"),
-        (lambda: numbers.iterate(lambda inner: loops[0]), "must return what is in"),
+        (lambda: loops[0].concat(loops[1]), "neither lies in the other: use the result of iterate"),
+        (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
         (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
     ):
         with pytest.raises(tw.GraphError, match=said):
-            call()  # type: ignore[no-untyped-call]
+            call()
     assert flow._description.size == size + 1, "only the input that a test has added"
 
 
 def test_a_loop_has_at_most_so_many_rounds() -> None:
     """The body is applied so often and no more, though nothing has settled."""
     for rounds in (1, 2, 5):
-        found = result_of([(0, [0]), (1, [100])], lambda c, n=rounds: c.iterate(lambda i: i.map(lambda x: x + 1), max_rounds=n))
+        found = result_of(
+            [(0, [0]), (1, [100])], lambda c, n=rounds: c.iterate(lambda i: i.map(lambda x: x + 1), max_rounds=n)
+        )
         assert found == {rounds: 1, 100 + rounds: 1}
 
 

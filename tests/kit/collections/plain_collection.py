@@ -26,11 +26,11 @@ class PlainCollection:
         return self.counts.items()
 
     def map(self, function: Callable[..., Any], *, columns: bool = False) -> "PlainCollection":
-        call = (lambda record: function(*record)) if columns else function
+        call: Callable[[Any], Any] = (lambda record: function(*record)) if columns else function
         return self._made((call(record), count) for record, count in self._items())
 
     def filter(self, predicate: Callable[..., object], *, columns: bool = False) -> "PlainCollection":
-        call = (lambda record: predicate(*record)) if columns else predicate
+        call: Callable[[Any], object] = (lambda record: predicate(*record)) if columns else predicate
         return self._made(item for item in self._items() if call(item[0]))
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> "PlainCollection":

@@ -107,7 +107,11 @@ def programs(draw: st.DrawFn, size: int = 5, variables: int = 0) -> Program:
         return draw(st.sampled_from(sorted(ONE))), draw(programs(size - 1, variables))
     if kind == "two":
         left = draw(st.integers(0, size - 1))
-        return draw(st.sampled_from(sorted(TWO))), draw(programs(left, variables)), draw(programs(size - 1 - left, variables))
+        return (
+            draw(st.sampled_from(sorted(TWO))),
+            draw(programs(left, variables)),
+            draw(programs(size - 1 - left, variables)),
+        )
     start = draw(programs(draw(st.integers(0, 1)), variables))
     if kind == "closure":
         return kind, start, draw(programs(size - 2, variables + 1))

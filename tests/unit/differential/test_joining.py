@@ -14,7 +14,11 @@ from tidewheel.differential.updates import FlatTime
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 2))
 Pairs = st.tuples(st.sampled_from((0, 1, 2.0, "a")), st.integers(0, 2))
-Batches = st.lists(st.tuples(Times, st.lists(st.tuples(Pairs, st.sampled_from((1, -1, 2))), min_size=1, max_size=4)), min_size=1, max_size=3)
+Batches = st.lists(
+    st.tuples(Times, st.lists(st.tuples(Pairs, st.sampled_from((1, -1, 2))), min_size=1, max_size=4)),
+    min_size=1,
+    max_size=3,
+)
 Arrivals = st.lists(st.tuples(st.integers(0, 1), Batches), max_size=5)
 
 
@@ -22,7 +26,7 @@ def less_equal(one: FlatTime, other: FlatTime) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@law_settings(200)
+@law_settings(60)
 @given(Arrivals)
 def test_the_result_is_right_at_every_time(arrivals: list[tuple[int, Any]]) -> None:
     """Each pair of updates meets once, at the least upper bound of its times."""

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.strategies import law_settings
+from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.records import (
     array_of,
     as_column,
     as_keys,
     as_pairs,
     column_of,
-    consolidated,
     decode,
     encode,
     gathered,
@@ -29,6 +30,7 @@ def typed(records: list[Any]) -> list[str]:
     return list(map(repr, records))
 
 
+@law_settings(40)
 @given(st.one_of(RECORDS, st.lists(st.tuples(st.integers(0, 9), st.floats(allow_nan=False)))))
 def test_records_come_out_as_they_went_in(records: list[Any]) -> None:
     """With their types: True is not 1, and 1 is not 1.0."""
@@ -40,6 +42,7 @@ def test_columns_of_one_type_are_of_that_type() -> None:
     assert dtypes == ["i", "f", "O", "O", "O", "O"]
 
 
+@law_settings(40)
 @given(st.lists(st.lists(st.one_of(st.integers(0, 3), st.tuples(st.integers(0, 2), VALUES)), min_size=1), min_size=1))
 def test_arrays_of_any_columns_are_added_up(parts: list[list[Any]]) -> None:
     """Whether they have pairs, single values or both, each record comes out once, with its count."""

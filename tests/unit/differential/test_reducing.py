@@ -28,7 +28,10 @@ REDUCTIONS: dict[str, tuple[Reduction, Any]] = {
     "sum": (Sum(mean=False), lambda c: c.reduce_sum()),
     "mean": (Sum(mean=True), lambda c: c.reduce_mean()),
     "top": (TopK(2, greatest=True), lambda c: c.top_k(2)),
-    "reduce": (Grouped(lambda key, values: [len(values), sum(values)]), lambda c: c.reduce(lambda key, values: [len(values), sum(values)])),
+    "reduce": (
+        Grouped(lambda key, values: [len(values), sum(values)]),
+        lambda c: c.reduce(lambda key, values: [len(values), sum(values)]),
+    ),
 }
 ANY_VALUES = {"distinct", "count"}
 
@@ -59,7 +62,7 @@ def test_the_output_is_right_at_every_time(name: str) -> None:
     """Also where it differs because two changes meet for the first time, without any input then."""
     reduction, plain = REDUCTIONS[name]
 
-    @law_settings(100)
+    @law_settings(25)
     @given(st.lists(st.tuples(Times, Mixed if name in ANY_VALUES else Pairs, COUNTS), max_size=8))
     def holds(history: History) -> None:
         found = reduced(history, reduction)

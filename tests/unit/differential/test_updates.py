@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.laws.strategies import law_settings
 from tidewheel.differential.updates import Updates, consolidate, flat, nested, split_by_time
 
 SMALL = st.integers(-3, 3)
@@ -24,6 +25,7 @@ def rows_of(updates: Updates) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+@law_settings(40)
 @given(st.one_of(ROWS, st.lists(st.tuples(SMALL, SMALL, st.integers(0, 2), st.integers(0, 2), st.integers(-2, 2)))))
 @example([(2**63 - 1, 0, 0, 0, 1), (-(2**63), 0, 0, 0, 1), (2**63 - 1, 0, 0, 0, -1)])
 def test_consolidated_updates_are_sorted_sums(rows: list[tuple[int, ...]]) -> None:
@@ -40,6 +42,7 @@ def test_times_are_flat_and_nested() -> None:
         assert nested(flat(time)) == time
 
 
+@law_settings(40)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=8))
 def test_rows_are_split_by_time(times: list[tuple[int, int]]) -> None:
     columns = [np.array([time[at] for time in times], np.int64) for at in (0, 1)]
