@@ -12,6 +12,9 @@ from tidewheel.spark_bridge import from_spark, session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+CUSTOMERS = [(0, 1, "ann", 1), (0, 2, "bob", 1), (1, 2, "bob", -1), (1, 2, "rob", 1)]
+ORDERS = [(0, 1, 30, 1), (0, 2, 12, 1), (2, 1, 30, -1)]
+
 
 def joined(flow: tw.Dataflow, customers: "DataFrame", orders: "DataFrame") -> tw.Stream[Any]:
     """Return the changes of pairs (name, amount), for customers (id, name) and orders (customer, amount)."""
@@ -25,10 +28,8 @@ def joined(flow: tw.Dataflow, customers: "DataFrame", orders: "DataFrame") -> tw
 def main() -> None:
     flow = tw.Dataflow("orders")
     with session("orders") as spark:
-        people = [(0, 1, "ann", 1), (0, 2, "bob", 1), (1, 2, "bob", -1), (1, 2, "rob", 1)]
-        bought = [(0, 1, 30, 1), (0, 2, 12, 1), (2, 1, 30, -1)]
-        customers = spark.createDataFrame(people, "epoch int, id int, name string, diff int")
-        orders = spark.createDataFrame(bought, "epoch int, customer int, amount int, diff int")
+        customers = spark.createDataFrame(CUSTOMERS, "epoch int, id int, name string, diff int")
+        orders = spark.createDataFrame(ORDERS, "epoch int, customer int, amount int, diff int")
         joined(flow, customers, orders).capture("joined")
         with tw.run(flow, workers=2) as job:
             job.wait(timeout=120)

@@ -1,5 +1,6 @@
 """The examples of collections against plain Python, at each epoch of random histories."""
 
+import ast
 import heapq
 import random
 import re
@@ -16,6 +17,7 @@ import pytest
 import incremental_closure
 import incremental_components
 import incremental_core
+import incremental_join
 import incremental_kmeans
 import incremental_pagerank
 import incremental_paths
@@ -24,6 +26,7 @@ import incremental_strongly_connected
 import incremental_triangles
 from history import Changes, Program, added, removed, states
 from tests.examples.conftest import EXAMPLES
+from tests.examples.test_programs import run_program
 
 EPOCHS = 5
 NODES = range(9)
@@ -195,3 +198,26 @@ def test_examples_of_collections_are_at_most_fifty_lines() -> None:
     lengths = {file.name: len(file.read_text().splitlines()) for file in EXAMPLES.glob("incremental_*.py")}
     assert {name: length for name, length in lengths.items() if length > 50} == {}
     assert len(lengths) == len(CASES) + 1, "the live join has a test on Spark"
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_two_dataframes_are_joined_while_they_change(ray_cluster: str) -> None:
+    """The changes that the program prints add up, at each epoch, to the join of the rows that are there."""
+    printed = run_program("incremental_join", RAY_ADDRESS=ray_cluster).splitlines()
+    changed = {int(line[6]): ast.literal_eval(f"[{line[8:].strip().replace(') (', '), (')}]") for line in printed}
+    found: Counter[Any] = Counter()
+    for epoch in range(3):
+        for pair, count in changed.get(epoch, []):
+            found[pair] += count
+        people, bought = (present(rows, epoch) for rows in (incremental_join.CUSTOMERS, incremental_join.ORDERS))
+        expected = {(name, amount) for number, name in people for customer, amount in bought if number == customer}
+        assert {pair: count for pair, count in found.items() if count} == dict.fromkeys(expected, 1), f"epoch {epoch}"
+
+
+def present(rows: list[Any], epoch: int) -> list[Any]:
+    """Return the rows (epoch, ..., diff) that are there at an epoch, without these two columns."""
+    counts: Counter[Any] = Counter()
+    for when, *row, diff in rows:
+        counts[tuple(row)] += diff * (when <= epoch)
+    return [row for row, count in counts.items() if count]
