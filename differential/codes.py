@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.records import Column, Integers
+from tidewheel.differential.records import Column, Integers, values_of
 
 Translate: TypeAlias = Callable[[Integers], Integers]
 """Returns the new codes of old ones."""
@@ -152,5 +152,5 @@ def _of_floats(values: Column) -> Integers:
 
 
 def _as_objects(columns: Sequence[Column]) -> list[Any]:
-    values = [one.tolist() for one in columns]
+    values = [values_of(one) for one in columns]
     return values[0] if len(values) == 1 else list(zip(*values, strict=True))

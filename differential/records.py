@@ -43,6 +43,14 @@ def column_of(values: Sequence[Any]) -> Column:
     return np.fromiter(values, object, len(values))
 
 
+def values_of(column: Column) -> list[Any]:
+    """Return the values of a column as Python objects; all that are NaN are the same object, and so found again."""
+    values: list[Any] = column.tolist()
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+    return values
+
+
 def as_column(values: Any) -> Column:
     """Return an array that a user's function has made, or one value, as a column.
 
@@ -90,9 +98,8 @@ def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
 def decode(array: Array) -> list[Any]:
     """Return the records of updates, without their counts."""
     if is_pairs(array):
-        return list(zip(array["key"].tolist(), array["value"].tolist(), strict=True))
-    records: list[Any] = array["key"].tolist()
-    return records
+        return list(zip(values_of(array["key"]), values_of(array["value"]), strict=True))
+    return values_of(array["key"])
 
 
 def is_pairs(array: Array) -> bool:
@@ -126,7 +133,7 @@ def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
 
 def _joined(parts: Sequence[Column]) -> Column:
     if len({part.dtype for part in parts}) > 1:
-        parts = [part.astype(object) for part in parts]
+        return column_of([value for part in parts for value in part.tolist()])
     return np.concatenate(parts)
 
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from tidewheel.differential.arrangements import Arrangements, Piece
 from tidewheel.differential.codes import Codes, Translate
+from tidewheel.differential.ends import bounds_with, ends_of
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
-from tidewheel.differential.reductions import Reduction, Result, Rows, one_column
-from tidewheel.differential.spine import at_or_before
+from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
+from tidewheel.differential.spine import Placed, at_or_before
 from tidewheel.differential.updates import FlatTime, Updates, at_time, split_by_time, summed, unique
 
 PUT_OFF = -1
@@ -63,17 +64,26 @@ class ReduceState(Arrangements):
         keys = unique(*changed, *self._put_off.pop(time, []), np.empty(0, np.int64))
         if not len(keys):
             return None, []
-        found = self.spines[0].look_up(keys)
-        is_now = at_or_before(found.times, time)
-        later: list[FlatTime] = []
-        if not is_now.all():
-            later = self._put_off_keys(time, keys, found.take(~is_now))
-            found = found.take(is_now)
-        groups, values, counts = summed([found.keys, found.values], found.diffs)
-        result = reduction.result(Rows(keys, groups, values, counts, self._keys, self._codes[0]))
-        array = self._difference(time, keys, result, reduction)
+        later = []
+        placed = self.spines[0].place(keys)
+        for bound, put_off in bounds_with(placed, keys, time):
+            self._put_off.setdefault(bound, []).append(put_off)
+            later.append(bound)
+        array = self._difference(time, keys, self._result(time, keys, placed, reduction), reduction)
         self.sweep()
         return array, later
+
+    def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed], reduction: Reduction) -> Result:
+        """Return what the output of ``keys`` has to be at a time."""
+        if isinstance(reduction, Extreme) and self._codes[0].kind in {"int", "float"}:
+            groups, values = ends_of(self.spines[0], placed, keys, time, greatest=reduction.greatest)
+            return Result(groups, values, np.ones(len(groups), np.int64))
+        found = self.spines[0].look_up(keys)
+        is_now = at_or_before(found.times, time)
+        if not is_now.all():
+            found = found.take(is_now)
+        groups, values, counts = summed([found.keys, found.values], found.diffs)
+        return reduction.result(Rows(keys, groups, values, counts, self._keys, self._codes[0]))
 
     def _arrived(self, time: FlatTime, arrays: Sequence[Array], reduction: Reduction) -> Updates:
         if reduction.form == "pair":
@@ -88,15 +98,6 @@ class ReduceState(Arrangements):
         new = at_time(keys, values, diffs, time)
         self.spines[0].insert(new)
         return new
-
-    def _put_off_keys(self, time: FlatTime, keys: Integers, found: Updates) -> list[FlatTime]:
-        """Put keys off until the least upper bounds of ``time`` and the times of updates, and return these."""
-        bounds = [np.maximum(one, coordinate) for one, coordinate in zip(found.times, time, strict=True)]
-        later = []
-        for bound, rows in split_by_time(bounds):
-            self._put_off.setdefault(bound, []).append(keys[unique(found.keys[rows])])
-            later.append(bound)
-        return later
 
     def _difference(self, time: FlatTime, keys: Integers, result: Result, reduction: Reduction) -> Array | None:
         """Return by what the output of ``keys`` changes at a time, and add it to the output."""

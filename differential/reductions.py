@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.records import Column, Integers, as_column, column_of
+from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
 """The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
@@ -144,13 +144,13 @@ class Extreme(Reduction):
     keeps_values = True
 
     def __init__(self, *, greatest: bool) -> None:
-        self._greatest = greatest
+        self.greatest = greatest
 
     def result(self, rows: Rows) -> Result:
         """Return one row for each key that has a value."""
         rows = rows.positive().in_order()
         chosen = rows.starts
-        if self._greatest:
+        if self.greatest:
             chosen = np.append(chosen[1:], len(rows.groups))[: len(chosen)] - 1
         return Result(rows.groups[chosen], rows.values[chosen], np.ones(len(chosen), np.int64))
 
@@ -230,7 +230,7 @@ def one_column(columns: list[Column]) -> Column:
     """Return records in one column; pairs in two become tuples."""
     if len(columns) == 1:
         return columns[0]
-    return np.fromiter(zip(*(one.tolist() for one in columns), strict=True), object, len(columns[0]))
+    return np.fromiter(zip(*map(values_of, columns), strict=True), object, len(columns[0]))
 
 
 def _fits(values: Integers, counts: Integers) -> bool:

@@ -15,6 +15,9 @@ Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -44,10 +47,17 @@ def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArra
     return found
 
 
+_SMALL = 2048
+"""The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
+
+MASK_BITS = 63
+"""The most times for which a batch has a mask of bits for each key."""
+
+
 class Batch:
     """Sorted updates that never change, with the places where each key begins."""
 
-    __slots__ = ("keys", "starts", "updates")
+    __slots__ = ("_masks", "keys", "starts", "updates")
 
     def __init__(self, updates: Updates) -> None:
         self.updates = updates
@@ -57,23 +67,63 @@ class Batch:
         firsts = np.flatnonzero(is_first)
         self.keys = keys[firsts]
         self.starts = np.append(firsts, len(keys))
+        self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
 
     def __len__(self) -> int:
         return len(self.updates)
 
-    def find(self, keys: Integers) -> tuple[Integers, Integers]:
-        """Return for each row of some keys, which are in order, the place of its key there, and its own place."""
-        if len(keys) == 0:
-            return keys, keys
+    def place(self, keys: Integers) -> "Placed":
+        """Return which of some keys are here; they are distinct and in order."""
         if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
-            return np.repeat(np.arange(len(keys)), np.diff(self.starts)), np.arange(len(self))
-        places = np.searchsorted(self.keys, keys)
-        places[places == len(self.keys)] = 0
-        found = np.flatnonzero(self.keys[places] == keys)
-        places = places[found]
+            found = places = np.arange(len(keys))
+        else:
+            places = self.keys.searchsorted(keys)
+            places[places == len(self.keys)] = 0
+            found = (self.keys[places] == keys).nonzero()[0]
+            places = places[found]
         starts = self.starts[places]
-        counts = self.starts[places + 1] - starts
-        return np.repeat(found, counts), ranges(starts, counts)
+        return Placed(self, found, places, starts, self.starts[places + 1] - starts)
+
+    def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
+
+        The first call takes time linear in the batch.
+        """
+        if self._masks is None:
+            self._masks = (self._made_masks(),)
+        return self._masks[0]
+
+    def _made_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        times = self.updates.times
+        least = [int(column.min()) for column in times]
+        sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
+        if prod(sizes) > MASK_BITS:
+            return None
+        numbers = np.zeros(len(self), np.int64)
+        for column, start, size in zip(times, least, sizes, strict=True):
+            numbers *= size
+            numbers += column - start
+        spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
+        return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, self.starts[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The keys of a batch that a reader has asked for.
+
+    Attributes:
+        batch: the batch.
+        found: the places of these keys among all that the reader has asked for.
+        places: their places in the batch.
+        starts: the first row of each.
+        counts: the number of its rows.
+    """
+
+    batch: Batch
+    found: Integers
+    places: Integers
+    starts: Integers
+    counts: Integers
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
@@ -114,7 +164,7 @@ class Spine:
         if not len(updates) or self.since is None:
             return
         self.batches.append(Batch(updates))
-        while len(self.batches) > 1 and len(self.batches[-2]) < 2 * len(self.batches[-1]):
+        while len(self.batches) > 1 and len(self.batches[-2]) < max(2 * len(self.batches[-1]), _SMALL):
             one, other = self.batches[-2:]
             merged = self._merged([one.updates, other.updates])
             self.batches[-2:] = [Batch(merged)] if len(merged) else []
@@ -133,15 +183,16 @@ class Spine:
         """
         parts = []
         since = self.since or (0,) * self.depth
-        for batch in self.batches:
-            places, rows = batch.find(keys)
-            if len(rows):
-                found = batch.updates
-                whole = len(rows) == len(found)
-                times = found.times if whole else tuple(one[rows] for one in found.times)
-                values, diffs = (found.values, found.diffs) if whole else (found.values[rows], found.diffs[rows])
-                parts.append(Updates(places, values, advance(times, since), diffs))
+        for placed in self.place(keys):
+            found, rows = placed.batch.updates, ranges(placed.starts, placed.counts)
+            taken = found if len(rows) == len(found) else found.take(rows)
+            places = np.repeat(placed.found, placed.counts)
+            parts.append(Updates(places, taken.values, advance(taken.times, since), taken.diffs))
         return concatenate(parts, self.depth)
+
+    def place(self, keys: Integers) -> list[Placed]:
+        """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
+        return [placed for placed in (batch.place(keys) for batch in self.batches) if len(placed.found)]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
         """Replace the codes of all keys or values by what a function returns for them."""

@@ -49,8 +49,6 @@ def test_look_ups_at_allowed_times_see_all_updates(steps: list[Step]) -> None:
             if any(less_equal(one, time) for one in since):
                 for keys in (list(range(KEYS + 1)), [1, 3], [KEYS + 7]):
                     assert accumulated(spine, keys, time) == expected(known, keys, time)
-    sizes = [len(batch) for batch in spine.batches]
-    assert all(one >= 2 * other for one, other in pairwise(sizes))
 
 
 def accumulated(spine: Spine, keys: list[int], time: tuple[int, int]) -> dict[tuple[int, int], int]:
@@ -81,13 +79,25 @@ def test_advanced_times_are_before_the_same_times(
         assert tuple(map(max, time, later)) == tuple(map(max, advanced, later))
 
 
+def test_batches_are_few() -> None:
+    """Each is at least twice as large as the next, so a look-up visits a logarithmic number."""
+    spine, keys = Spine(1), np.arange(100)
+    for number in range(500):
+        values = np.full(100, number)
+        spine.insert(Updates(keys, values, (values,), np.ones(100, np.int64)))
+        sizes = [len(batch) for batch in spine.batches]
+        assert sum(sizes) == 100 * (number + 1)
+        assert all(one >= 2 * other for one, other in pairwise(sizes))
+    assert len(spine.batches) < 6
+
+
 def test_updates_of_the_past_become_few() -> None:
     """Changes of a key that readers cannot tell apart any more take no room."""
     spine = Spine(1)
-    for epoch in range(1000):
+    for epoch in range(20000):
         spine.let_go((epoch,))
         spine.insert(updates_one(epoch))
-    assert len(spine) < 10
+    assert len(spine) < 5000
 
 
 def updates_one(epoch: int) -> Updates:
