@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tidewheel.differential.batch import Placed
 from tidewheel.differential.records import Integers
-from tidewheel.differential.spine import Placed, Spine, at_or_before, ranges
+from tidewheel.differential.spine import Spine, advance, at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
 
 _FIRST = 8
@@ -75,13 +76,11 @@ def _read(
             starts = starts + counts - taken
         is_cut = counts > most
         if is_cut.any():
-            last = one.batch.updates.values[starts[is_cut] if greatest else (starts + taken - 1)[is_cut]]
+            last = one.batch.values_at(starts[is_cut] if greatest else (starts + taken - 1)[is_cut])
             cut = found[is_cut]
             has_all[cut] = False
             bounds[cut] = closer(bounds[cut], last)
-        rows = ranges(starts, taken)
-        read = one.batch.updates.take(rows)
-        parts.append(Updates(np.repeat(found, taken), read.values, read.times, read.diffs))
+        parts.append(one.batch.take(np.repeat(found, taken), ranges(starts, taken)))
     updates = concatenate(parts, len(time))
     updates = updates.take(at_or_before(updates.times, time))
     groups, values, counts = summed([updates.keys, updates.values], updates.diffs)
@@ -104,12 +103,8 @@ def bounds_with(placed: Sequence[Placed], keys: Integers, time: FlatTime) -> Ite
     for one in placed:
         masks = one.batch.time_masks() if one.counts.sum() > _FEW_ROWS else None
         if masks is None:
-            at = ranges(one.starts, one.counts)
-            times = tuple(
-                np.maximum(column[at], now) for column, now in zip(one.batch.updates.times, time, strict=True)
-            )
-            owners = np.repeat(one.found, one.counts)
-            rows.append(Updates(owners, owners, times, owners))
+            taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
+            rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
         else:
             yield from _from_masks(*masks, one, keys, time)
     together = concatenate(rows, len(time))

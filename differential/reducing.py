@@ -18,11 +18,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tidewheel.differential.arrangements import Arrangements, Piece
+from tidewheel.differential.batch import Placed
 from tidewheel.differential.codes import Codes, Translate
 from tidewheel.differential.ends import bounds_with, ends_of
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
-from tidewheel.differential.spine import Placed, at_or_before
+from tidewheel.differential.spine import at_or_before
 from tidewheel.differential.updates import FlatTime, Updates, at_time, split_by_time, summed, unique
 
 PUT_OFF = -1

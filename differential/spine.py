@@ -15,13 +15,11 @@ Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
-from math import prod
 from typing import Literal
 
 import numpy as np
 
+from tidewheel.differential.batch import Batch, Placed, batch_of, merged
 from tidewheel.differential.codes import Translate
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
@@ -49,81 +47,6 @@ def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArra
 
 _SMALL = 2048
 """The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
-
-MASK_BITS = 63
-"""The most times for which a batch has a mask of bits for each key."""
-
-
-class Batch:
-    """Sorted updates that never change, with the places where each key begins."""
-
-    __slots__ = ("_masks", "keys", "starts", "updates")
-
-    def __init__(self, updates: Updates) -> None:
-        self.updates = updates
-        keys = updates.keys
-        is_first = np.ones(len(keys), bool)
-        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
-        firsts = np.flatnonzero(is_first)
-        self.keys = keys[firsts]
-        self.starts = np.append(firsts, len(keys))
-        self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
-
-    def __len__(self) -> int:
-        return len(self.updates)
-
-    def place(self, keys: Integers) -> "Placed":
-        """Return which of some keys are here; they are distinct and in order."""
-        if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
-            found = places = np.arange(len(keys))
-        else:
-            places = self.keys.searchsorted(keys)
-            places[places == len(self.keys)] = 0
-            found = (self.keys[places] == keys).nonzero()[0]
-            places = places[found]
-        starts = self.starts[places]
-        return Placed(self, found, places, starts, self.starts[places + 1] - starts)
-
-    def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
-
-        The first call takes time linear in the batch.
-        """
-        if self._masks is None:
-            self._masks = (self._made_masks(),)
-        return self._masks[0]
-
-    def _made_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        times = self.updates.times
-        least = [int(column.min()) for column in times]
-        sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
-        if prod(sizes) > MASK_BITS:
-            return None
-        numbers = np.zeros(len(self), np.int64)
-        for column, start, size in zip(times, least, sizes, strict=True):
-            numbers *= size
-            numbers += column - start
-        spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
-        return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, self.starts[:-1])
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The keys of a batch that a reader has asked for.
-
-    Attributes:
-        batch: the batch.
-        found: the places of these keys among all that the reader has asked for.
-        places: their places in the batch.
-        starts: the first row of each.
-        counts: the number of its rows.
-    """
-
-    batch: Batch
-    found: Integers
-    places: Integers
-    starts: Integers
-    counts: Integers
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
@@ -163,11 +86,10 @@ class Spine:
         """Add updates, which must be consolidated."""
         if not len(updates) or self.since is None:
             return
-        self.batches.append(Batch(updates))
+        self.batches.append(batch_of(updates))
         while len(self.batches) > 1 and len(self.batches[-2]) < max(2 * len(self.batches[-1]), _SMALL):
-            one, other = self.batches[-2:]
-            merged = self._merged([one.updates, other.updates])
-            self.batches[-2:] = [Batch(merged)] if len(merged) else []
+            both = merged(self.batches[-2], self.batches[-1], self.since)
+            self.batches[-2:] = [] if both is None else [both]
 
     def let_go(self, since: FlatTime | None) -> None:
         """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""
@@ -184,10 +106,10 @@ class Spine:
         parts = []
         since = self.since or (0,) * self.depth
         for placed in self.place(keys):
-            found, rows = placed.batch.updates, ranges(placed.starts, placed.counts)
-            taken = found if len(rows) == len(found) else found.take(rows)
-            places = np.repeat(placed.found, placed.counts)
-            parts.append(Updates(places, taken.values, advance(taken.times, since), taken.diffs))
+            is_whole = int(placed.counts.sum()) == len(placed.batch)
+            rows = None if is_whole else ranges(placed.starts, placed.counts)
+            taken = placed.batch.take(np.repeat(placed.found, placed.counts), rows)
+            parts.append(Updates(taken.keys, taken.values, advance(taken.times, since), taken.diffs))
         return concatenate(parts, self.depth)
 
     def place(self, keys: Integers) -> list[Placed]:
@@ -200,13 +122,9 @@ class Spine:
             old = batch.updates
             new_keys = keys(old.keys) if keys is not None else old.keys
             new_values = values(old.values) if values is not None else old.values
-            self.batches[number] = Batch(consolidate(Updates(new_keys, new_values, old.times, old.diffs)))
+            self.batches[number] = batch_of(consolidate(Updates(new_keys, new_values, old.times, old.diffs)))
 
     def column(self, column: Literal["keys", "values"]) -> Integers:
-        """Return all keys, or all values, in no order."""
-        return np.concatenate([np.empty(0, np.int64), *(getattr(batch.updates, column) for batch in self.batches)])
-
-    def _merged(self, parts: Sequence[Updates]) -> Updates:
-        joined = concatenate(parts, self.depth)
-        times = advance(joined.times, self.since or (0,) * self.depth)
-        return consolidate(Updates(joined.keys, joined.values, times, joined.diffs))
+        """Return all values, or all distinct keys of each batch, in no order."""
+        found = [batch.keys if column == "keys" else batch.values for batch in self.batches]
+        return np.concatenate([np.empty(0, np.int64), *found])

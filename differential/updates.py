@@ -11,12 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tidewheel.differential.packing import Packing, sum_words
 from tidewheel.differential.records import Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
-
-_WORD_BITS = 63
 
 
 def flat(time: Any) -> FlatTime:
@@ -104,24 +103,13 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
         if len(diffs) and diffs[0] == 0:
             return [one[:0] for one in (*columns, diffs)]
         return [*columns, diffs]
-    packed = _Packing((*columns, diffs))
-    if packed.bits > _WORD_BITS:
+    packing = Packing.of((*columns, diffs))
+    if packing is None:
         return _summed_by_columns(columns, diffs)
-    words = packed.words()
+    words = packing.words((*columns, diffs))
     words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
-    rows = words >> packed.widths[-1]
-    is_first = np.empty(len(rows), bool)
-    is_first[0] = True
-    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
-    sums = packed.column(words, len(columns))
-    starts = np.flatnonzero(is_first)
-    if len(starts) < len(rows):
-        sums = np.add.reduceat(sums, starts)
-        words = words[starts]
-    kept = sums != 0
-    if not kept.all():
-        words, sums = words[kept], sums[kept]
-    return [*(packed.column(words, number) for number in range(len(columns))), sums]
+    words, sums = sum_words(words, packing)
+    return [*(packing.column(words, number) for number in range(len(columns))), sums]
 
 
 def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
@@ -167,40 +155,3 @@ def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
     for start, stop in zip(starts, [*starts[1:], count], strict=True):
         rows = order[start:stop]
         yield tuple(int(one[rows[0]]) for one in times), rows
-
-
-class _Packing:
-    """Columns in one word: each takes as many bits as its range needs, the first the highest ones."""
-
-    __slots__ = ("_columns", "_least", "_shifts", "bits", "widths")
-
-    def __init__(self, columns: Sequence[Integers]) -> None:
-        self._columns = columns
-        self._least = [int(one.min()) for one in columns]
-        self.widths = [(int(one.max()) - least).bit_length() for one, least in zip(columns, self._least, strict=True)]
-        self.bits = sum(self.widths)
-        shift, self._shifts = self.bits, []
-        for width in self.widths:
-            shift -= width
-            self._shifts.append(shift)
-
-    def words(self) -> Integers:
-        """Return one word for each row."""
-        words = np.zeros(len(self._columns[0]), np.int64)
-        for one, least, width, shift in zip(self._columns, self._least, self.widths, self._shifts, strict=True):
-            if width:
-                part = one - least
-                part <<= shift
-                words |= part
-        return words
-
-    def column(self, words: Integers, number: int) -> Integers:
-        """Return a column of the rows that are in ``words``."""
-        width, least = self.widths[number], self._least[number]
-        if not width:
-            return np.full(len(words), least, np.int64)
-        found: Integers = words >> self._shifts[number]
-        if self._shifts[number] + width < self.bits:
-            found &= (1 << width) - 1
-        found += least
-        return found

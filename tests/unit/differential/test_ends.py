@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.differential import batch as batches_of
 from tidewheel.differential import ends, spine
 from tidewheel.differential.ends import bounds_with, ends_of
 from tidewheel.differential.spine import Spine
@@ -70,7 +71,7 @@ def test_the_end_is_that_of_all_values_with_a_positive_count(greatest: bool) -> 
 def test_bounds_are_those_of_all_times_of_a_key(masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they are read from masks or, where a batch has too many times for these, from all rows."""
     if not masks:
-        monkeypatch.setattr(spine, "MASK_BITS", 1)
+        monkeypatch.setattr(batches_of, "MASK_BITS", 1)
 
     @law_settings(60)
     @given(st.lists(Rows, max_size=4), Times)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,3 +113,21 @@ def test_nobody_reads_after_the_end() -> None:
     spine.let_go(None)
     spine.insert(updates_one(1))
     assert len(spine) == 0
+
+
+@pytest.mark.parametrize("width", [1, 2**40, 2**62])
+def test_rows_that_a_word_has_no_room_for_are_kept_as_well(width: int) -> None:
+    """Counts outgrow their bits as batches are merged, and columns may be too wide from the beginning or later."""
+    spine, known = Spine(1), []
+    for number in range(300):
+        rows = [(number % 3, number % 2 * width, (0, 0), 2**40), (number % 5 * width, 1, (0, 0), -1)]
+        if number > 200:
+            rows.append((0, -width, (0, 0), 2**50))
+        known += rows
+        keys, values, diffs = (np.array([row[at] for row in rows]) for at in (0, 1, 3))
+        spine.insert(consolidate(Updates(keys, values, (np.zeros(len(rows), np.int64),), diffs)))
+    present = sorted({row[0] for row in known})
+    found = spine.look_up(np.array(present))
+    places, values, diffs = summed([found.keys, found.values], found.diffs)
+    rows_found = zip(places.tolist(), values.tolist(), diffs.tolist(), strict=True)
+    assert {(present[place], value): diff for place, value, diff in rows_found} == expected(known, present, (0, 0))
