@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from types import ModuleType
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -210,11 +211,11 @@ def both_ways(edges: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def examples_by_value() -> Iterator[None]:
-    """Have workers get the modules of the example that is used, which they do not find by name."""
+def examples_by_value(*more: ModuleType) -> Iterator[None]:
+    """Have workers get the modules of the example that is used, and more, which they do not find by name."""
     from ray import cloudpickle
 
-    modules = (label_share, least_labels, node_arrays)
+    modules = (label_share, least_labels, node_arrays, *more)
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     yield

@@ -1,5 +1,9 @@
 """The processes of a job, for benchmarks of what they take of the machine, and of what happens without them."""
 
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
 import psutil
 
 import tidewheel as tw
@@ -7,6 +11,7 @@ from tidewheel.pubsub.catalog.catalog_actor import catalog_actor
 from tidewheel.runtime.engines.ray_job import RayJob
 
 _ANSWER_WITHIN_S = 10.0
+_LOOK_S = 0.02
 
 
 def processes_of(job: tw.Job) -> dict[str, psutil.Process]:
@@ -37,3 +42,30 @@ def _is_actor(process: psutil.Process, kind: str) -> bool:
     except psutil.NoSuchProcess:
         return False
     return bool(command) and str(command[0]).startswith(f"ray::{kind}")
+
+
+@contextmanager
+def growth(processes: Mapping[str, psutil.Process]) -> Iterator[dict[str, int]]:
+    """Yield what has, after the block, by how many bytes each process had grown in it, at most."""
+    before = {name: process.memory_info().rss for name, process in processes.items()}
+    most = dict(before)
+    grown: dict[str, int] = {}
+    is_over = threading.Event()
+
+    def look() -> None:
+        with suppress(psutil.NoSuchProcess):
+            while not is_over.wait(_LOOK_S):
+                for name, process in processes.items():
+                    most[name] = max(most[name], process.memory_info().rss)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield grown
+    finally:
+        is_over.set()
+        thread.join(_ANSWER_WITHIN_S)
+    gone = [name for name, process in processes.items() if not process.is_running()]
+    if gone:
+        raise RuntimeError(f"this has not lived until the end: {', '.join(gone)}")
+    grown.update({name: most[name] - before[name] for name in processes})

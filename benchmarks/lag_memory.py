@@ -6,9 +6,6 @@ all of them are in the log. What each process has in memory is looked at until t
 
 import os
 import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -16,6 +13,7 @@ import psutil
 import tidewheel as tw
 from contestants import receipts_of, subscriber_commands
 from exactly_once_peers import RELAYED
+from job_processes import growth
 from measurement import Report
 from peer_processes import PeerProcesses
 from peer_roles import DEADLINE_S
@@ -30,7 +28,6 @@ MOST_MIB = 64
 """By how much any of the processes may grow, however far the subscriber lags: several bounds of 4 to 32 MiB."""
 
 _WARM_BATCHES = 200
-_LOOK_S = 0.02
 
 
 def measure_lag(report: Report, job: tw.Job, batches: int) -> None:
@@ -77,33 +74,6 @@ def published_bytes(job: tw.Job) -> int:
     """Return how many bytes are in the log, or on their way."""
     (said,) = job.statistics().topics[RELAYED]
     return int(said["bytes"])
-
-
-@contextmanager
-def growth(processes: Mapping[str, psutil.Process]) -> Iterator[dict[str, int]]:
-    """Yield what has, after the block, by how many bytes each process had grown in it, at most."""
-    before = {name: process.memory_info().rss for name, process in processes.items()}
-    most = dict(before)
-    grown: dict[str, int] = {}
-    is_over = threading.Event()
-
-    def look() -> None:
-        with suppress(psutil.NoSuchProcess):
-            while not is_over.wait(_LOOK_S):
-                for name, process in processes.items():
-                    most[name] = max(most[name], process.memory_info().rss)
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield grown
-    finally:
-        is_over.set()
-        thread.join(DEADLINE_S)
-    gone = [name for name, process in processes.items() if not process.is_running()]
-    if gone:
-        raise RuntimeError(f"this has not lived until the end: {', '.join(gone)}")
-    grown.update({name: most[name] - before[name] for name in processes})
 
 
 def process_of(actor: Any) -> psutil.Process:

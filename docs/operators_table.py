@@ -23,6 +23,7 @@ _RESULTS = (
     tw.Failed,
     tw.Branches,
 )
+_COLLECTIONS = "Methods of what `stream.as_collection()` returns: records with counts that change over time."
 _RUNNING = "The end of `with tw.run(flow) as job:` waits up to 10 s if all inputs are closed, with sources up to 1 s."
 
 _TITLE = """\
@@ -41,6 +42,7 @@ def page() -> str:
         _section("Where streams begin", _pick(tw.Dataflow, "input", "source", "from_topic")),
         _section("Sources", _classes(lambda made: made.__name__.endswith("Source"))),
         *(section for theme in themes() for section in _theme(theme)),
+        _section("Collections", _pick(tw.Collection, *public_methods(tw.Collection)), _COLLECTIONS),
         _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
         _section("Operators of your own", [*_own(tw.Stream), *_pick(tw.Dataflow, "operator")]),
         _section("Parts of an operator of your own", _within_operators()),

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tidewheel.operators.collections.collection_operators import CollectionOperators
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
 from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
@@ -63,6 +64,7 @@ class Stream(
     IntervalJoinOperators[Record],
     ColumnOperators[Record],
     SubstreamOperators[Record],
+    CollectionOperators[Record],
     OutputOperators[Record],
 ):
     """The records that one output of one operator sends, each at a time.

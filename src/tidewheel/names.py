@@ -3,6 +3,7 @@
 Loading it loads all layers. The package does so when a program first asks it for a name.
 """
 
+from tidewheel.operators.collections.collection import Collection
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.failed import Failed
@@ -90,6 +91,7 @@ __all__ = [
     "Branches",
     "Captured",
     "CapturedBatches",
+    "Collection",
     "ConfigError",
     "Dataflow",
     "DeliveryError",

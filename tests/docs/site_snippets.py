@@ -19,7 +19,8 @@ _SHOWN_ONLY = {"messages", "py", "sh", "shell-session", ""}
 
 def local_pages() -> list[str]:
     """Return the pages with programs that need neither Ray nor Spark."""
-    found = [DOCS / "index.md", *(page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md")))]
+    pages = (page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md")))
+    found = [DOCS / "index.md", DOCS / "collections.md", *pages]
     names = [page.relative_to(DOCS).as_posix() for page in found if "```python\n" in page.read_text(encoding="utf-8")]
     return [name for name in names if name not in ON_RAY + ON_SPARK]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("operators", "progress", "pubsub", "runtime", "spark_bridge", "transport")
+PACKAGES = ("differential", "operators", "progress", "pubsub", "runtime", "spark_bridge", "transport")
 FACADE = ROOT / "src" / "tidewheel"
 
 

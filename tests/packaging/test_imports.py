@@ -22,11 +22,12 @@ EXTRAS = {"pubsub/gateway/": "gateway", "pubsub/notebook/": "notebook", "pubsub/
 """The modules that may import what an extra brings, by the beginning of their names, and the extra."""
 
 MAY_IMPORT = {
+    "differential": {"differential"},
     "progress": {"progress"},
     "transport": {"transport", "progress"},
     "pubsub": {"pubsub", "transport", "progress"},
     "runtime": {"runtime", "transport", "progress"},
-    "operators": {"operators", "runtime", "pubsub", "transport", "progress"},
+    "operators": {"operators", "differential", "runtime", "pubsub", "transport", "progress"},
     "spark_bridge": {"spark_bridge", "operators", "runtime", "pubsub", "transport", "progress"},
 }
 
@@ -66,7 +67,10 @@ def test_imports_are_absolute_and_full() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_layers_import_one_way(package: str) -> None:
-    """The layers are progress <- transport <- pubsub, runtime <- operators <- spark_bridge; none imports the facade."""
+    """The layers are progress <- transport <- pubsub, runtime <- operators <- spark_bridge; none imports the facade.
+
+    Beside them, differential <- operators.
+    """
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in package_modules(package)

@@ -1,0 +1,156 @@
+"""Codes of values: an int64 for each, equal where the values are, so that arrangements sort and compare integers only.
+
+Whole numbers are their own codes. The codes of floats are in the order of the floats. Two whole numbers of at most 32
+bits each, the parts of a pair, make one code together. All other values are interned: a table gives each a number, and
+`Codes.sweep` frees the numbers of those that are no longer in use.
+
+The kind of the codes is that of the first values. When values of another kind come, the codes become numbers of
+interned values for good, and whoever keeps codes translates them: `Codes.encode` says so first.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tidewheel.differential.records import Column, Integers, values_of
+
+Translate: TypeAlias = Callable[[Integers], Integers]
+"""Returns the new codes of old ones."""
+
+_HALF = 1 << 31
+_LOW = np.int64((1 << 32) - 1)
+_SIGN = np.int64(2**63 - 1)
+_FEWEST = 1000
+"""A table with fewer values is not worth a sweep."""
+
+
+class Codes:
+    """The codes of the values of one column, or of the records of one operator.
+
+    Attributes:
+        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value.
+    """
+
+    __slots__ = ("_free", "_numbers", "_swept", "_values", "kind")
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self._numbers: dict[Any, int] = {}
+        self._values: list[Any] = []
+        self._free: list[int] = []
+        self._swept = 0
+
+    def __len__(self) -> int:
+        """Return how many values are interned."""
+        return len(self._numbers)
+
+    def encode(self, columns: Sequence[Column], translate: Callable[[Translate], None] = lambda _: None) -> Integers:
+        """Return the codes of values in one column, or of pairs in two.
+
+        Args:
+            columns: the values.
+            translate: called before, with a function from old codes to new ones, if all codes change.
+
+        Raises:
+            TypeError: a value cannot be hashed.
+        """
+        if not len(columns[0]):
+            return np.empty(0, np.int64)
+        kind = _kind(columns)
+        if self.kind is None:
+            self.kind = kind
+        if kind != self.kind:
+            if self.kind != "object":
+                self._promote(translate)
+            kind = "object"
+        if kind == "int":
+            return np.ascontiguousarray(columns[0])
+        if kind == "float":
+            return _of_floats(columns[0])
+        if kind == "pair":
+            return columns[0] << 32 | columns[1] & _LOW
+        return self._intern(_as_objects(columns))
+
+    def decode(self, codes: Integers) -> list[Column]:
+        """Return the values of codes: in one column, or pairs in two if they were encoded so."""
+        if self.kind == "float":
+            return [(codes ^ (codes >> 63 & _SIGN)).view(np.float64)]
+        if self.kind == "pair":
+            return [codes >> 32, (codes << 32) >> 32]
+        if self.kind == "object":
+            values = self._values
+            return [np.fromiter([values[code] for code in codes.tolist()], object, len(codes))]
+        return [codes]
+
+    @property
+    def wants_sweep(self) -> bool:
+        """Whether twice as many values are interned as were in use at the last sweep."""
+        return len(self._numbers) > max(_FEWEST, 2 * self._swept)
+
+    def sweep(self, used: Integers) -> None:
+        """Forget the interned values whose codes are not in ``used``. Linear in their number."""
+        if self.kind != "object":
+            return
+        is_used = np.zeros(len(self._values), bool)
+        is_used[used] = True
+        numbers = self._numbers
+        for number in np.flatnonzero(~is_used).tolist():
+            value = self._values[number]
+            if numbers.get(value) == number:
+                del numbers[value]
+                self._values[number] = None
+                self._free.append(number)
+        self._swept = len(numbers)
+
+    def _promote(self, translate: Callable[[Translate], None]) -> None:
+        before = Codes()
+        before.kind, self.kind = self.kind, "object"
+
+        def translated(codes: Integers) -> Integers:
+            distinct, places = np.unique(codes, return_inverse=True)
+            return self._intern(_as_objects(before.decode(distinct)))[places]
+
+        translate(translated)
+
+    def _intern(self, values: list[Any]) -> Integers:
+        numbers, free = self._numbers, self._free
+        codes = np.empty(len(values), np.int64)
+        for place, value in enumerate(values):
+            try:
+                number = numbers.get(value)
+            except TypeError as error:
+                raise TypeError(
+                    f"a record of a collection has to be hashable all through, and {value!r} is not: "
+                    "use tuples instead of lists, and frozensets instead of sets"
+                ) from error
+            if number is None:
+                if free:
+                    number = free.pop()
+                    self._values[number] = value
+                else:
+                    number = len(self._values)
+                    self._values.append(value)
+                numbers[value] = number
+            codes[place] = number
+        return codes
+
+
+def _kind(columns: Sequence[Column]) -> str:
+    kinds = "".join(one.dtype.kind for one in columns)
+    if kinds == "ii":
+        ends = [end for one in columns for end in (one.min(), one.max())]
+        return "pair" if min(ends) >= -_HALF and max(ends) < _HALF else "object"
+    return {"i": "int", "f": "float"}.get(kinds, "object")
+
+
+def _of_floats(values: Column) -> Integers:
+    plain = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, and no negative zero
+    bits = plain.view(np.int64)
+    codes: Integers = bits ^ (bits >> 63 & _SIGN)
+    return codes
+
+
+def _as_objects(columns: Sequence[Column]) -> list[Any]:
+    values = [values_of(one) for one in columns]
+    return values[0] if len(values) == 1 else list(zip(*values, strict=True))

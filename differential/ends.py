@@ -1,0 +1,130 @@
+"""The least or greatest value of keys, read from the ends of their rows, and the times of keys without their rows.
+
+A key may have very many values, such as a node all of whose neighbours offer it a label. Its least value is mostly
+among the first few in each batch, which is sorted. So a look-up reads a few rows of each key and batch, and reads
+more only for the keys for which these do not decide it. The times of the key's updates are a bit mask for each batch.
+
+The order of values has to be that of their codes: of whole numbers and floats, and not of interned values.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tidewheel.differential.batch import Placed
+from tidewheel.differential.records import Integers
+from tidewheel.differential.spine import Spine, advance, at_or_before, ranges
+from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
+
+_FIRST = 8
+"""The number of rows of each key and batch that are read first."""
+
+_FEW_ROWS = 2048
+"""So many rows are read faster than their masks are made."""
+
+
+def ends_of(
+    spine: Spine, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool
+) -> tuple[Integers, Integers]:
+    """Return the least or greatest value, with a positive count at a time, of each key that has one.
+
+    Args:
+        spine: the values by key.
+        placed: the keys there.
+        keys: distinct, in order.
+        time: the sum of all updates at or before it counts.
+        greatest: whether to return the greatest values.
+
+    Returns:
+        The places of these keys in ``keys``, in no order, and their values.
+    """
+    places, values = [keys[:0]], [keys[:0]]
+    left, most = np.arange(len(keys)), _FIRST
+    while len(left):
+        groups, found, has_all, bounds = _read(placed, len(left), time, most, greatest=greatest)
+        ends = np.zeros(len(left), np.int64)
+        ends[groups] = found
+        has_end = np.zeros(len(left), bool)
+        has_end[groups] = True
+        is_certain = has_end & ((ends > bounds) if greatest else (ends < bounds))
+        is_done = has_all | is_certain
+        chosen = is_done & has_end
+        places.append(left[chosen])
+        values.append(ends[chosen])
+        left, most = left[~is_done], most * 8
+        placed = spine.place(keys[left]) if len(left) else []
+    return np.concatenate(places), np.concatenate(values)
+
+
+def _read(
+    placed: Sequence[Placed], count: int, time: FlatTime, most: int, *, greatest: bool
+) -> tuple[Integers, Integers, "np.typing.NDArray[np.bool_]", Integers]:
+    """Read a few rows of each of ``count`` keys.
+
+    Returns:
+        The places of keys that have a positive value in these rows, and the end of these; then for each key whether
+        all of its rows were read, and else a bound, which values in other rows do not exceed.
+    """
+    has_all = np.ones(count, bool)
+    bounds = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
+    closer = np.maximum if greatest else np.minimum
+    parts = []
+    for one in placed:
+        found, starts, counts = one.found, one.starts, one.counts
+        taken = np.minimum(counts, most)
+        if greatest:
+            starts = starts + counts - taken
+        is_cut = counts > most
+        if is_cut.any():
+            last = one.batch.values_at(starts[is_cut] if greatest else (starts + taken - 1)[is_cut])
+            cut = found[is_cut]
+            has_all[cut] = False
+            bounds[cut] = closer(bounds[cut], last)
+        parts.append(one.batch.take(np.repeat(found, taken), ranges(starts, taken)))
+    updates = concatenate(parts, len(time))
+    updates = updates.take(at_or_before(updates.times, time))
+    groups, values, counts = summed([updates.keys, updates.values], updates.diffs)
+    is_positive = counts > 0
+    groups, values = groups[is_positive], values[is_positive]
+    is_end = np.ones(len(groups), bool)
+    if greatest:
+        np.not_equal(groups[1:], groups[:-1], out=is_end[:-1])
+    else:
+        np.not_equal(groups[1:], groups[:-1], out=is_end[1:])
+    return groups[is_end], values[is_end], has_all, bounds
+
+
+def bounds_with(placed: Sequence[Placed], keys: Integers, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
+    """Yield each least upper bound of ``time`` and an update's time that is later than it, with the keys of such.
+
+    The keys of each are distinct, in order. A bound may come several times.
+    """
+    rows = []
+    for one in placed:
+        masks = one.batch.time_masks() if one.counts.sum() > _FEW_ROWS else None
+        if masks is None:
+            taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
+            rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
+        else:
+            yield from _from_masks(*masks, one, keys, time)
+    together = concatenate(rows, len(time))
+    is_later = ~at_or_before(together.times, time)
+    if is_later.any():
+        later = together.take(is_later)
+        for bound, chosen in split_by_time(later.times):
+            yield bound, keys[unique(later.keys[chosen])]
+
+
+def _from_masks(
+    times: list[FlatTime], by_key: Integers, placed: Placed, keys: Integers, time: FlatTime
+) -> Iterator[tuple[FlatTime, Integers]]:
+    mine = by_key[placed.places]
+    present = int(np.bitwise_or.reduce(mine))
+    together: dict[FlatTime, int] = {}
+    for bit, one in enumerate(times):
+        if present >> bit & 1:
+            bound = tuple(map(max, one, time))
+            together[bound] = together.get(bound, 0) | 1 << bit
+    for bound, bits in together.items():
+        if bound != time:
+            yield bound, keys[placed.found[(mine & bits) != 0]]

@@ -1,0 +1,101 @@
+"""Rows of integers in one word each: a column takes as many bits as its range needs, the first the highest ones.
+
+The words are in the order of the rows. They take a fraction of the memory of the columns. NumPy sorts them with vector
+instructions, and merges sorted parts several times faster than it sorts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from tidewheel.differential.records import Integers
+
+WORD_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The places of columns in words.
+
+    Attributes:
+        least: for each column the number that is 0 in the word, and ``greatest``, a number that none exceeds.
+        widths: the number of its bits, and ``shifts``, the number of bits behind it.
+    """
+
+    least: tuple[int, ...]
+    greatest: tuple[int, ...]
+    widths: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Self | None:
+        """Return the packing of columns between these least and greatest numbers; None if a word has no room."""
+        found = list(ranges)
+        widths = [(greatest - least).bit_length() for least, greatest in found]
+        if sum(widths) > WORD_BITS:
+            return None
+        shifts = tuple(sum(widths[number + 1 :]) for number in range(len(widths)))
+        return cls(tuple(least for least, _ in found), tuple(most for _, most in found), tuple(widths), shifts)
+
+    @classmethod
+    def of(cls, columns: Sequence[Integers]) -> Self | None:
+        """Return the packing of columns, which are not empty; None if a word has no room."""
+        return cls.of_ranges([(int(column.min()), int(column.max())) for column in columns])
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The least and the greatest number of each column."""
+        return list(zip(self.least, self.greatest, strict=True))
+
+    def is_like(self, other: Self) -> bool:
+        """Tell whether the words of another packing are the same."""
+        return self.least == other.least and self.widths == other.widths
+
+    def words(self, columns: Iterable[Integers]) -> Integers:
+        """Return one word for each row."""
+        words: Integers | None = None
+        for column, least, width, shift in zip(columns, self.least, self.widths, self.shifts, strict=True):
+            if words is None:
+                words = np.zeros(len(column), np.int64)
+            if width:
+                part = column - least
+                part <<= shift
+                words |= part
+        assert words is not None, "there is a column"
+        return words
+
+    def column(self, words: Integers, number: int) -> Integers:
+        """Return a column of the rows that are in ``words``, as an array of its own."""
+        width, shift = self.widths[number], self.shifts[number]
+        if not width:
+            return np.full(len(words), self.least[number], np.int64)
+        found: Integers = words >> shift
+        if number:
+            found &= (1 << width) - 1
+        found += self.least[number]
+        return found
+
+
+def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
+    """Add up the diffs, the last column, of words whose other columns are equal.
+
+    Args:
+        words: in order, not empty.
+        packing: that of the words.
+
+    Returns:
+        A word for each sum that is not 0, with any diff in it, and the sums.
+    """
+    width = packing.widths[-1]
+    rows = words >> width if width else words
+    is_first = np.ones(len(rows), bool)
+    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+    sums = packing.column(words, len(packing.widths) - 1)
+    starts = np.flatnonzero(is_first)
+    if len(starts) < len(words):
+        sums = np.add.reduceat(sums, starts)
+        words = words[starts]
+    kept = sums != 0
+    return (words, sums) if kept.all() else (words[kept], sums[kept])

@@ -1,0 +1,165 @@
+"""Updates on their way between operators: NumPy arrays with the fields ``key``, ``value`` and ``diff``.
+
+A record that is a pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, and the array has
+no field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
+``diff`` is int64: how often the record is added, or removed if negative. All updates of an array are at one time, that
+of the message that carries it.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Column: TypeAlias = npt.NDArray[Any]
+"""An array of one dimension: int64, float64 or objects."""
+
+Array: TypeAlias = npt.NDArray[Any]
+"""A structured array of updates."""
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_NAN = float("nan")
+
+
+def column_of(values: Sequence[Any]) -> Column:
+    """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else of objects.
+
+    >>> column_of([1, 2]).dtype.name, column_of([1, 0.5]).dtype.name, column_of([True]).dtype.name
+    ('int64', 'object', 'object')
+    """
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        try:
+            return np.array(values, np.int64)
+        except OverflowError:
+            pass
+    elif kinds == {float}:
+        return np.array(values, np.float64)
+    if float in kinds:  # one NaN is not equal to another, so that its removal would never find it
+        values = [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+    return np.fromiter(values, object, len(values))
+
+
+def values_of(column: Column) -> list[Any]:
+    """Return the values of a column as Python objects; all that are NaN are the same object, and so found again."""
+    values: list[Any] = column.tolist()
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+    return values
+
+
+def as_column(values: Any) -> Column:
+    """Return an array that a user's function has made, or one value, as a column.
+
+    Whole numbers become int64 and other numbers float64; anything else becomes Python objects.
+
+    Raises:
+        TypeError: it has more dimensions than one.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise TypeError(f"a column is an array of one dimension, not of {array.ndim}")
+    if array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind == "f":
+        return array.astype(np.float64, copy=False)
+    return array if array.dtype.kind == "O" else column_of(array.tolist())
+
+
+def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
+    """Return updates of records with these columns, the key or the key and the value."""
+    names = ("key", "value")[: len(columns)]
+    made = np.empty(
+        len(diffs), [*((name, one.dtype) for name, one in zip(names, columns, strict=True)), ("diff", "i8")]
+    )
+    for name, one in zip(names, columns, strict=True):
+        made[name] = one
+    made["diff"] = diffs
+    return made
+
+
+def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
+    """Return updates that add each record once, or as often as ``diffs`` says.
+
+    >>> encode([("a", 1), ("b", 2)]).dtype.names, encode(["a", "b"]).dtype.names
+    (('key', 'value', 'diff'), ('key', 'diff'))
+    """
+    counts = np.fromiter(repeat(1) if diffs is None else diffs, np.int64, len(records))
+    if all(type(record) is tuple and len(record) == 2 for record in records):
+        columns = [column_of([record[part] for record in records]) for part in (0, 1)]
+    else:
+        columns = [column_of(records)]
+    return array_of(columns, counts)
+
+
+def decode(array: Array) -> list[Any]:
+    """Return the records of updates, without their counts."""
+    if is_pairs(array):
+        return list(zip(values_of(array["key"]), values_of(array["value"]), strict=True))
+    return values_of(array["key"])
+
+
+def is_pairs(array: Array) -> bool:
+    """Tell whether the records are pairs, in two columns."""
+    return "value" in _names(array)
+
+
+def columns_of(array: Array) -> list[Column]:
+    """Return the columns of the records: key and value of pairs, else the record."""
+    return [array[name] for name in _names(array)[:-1]]
+
+
+def _names(array: Array) -> tuple[str, ...]:
+    names = array.dtype.names
+    assert names is not None, "updates are in a structured array"
+    return names
+
+
+def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
+    """Return the columns of the records of several arrays, at least one, and their diffs.
+
+    If only some of the arrays have pairs, these are Python objects in one column with the others.
+    """
+    if len(arrays) == 1:
+        return columns_of(arrays[0]), np.ascontiguousarray(arrays[0]["diff"])
+    diffs = np.concatenate([array["diff"] for array in arrays])
+    if len({array.dtype.names for array in arrays}) > 1:
+        return [column_of([record for array in arrays for record in decode(array)])], diffs
+    return [_joined(parts) for parts in zip(*map(columns_of, arrays), strict=True)], diffs
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    if len({part.dtype for part in parts}) > 1:
+        return column_of([value for part in parts for value in part.tolist()])
+    return np.concatenate(parts)
+
+
+def as_pairs(array: Array, operator: str) -> Array:
+    """Return ``array``, whose records must be pairs, with these in two columns.
+
+    Raises:
+        TypeError: they are not; it names the operator, a record and the remedy.
+    """
+    if is_pairs(array):
+        return array
+    records = array["key"].tolist()
+    wrong = [one for one in records if not (type(one) is tuple and len(one) == 2)]
+    if not wrong:  # such as what a reduction of records returns whose codes are those of objects
+        return encode(records, array["diff"])
+    raise TypeError(
+        f"{operator} takes pairs (key, value), and {wrong[0]!r} is none: "
+        "make pairs first, such as with map(lambda record: (key of record, record))"
+    )
+
+
+def as_keys(array: Array) -> Array:
+    """Return pairs (record, 0) of all records, which are then keys.
+
+    >>> decode(as_keys(encode([(1, 2)])))
+    [((1, 2), 0)]
+    """
+    keys = array["key"] if not is_pairs(array) else np.fromiter(decode(array), object, len(array))
+    return array_of([keys, np.zeros(len(array), np.int64)], array["diff"])

@@ -1,0 +1,242 @@
+"""Functions of all values of a key, for all keys of one time at once.
+
+Each gets the rows (place of the key, value, count) that have accumulated, and returns the rows that the result has.
+Python runs for each key only where the function is the user's own, or where values have no order as integers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tidewheel.differential.codes import Codes
+from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
+
+Form: TypeAlias = Literal["record", "counted", "pair"]
+"""The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What has accumulated, sorted by the places of keys and then by the codes of values; no count is 0.
+
+    Attributes:
+        keys: the codes of the distinct keys, each at its place.
+        groups: for each row the place of its key.
+        values: the code of its value, and ``counts``, how often the key has that.
+        key_codes, value_codes: what the codes stand for.
+    """
+
+    keys: Integers
+    groups: Integers
+    values: Integers
+    counts: Integers
+    key_codes: Codes
+    value_codes: Codes
+
+    def positive(self) -> "Rows":
+        """Return the rows whose count is above 0."""
+        if not len(self.counts) or self.counts.min() > 0:
+            return self
+        return self.take(self.counts > 0)
+
+    def take(self, rows: Any) -> "Rows":
+        """Return the rows in these places, or where a mask is true."""
+        return Rows(
+            self.keys,
+            self.groups[rows],
+            self.values[rows],
+            self.counts[rows],
+            self.key_codes,
+            self.value_codes,
+        )
+
+    def in_order(self) -> "Rows":
+        """Return the rows sorted by the places of keys and then by the values themselves.
+
+        Raises:
+            TypeError: two values of a key cannot be compared.
+        """
+        if self.value_codes.kind != "object":
+            return self
+        values = self.value_codes.decode(self.values)[0].tolist()
+        order: list[int] = []
+        for start, stop in self.spans():
+            order += sorted(range(start, stop), key=values.__getitem__)
+        return self.take(np.array(order, np.int64))
+
+    @property
+    def starts(self) -> Integers:
+        """The first row of each key that has any."""
+        is_first = np.ones(len(self.groups), bool)
+        np.not_equal(self.groups[1:], self.groups[:-1], out=is_first[1:])
+        return np.flatnonzero(is_first)
+
+    def spans(self) -> Iterable[tuple[int, int]]:
+        """Return the first row of each key that has any, and the row behind its last."""
+        starts = self.starts.tolist()
+        return zip(starts, [*starts[1:], len(self.groups)], strict=False)  # no second one if there is no row
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a result: places of keys, values and counts.
+
+    ``values`` are codes of the input's values if the reduction keeps these, else a column.
+    """
+
+    groups: Integers
+    values: Column
+    counts: Integers
+
+
+class Reduction(ABC):
+    """A function of the values of each key.
+
+    Attributes:
+        keeps_values: whether the values of the result are some of the values that the key has.
+        form: which records the result has. Unless it is ``"pair"``, whole records are the keys.
+    """
+
+    keeps_values: bool = False
+    form: Form = "pair"
+
+    @abstractmethod
+    def result(self, rows: Rows) -> Result:
+        """Return the result for the keys of some rows."""
+
+
+class Threshold(Reduction):
+    """Each record as often as a function of the record and its count says; once if it is there, without a function."""
+
+    form = "record"
+
+    def __init__(self, function: Callable[[Any, int], int] | None = None) -> None:
+        self._function = function
+
+    def result(self, rows: Rows) -> Result:
+        """Return the records with their new counts."""
+        if self._function is None:
+            rows = rows.positive()
+            counts = np.ones(len(rows.groups), np.int64)
+        else:
+            keys = one_column(rows.key_codes.decode(rows.keys[rows.groups])).tolist()
+            made = [self._function(key, count) for key, count in zip(keys, rows.counts.tolist(), strict=True)]
+            counts = np.array(made, np.int64)
+        return Result(rows.groups, np.zeros(len(rows.groups), np.int64), counts)
+
+
+class Count(Reduction):
+    """Pairs of each record and its count."""
+
+    form = "counted"
+
+    def result(self, rows: Rows) -> Result:
+        """Return the count of each record as a value."""
+        return Result(rows.groups, rows.counts, np.ones(len(rows.groups), np.int64))
+
+
+class Extreme(Reduction):
+    """The least value of each key, or the greatest."""
+
+    keeps_values = True
+
+    def __init__(self, *, greatest: bool) -> None:
+        self.greatest = greatest
+
+    def result(self, rows: Rows) -> Result:
+        """Return one row for each key that has a value."""
+        rows = rows.positive().in_order()
+        chosen = rows.starts
+        if self.greatest:
+            chosen = np.append(chosen[1:], len(rows.groups))[: len(chosen)] - 1
+        return Result(rows.groups[chosen], rows.values[chosen], np.ones(len(chosen), np.int64))
+
+
+class TopK(Reduction):
+    """The greatest values of each key, or the least; a value counts as often as the key has it."""
+
+    keeps_values = True
+
+    def __init__(self, most: int, *, greatest: bool) -> None:
+        self._most = most
+        self._greatest = greatest
+
+    def result(self, rows: Rows) -> Result:
+        """Return at most so many values for each key."""
+        rows = rows.positive().in_order()
+        if self._greatest:
+            rows = rows.take(slice(None, None, -1))
+        through = np.cumsum(rows.counts)
+        starts = rows.starts
+        before = (through - rows.counts)[starts]
+        earlier = through - rows.counts - np.repeat(before, np.diff(np.append(starts, len(rows.groups))))
+        counts = np.clip(self._most - earlier, 0, rows.counts)
+        kept = counts > 0
+        return Result(rows.groups[kept], rows.values[kept], counts[kept])
+
+
+class Sum(Reduction):
+    """The sum of the values of each key, or their mean."""
+
+    def __init__(self, *, mean: bool) -> None:
+        self._mean = mean
+
+    def result(self, rows: Rows) -> Result:
+        """Return one row for each key that has a value."""
+        values, counts, starts = rows.value_codes.decode(rows.values)[0], rows.counts, rows.starts
+        groups = rows.groups[starts]
+        if not len(starts):
+            return Result(groups, values, groups)
+        if values.dtype.kind == "i" and not _fits(values, counts):
+            values = values.astype(object)
+        weights = counts.astype(object) if values.dtype.kind == "O" else counts
+        sums = np.add.reduceat(values * weights, starts)
+        ones = np.ones(len(starts), np.int64)
+        if not self._mean:
+            return Result(groups, _plain(sums), ones)
+        totals = np.add.reduceat(counts, starts)
+        kept = totals != 0
+        return Result(groups[kept], as_column(sums[kept] / totals[kept]), ones[kept])
+
+
+class Grouped(Reduction):
+    """All values that a user's function returns for a key and the list of its values."""
+
+    def __init__(self, function: Callable[[Any, list[Any]], Iterable[Any]]) -> None:
+        self._function = function
+
+    def result(self, rows: Rows) -> Result:
+        """Call the function for each key that has a value."""
+        rows = rows.positive()
+        keys = rows.key_codes.decode(rows.keys)[0].tolist()
+        values = rows.value_codes.decode(np.repeat(rows.values, rows.counts))[0].tolist()
+        ends = np.cumsum(rows.counts).tolist()
+        groups: list[int] = []
+        found: list[Any] = []
+        begin = 0
+        for start, stop in rows.spans():
+            group, end = int(rows.groups[start]), ends[stop - 1]
+            made = list(self._function(keys[group], values[begin:end]))
+            groups += [group] * len(made)
+            found += made
+            begin = end
+        return Result(np.array(groups, np.int64), column_of(found), np.ones(len(groups), np.int64))
+
+
+def one_column(columns: list[Column]) -> Column:
+    """Return records in one column; pairs in two become tuples."""
+    if len(columns) == 1:
+        return columns[0]
+    return np.fromiter(zip(*map(values_of, columns), strict=True), object, len(columns[0]))
+
+
+def _fits(values: Integers, counts: Integers) -> bool:
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    return largest * int(np.abs(counts).sum()) < 2**63
+
+
+def _plain(sums: Column) -> Column:
+    return column_of(sums.tolist()) if sums.dtype.kind == "O" else sums

@@ -1,0 +1,130 @@
+"""Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
+
+A `Spine` holds a list of batches, each at least twice as large as the next. So an update is merged a logarithmic number
+of times, and a look-up visits a logarithmic number of batches.
+
+Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest
+lower bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before
+the same later times as the time is, and has the same least upper bounds with them. So what readers see stays the same,
+and updates whose times become equal are added up.
+
+The source takes, over the elements ``f``, the greatest lower bound of the least upper bounds of the time and ``f``. It
+is the same here, as coordinates are in a total order and the two operations distribute.
+
+Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from tidewheel.differential.batch import Batch, Placed, batch_of, merged
+from tidewheel.differential.codes import Translate
+from tidewheel.differential.records import Integers
+from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
+
+
+def advance(times: Sequence[Integers], since: FlatTime) -> tuple[Integers, ...]:
+    """Return the least upper bounds of times and ``since``.
+
+    >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], (1, 0))]
+    [[1, 1, 2], [1, 7, 0]]
+    """
+    return tuple(
+        np.maximum(column, coordinate) if coordinate else column
+        for column, coordinate in zip(times, since, strict=True)
+    )
+
+
+def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
+    """Tell for each of some times whether it is at or before ``time``."""
+    found = times[0] <= time[0]
+    for times_at, coordinate in zip(times[1:], time[1:], strict=True):
+        found &= times_at <= coordinate
+    return found
+
+
+_SMALL = 2048
+"""The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
+
+
+def ranges(starts: Integers, counts: Integers) -> Integers:
+    """Return the whole numbers of several ranges, one behind the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - ends + counts, counts) + np.arange(total)
+
+
+class Spine:
+    """The updates of one collection by key; see the module.
+
+    Args:
+        depth: the number of coordinates of its times.
+
+    Attributes:
+        batches: the batches, the largest first.
+        since: readers ask for times at or after it. None if there are no readers any more.
+    """
+
+    __slots__ = ("batches", "depth", "since")
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.batches: list[Batch] = []
+        self.since: FlatTime | None = (0,) * depth
+
+    def __len__(self) -> int:
+        """Return how many updates it has."""
+        return sum(map(len, self.batches))
+
+    def insert(self, updates: Updates) -> None:
+        """Add updates, which must be consolidated."""
+        if not len(updates) or self.since is None:
+            return
+        self.batches.append(batch_of(updates))
+        while len(self.batches) > 1 and len(self.batches[-2]) < max(2 * len(self.batches[-1]), _SMALL):
+            both = merged(self.batches[-2], self.batches[-1], self.since)
+            self.batches[-2:] = [] if both is None else [both]
+
+    def let_go(self, since: FlatTime | None) -> None:
+        """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""
+        self.since = since
+        if since is None:
+            self.batches = []
+
+    def look_up(self, keys: Integers) -> Updates:
+        """Return the updates of ``keys``, which are distinct and in order; as keys they have their places there.
+
+        They are not consolidated, and their times are advanced to ``since``. A look-up takes time linear in what it
+        returns, beside a binary search for each key in each batch.
+        """
+        parts = []
+        since = self.since or (0,) * self.depth
+        for placed in self.place(keys):
+            is_whole = int(placed.counts.sum()) == len(placed.batch)
+            rows = None if is_whole else ranges(placed.starts, placed.counts)
+            taken = placed.batch.take(np.repeat(placed.found, placed.counts), rows)
+            parts.append(Updates(taken.keys, taken.values, advance(taken.times, since), taken.diffs))
+        return concatenate(parts, self.depth)
+
+    def place(self, keys: Integers) -> list[Placed]:
+        """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
+        return [placed for placed in (batch.place(keys) for batch in self.batches) if len(placed.found)]
+
+    def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
+        """Replace the codes of all keys or values by what a function returns for them."""
+        for number, batch in enumerate(self.batches):
+            old = batch.updates
+            new_keys = keys(old.keys) if keys is not None else old.keys
+            new_values = values(old.values) if values is not None else old.values
+            self.batches[number] = batch_of(consolidate(Updates(new_keys, new_values, old.times, old.diffs)))
+
+    def column(self, column: Literal["keys", "values"]) -> Integers:
+        """Return all values, or all distinct keys of each batch, in no order."""
+        found = [batch.keys if column == "keys" else batch.values for batch in self.batches]
+        return np.concatenate([np.empty(0, np.int64), *found])

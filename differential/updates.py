@@ -1,0 +1,157 @@
+"""Updates in columns of int64: key, value, one time coordinate for each nested scope, and diff.
+
+`consolidate` sorts updates by key, value and time, adds the diffs of equal ones up, and drops those that come to zero.
+Columns that together need at most 63 bits are packed into one word, which NumPy sorts several times faster than it
+sorts by several columns.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tidewheel.differential.packing import Packing, sum_words
+from tidewheel.differential.records import Integers
+
+FlatTime: TypeAlias = tuple[int, ...]
+"""The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
+
+
+def flat(time: Any) -> FlatTime:
+    """Return the coordinates of a time.
+
+    >>> flat(3), flat(((3, 1), 2))
+    ((3,), (3, 1, 2))
+    """
+    found: list[int] = []
+    while isinstance(time, tuple):
+        time, last = time
+        found.append(last)
+    return (time, *reversed(found))
+
+
+def nested(time: Sequence[int]) -> Any:
+    """Return the time with these coordinates, the reverse of `flat`."""
+    made: Any = time[0]
+    for coordinate in time[1:]:
+        made = (made, coordinate)
+    return made
+
+
+def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
+    """Return the greatest lower bound of some times, None if there are none.
+
+    >>> lower_bound([(1, 0), (0, 3)])
+    (0, 0)
+    """
+    return tuple(map(min, zip(*times, strict=True))) or None
+
+
+@dataclass(slots=True)
+class Updates:
+    """Some updates: the columns are of one length, and ``times`` has one for each coordinate."""
+
+    keys: Integers
+    values: Integers
+    times: tuple[Integers, ...]
+    diffs: Integers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: Any) -> "Updates":
+        """Return the updates in these places, or where a mask is true."""
+        return Updates(self.keys[rows], self.values[rows], tuple(one[rows] for one in self.times), self.diffs[rows])
+
+
+def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
+    """Return updates that are all at one time."""
+    times = tuple(np.full(len(keys), coordinate, np.int64) for coordinate in time)
+    return Updates(keys, values, times, diffs)
+
+
+def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
+    """Return all updates of some parts; ``depth`` is the number of coordinates of their times."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        empty = np.empty(0, np.int64)
+        return Updates(empty, empty, (empty,) * depth, empty)
+    return Updates(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        tuple(np.concatenate([part.times[at] for part in parts]) for at in range(depth)),
+        np.concatenate([part.diffs for part in parts]),
+    )
+
+
+def consolidate(updates: Updates) -> Updates:
+    """Return the updates sorted by key, value and time, with the diffs of equal ones added up; none of them is 0.
+
+    >>> ones = np.array([1, 1, 1])
+    >>> consolidate(at_time(np.array([2, 1, 2]), np.array([5, 6, 5]), ones, (0,))).diffs.tolist()
+    [1, 2]
+    """
+    keys, values, *times, diffs = summed([updates.keys, updates.values, *updates.times], updates.diffs)
+    return Updates(keys, values, tuple(times), diffs)
+
+
+def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
+    """Return rows sorted by their columns and then the sums of the diffs of equal rows, without those that are 0."""
+    if len(diffs) <= 1:
+        if len(diffs) and diffs[0] == 0:
+            return [one[:0] for one in (*columns, diffs)]
+        return [*columns, diffs]
+    packing = Packing.of((*columns, diffs))
+    if packing is None:
+        return _summed_by_columns(columns, diffs)
+    words = packing.words((*columns, diffs))
+    words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
+    words, sums = sum_words(words, packing)
+    return [*(packing.column(words, number) for number in range(len(columns))), sums]
+
+
+def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
+    order = np.lexsort(columns[::-1])
+    ordered = [one[order] for one in columns]
+    is_first = np.zeros(len(order), bool)
+    is_first[0] = True
+    for one in ordered:
+        is_first[1:] |= one[1:] != one[:-1]
+    starts = np.flatnonzero(is_first)
+    sums = np.add.reduceat(diffs[order], starts)
+    kept = sums != 0
+    rows = starts[kept]
+    return [*(one[rows] for one in ordered), sums[kept]]
+
+
+def unique(*parts: Integers) -> Integers:
+    """Return the distinct values of some arrays, in order."""
+    values = np.sort(np.concatenate(parts) if len(parts) > 1 else parts[0], kind="stable")
+    if len(values) <= 1:
+        return values
+    is_first = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    distinct: Integers = values[is_first]
+    return distinct
+
+
+def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
+    """Yield each distinct time of some rows, in order, with the places of its rows."""
+    count = len(times[0])
+    if not count:
+        return
+    if all(bool((one == one[0]).all()) for one in times):
+        yield tuple(int(one[0]) for one in times), slice(0, count)
+        return
+    order = np.lexsort(tuple(times[::-1]))
+    is_first = np.zeros(count, bool)
+    is_first[0] = True
+    for one in times:
+        ordered = one[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(is_first).tolist()
+    for start, stop in zip(starts, [*starts[1:], count], strict=True):
+        rows = order[start:stop]
+        yield tuple(int(one[rows[0]]) for one in times), rows

@@ -1,0 +1,20 @@
+"""Connected components of a graph whose edges come and go: each node, with the least node that it is connected with."""
+
+import tidewheel as tw
+from history import added, removed, show
+
+
+def components(edges: tw.Collection) -> tw.Collection:
+    """Return pairs (node, least node of its component) for edges (one, other)."""
+
+    def spread(labels: tw.Collection) -> tw.Collection:
+        offers = labels.join(arcs, lambda node, label, neighbour: (neighbour, label), columns=True)
+        return offers.concat(nodes).reduce_min()
+
+    arcs = edges.concat(edges.map(lambda one, other: (other, one), columns=True))
+    nodes = arcs.map(lambda node, neighbour: (node, node), columns=True).distinct()
+    return nodes.iterate(spread)
+
+
+if __name__ == "__main__":
+    show(__doc__, components, [added([(1, 2), (2, 3), (4, 5)]), removed([(2, 3)]), added([(3, 5)])])

@@ -1,0 +1,1 @@
+"""Collections that are kept up to date as their input changes."""

@@ -1,0 +1,115 @@
+"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers.
+
+Loaded when a program makes a collection, as it loads NumPy.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import add
+from typing import TypeAlias, TypeVar
+
+from tidewheel.differential.arrangements import Arrangements
+from tidewheel.differential.consolidation import consolidated
+from tidewheel.differential.joining import Joined, JoinState
+from tidewheel.differential.records import Array, Column, array_of
+from tidewheel.differential.reducing import ReduceState
+from tidewheel.differential.reductions import Reduction
+from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, split_by_time
+from tidewheel.operators.collections.pacts import owners_of_columns
+from tidewheel.operators.epochs.division import Division, split_batches
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.records.batchwise import build_batchwise
+from tidewheel.progress import Antichain, Time
+from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.worker.operator_context import pacts_of
+
+Project: TypeAlias = Callable[[Joined], Sequence[Column]]
+"""Returns the columns of the records of a join."""
+
+
+def build_join(depth: int, project: Project) -> Build:
+    """Return the build function of a join, which sends the columns that ``project`` makes; times have ``depth``."""
+
+    def build(context: OperatorContext) -> Schedule:
+        state = _arrangements(context, lambda: JoinState(depth, context.name))
+
+        def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
+            for side, port in enumerate((left, right)):
+                lent = dict[FlatTime, LentToken]()
+                times, arrays = list[FlatTime](), list[Array]()
+                for token, array in port:
+                    times.append(flat(token.time))
+                    arrays.append(array)
+                    lent[times[-1]] = token
+                joined = state.receive(side, times, arrays) if arrays else None
+                if joined is not None:
+                    _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
+            state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
+
+        return schedule
+
+    return build
+
+
+def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[Column], array: Array) -> None:
+    """Send updates at their times, each at or after one for which a token was lent."""
+    for time, rows in split_by_time(times):
+        if time in lent:
+            output.send(lent[time], array[rows])
+        else:
+            before = next(
+                token for early, token in lent.items() if all(a <= b for a, b in zip(early, time, strict=True))
+            )
+            with before.delayed(nested(time)) as later:
+                output.send(later, array[rows])
+
+
+def build_reduce(depth: int, reduction: Reduction) -> Build:
+    """Return the build function of a reduction; times have ``depth`` coordinates."""
+
+    def build(context: OperatorContext) -> Schedule:
+        make = partial(ReduceState, depth, context.name, keeps_values=reduction.keeps_values)
+        state = _arrangements(context, make)
+        pact = pacts_of(context)[0]
+        parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
+        held: dict[Time, list[Array]] = parts.of_each().state(context, "held", dict)
+        notificator = context.notificator()
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, array in input:
+                held.setdefault(lent.time, []).append(array)
+                notificator.notify_at(lent)
+            for token in notificator.ready(input):
+                array, later = state.complete(flat(token.time), held.pop(token.time, []), reduction)
+                if array is not None:
+                    output.send(token, array)
+                for time in later:
+                    notificator.notify_at(token.delayed(nested(time)))
+            state.let_go(_lower_bound((*input.frontier, *notificator.times)))
+
+        return schedule
+
+    return build
+
+
+def build_consolidate() -> Build:
+    """Return the build function of an operator that sends the sum of the updates of each time, once it is complete."""
+    return build_gathered(1, lambda kept, arrays, token: [[consolidated(arrays[0])]])
+
+
+State = TypeVar("State", bound=Arrangements)
+
+
+def _arrangements(context: OperatorContext, make: Callable[[], State]) -> State:
+    """Return the arrangements of an operator, which belong to the workers that own the keys."""
+    division = Division(lambda state, workers: state.divided(owners_of_columns, workers, make), lambda a, b: a.add(b))
+    return division.state(context, "arrangements", make)
+
+
+def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:
+    return lower_bound([flat(time) for time in times])
+
+
+def build_rounds(most: int) -> Build:
+    """Return the build function of an operator before a feedback that lets a loop have at most so many rounds."""
+    return build_batchwise(lambda batch, time, worker: [batch if time[1] + 1 < most else None])

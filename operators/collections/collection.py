@@ -1,0 +1,279 @@
+"""Collections: records with counts that change over time, and operators that do work in proportion to the changes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from tidewheel.operators.collections.collection_base import CollectionBase
+from tidewheel.operators.collections.keyed_collection import KeyedCollection
+from tidewheel.operators.collections.pacts import RecordPact
+from tidewheel.operators.stream_base import check_function, check_positive
+from tidewheel.progress import GraphError
+
+if TYPE_CHECKING:
+    from tidewheel.operators.stream import Stream
+
+_BODY: ContextVar[Any] = ContextVar("_BODY", default=None)
+"""A collection in the scope of the loop whose body is being called, None outside of all."""
+
+
+class Collection(KeyedCollection):
+    """Records, each with a count that changes over time; made by ``stream.as_collection()``.
+
+    At each epoch, an operator's result is what plain Python would make of the records that its inputs have at that
+    epoch. The operators compute changes of the result from changes of the inputs.
+
+    Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
+    are the fastest, as they stay in columns from end to end. Before an operator that compares records, keys and values
+    have to be what `Stream.exchange` can hash.
+    """
+
+    __slots__ = ()
+
+    def map(self, function: Callable[..., Any], *, columns: bool = False, name: str = "map") -> Self:
+        """Replace each record by ``function(record)``, which has to return the same each time.
+
+        Args:
+            function: a function of a record.
+            columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
+                gets one array, or two, the keys and the values, if the records are pairs. It returns an array, or a
+                pair of them for pairs.
+            name: what errors, statistics and drawings call it.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("arcs")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 3)])]])).as_collection()
+        >>> _ = edges.map(lambda start, end: (end, start), columns=True).changes().capture("arcs")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("arcs")
+        [Captured(time=0, batch=[((2, 1), 1), ((3, 2), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        return self._by_function(name, function, stages.mapped, stages.mapped_columns, columns=columns)
+
+    def filter(self, predicate: Callable[..., object], *, columns: bool = False, name: str = "filter") -> Self:
+        """Keep the records for which ``predicate(record)`` is true, which has to return the same each time.
+
+        With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("loops")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 2)])]])).as_collection()
+        >>> _ = edges.filter(lambda edge: edge[0] == edge[1]).changes().capture("loops")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("loops")
+        [Captured(time=0, batch=[((2, 2), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        return self._by_function(name, predicate, stages.kept, stages.kept_columns, columns=columns)
+
+    def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
+        """Replace each record by all records that ``function(record)`` yields, the same each time.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("nodes")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 3)])]])).as_collection()
+        >>> _ = edges.flat_map(lambda edge: edge).changes().capture("nodes")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("nodes")
+        [Captured(time=0, batch=[(1, 1), (2, 2), (3, 1)])]
+        """
+        from tidewheel.operators.collections.stages import flat_mapped
+
+        check_function(f"operator {name!r}", function)
+        return self._stage(name, partial(flat_mapped, function))
+
+    def concat(self, *others: Self, name: str = "concat") -> Self:
+        """Add collections up: a record is there as often as in all of them together.
+
+        Those of outer scopes enter the loop of the innermost.
+
+        Raises:
+            GraphError: one is no collection of this dataflow, or two are in loops beside each other.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("both")
+        >>> one = flow.source("one", tw.IterableSource([[(0, ["a"])]])).as_collection()
+        >>> _ = one.concat(one).changes().capture("both")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("both")
+        [Captured(time=0, batch=[('a', 2)])]
+        """
+        return self._concat(name, others)
+
+    def negate(self, *, name: str = "negate") -> Self:
+        """Turn the sign of all counts, so that ``a.concat(b.negate())`` is what ``a`` has more than ``b``.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("less")
+        >>> one = flow.source("one", tw.IterableSource([[(0, ["a", "b"])]])).as_collection()
+        >>> less = one.filter(lambda letter: letter == "a")
+        >>> _ = one.concat(less.negate()).changes().capture("rest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("rest")
+        [Captured(time=0, batch=[('b', 1)])]
+        """
+        from tidewheel.operators.collections.stages import negated
+
+        return self._stage(name, negated)
+
+    def consolidate(self, *, name: str = "consolidate") -> Self:
+        """Add up the changes of each record at each time, once that is complete, and drop those that come to nothing.
+
+        The collection stays the same. Fewer changes reach what follows.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("nothing")
+        >>> one = flow.source("one", tw.IterableSource([[(0, ["a", "b"])]])).as_collection()
+        >>> _ = one.concat(one.negate()).consolidate().changes().capture("nothing")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("nothing")
+        []
+        """
+        from tidewheel.operators.collections.builds import build_consolidate
+
+        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()))
+
+    def changes(self, columns: Sequence[str] | None = None, *, name: str = "changes") -> "Stream[Any]":
+        """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
+
+        The count is added to what it was before, and is negative where records go. The sum of all changes until an
+        epoch is the collection at that epoch. ``changes().as_collection(diff=True)`` makes the same collection again.
+
+        Args:
+            columns: the names of one column or, for pairs, of two: the stream then has Arrow tables with these columns
+                and a column ``diff``.
+            name: what errors, statistics and drawings call it.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("arcs")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (1, 2)])]])).as_collection()
+        >>> _ = edges.changes().capture("records")
+        >>> _ = edges.changes(columns=["start", "end"]).capture("tables")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     print(job.captured("records")[0].batch, job.captured("tables")[0].batch.to_pylist())
+        [((1, 2), 2)] [{'start': 1, 'end': 2, 'diff': 2}]
+        """
+        from tidewheel.operators.collections import stages
+
+        if columns is not None and (isinstance(columns, str) or len(columns) not in {1, 2} or "diff" in columns):
+            raise GraphError(
+                f"operator {name!r}: columns= has one name, or two for pairs, none of them 'diff', not {columns!r}"
+            )
+        transform = stages.with_diffs if columns is None else partial(stages.as_table, tuple(columns))
+        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
+        return changed
+
+    @overload
+    def iterate(
+        self, body: Callable[[Self], Self], *, max_rounds: int | None = None, name: str = "iterate"
+    ) -> Self: ...
+
+    @overload
+    def iterate(
+        self,
+        body: Callable[..., tuple[Self, ...]],
+        *others: Self,
+        max_rounds: int | None = None,
+        name: str = "iterate",
+    ) -> tuple[Self, ...]: ...
+
+    def iterate(
+        self, body: Callable[..., Any], *others: Self, max_rounds: int | None = None, name: str = "iterate"
+    ) -> Any:
+        """Apply ``body`` to this collection again and again until nothing changes, and keep the result up to date.
+
+        The result at an epoch is what ``body(...body(body(collection)))`` has at that epoch in the end. If the input
+        changes, only what differs, round by round, is computed again. ``body`` may iterate, too.
+
+        Args:
+            body: a function of a collection that returns the collection of the next round. It may use collections from
+                outside. It must reach a fixed point, or the epoch never ends.
+            others: the initial values of further variables. Then ``body`` gets a collection for each, and returns a
+                tuple of as many, and so does `iterate`.
+            max_rounds: how often ``body`` is applied at most.
+            name: the name of the loop; errors show it.
+
+        Raises:
+            GraphError: ``body`` returns something else.
+
+        >>> import tidewheel as tw
+        >>> def least(labels):
+        ...     offers = labels.join(edges, lambda node, label, neighbour: (neighbour, label))
+        ...     return offers.concat(nodes).reduce_min()
+        >>> flow = tw.Dataflow("components")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(3, 2), (2, 1), (5, 4)])]])).as_collection()
+        >>> edges = edges.flat_map(lambda edge: [edge, edge[::-1]])
+        >>> nodes = edges.map(lambda edge: (edge[0], edge[0])).distinct()
+        >>> _ = nodes.iterate(least).changes().capture("components")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(record for record, count in job.captured("components")[0].batch)
+        [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
+        """
+        from tidewheel.operators.collections.builds import build_rounds
+        from tidewheel.operators.stream import Loop
+
+        check_function(f"iterate {name!r}", body)
+        if max_rounds is not None:
+            check_positive(f"iterate {name!r}", "max_rounds", max_rounds)
+        initial = self._in_one_scope(name, others)
+        loop = Loop(self._stream.flow, initial[0]._scope.inside(name))
+        with self._stream._description.all_or_nothing():
+            entered = [one._within(loop) for one in initial]
+            feedbacks = [loop.feedback() for _ in entered]
+            variables = [one.concat(type(self)(back)) for one, back in zip(entered, feedbacks, strict=True)]
+            outside = _BODY.set(entered[0])
+            try:
+                made = body(*variables)
+            finally:
+                _BODY.reset(outside)
+            results = self._results(name, loop, made, len(entered))
+            for one, back, result in zip(entered, feedbacks, results, strict=True):
+                changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
+                if max_rounds is not None:
+                    (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
+                back.connect(changed)
+            left = tuple(type(self)(result._stream.leave()) for result in results)
+        return left if others else left[0]
+
+    def _in_one_scope(self, name: str, others: tuple[Self, ...]) -> list[Self]:
+        """Return this collection and others in the innermost of their scopes, and of the body that is under way.
+
+        So a loop in the body of another one may begin with a collection from outside, and use variables of that one.
+        """
+        around = _BODY.get()
+        is_within = around is not None and around._stream.flow is self._stream.flow
+        innermost = self._meet(name, around)[0] if is_within else self
+        for other in others:
+            innermost = innermost._meet(name, other)[0]
+        return [one._meet(name, innermost)[0] for one in (self, *others)]
+
+    def _within(self, loop: Any) -> Self:
+        found = self._entered(loop._scope)
+        assert found is not None, "the loop was made in the scope of this collection"
+        return found
+
+    def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:
+        """Return what the body of a loop has returned, in the scope of the loop."""
+        parts = list(made) if isinstance(made, tuple) and count > 1 else [made]
+        if len(parts) != count or not all(isinstance(one, CollectionBase) for one in parts):
+            wanted = "a collection" if count == 1 else f"a tuple of {count} collections, one for each variable"
+            raise GraphError(f"the body of {name!r} must return {wanted}, not {made!r}")
+        found = [one._entered(loop._scope) for one in parts]
+        if None in found:
+            raise GraphError(
+                f"the body of {name!r} must return a collection of {loop._scope.describe()}, and this one is in "
+                "another loop: return the result of iterate()"
+            )
+        return found

@@ -1,0 +1,113 @@
+"""The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from tidewheel.operators.collections.pacts import KeyPact, RecordPact
+from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.progress import GraphError
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.plan import Transform
+from tidewheel.runtime.description.scope import Scope
+
+if TYPE_CHECKING:
+    from tidewheel.differential.reductions import Reduction
+    from tidewheel.operators.collections.builds import Project
+
+
+class CollectionBase:
+    """Updates of records, each batch at one time; `Collection` has the operators.
+
+    Args:
+        stream: batches as `tidewheel.differential.records` describes them.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: StreamBase[Any]) -> None:
+        self._stream: Any = stream  # its methods return a Stream, a class that imports this one
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
+
+    @property
+    def _scope(self) -> Scope:
+        scope: Scope = self._stream._outlet.scope
+        return scope
+
+    @property
+    def _depth(self) -> int:
+        return len(self._stream.nesting.coordinate_domains)
+
+    def _stage(self, name: str, transform: Transform) -> Self:
+        """Return the collection that a stateless transform of each batch makes."""
+        return type(self)(self._stream._stage(name, transform))
+
+    def _reduce(self, name: str, reduction: "Reduction") -> Self:
+        from tidewheel.operators.collections.builds import build_reduce
+
+        pact: Pact = KeyPact(name) if reduction.form == "pair" else RecordPact()
+        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact))
+
+    def _join(self, name: str, other: Self, project: "Project") -> Self:
+        from tidewheel.operators.collections.builds import build_join
+
+        left, right = self._meet(name, other)
+        keys = [KeyPact(name), KeyPact(name)]
+        (joined,) = left._stream._operator(name, [right._stream], 1, build_join(left._depth, project), keys)
+        return type(self)(joined)
+
+    def _concat(self, name: str, others: tuple[Self, ...]) -> Self:
+        """Return the sum of collections, in the innermost scope that one of them is in."""
+        from tidewheel.operators.records.batchwise import build_pass
+
+        innermost: Self = self
+        for other in others:
+            innermost = innermost._meet(name, other)[0]
+        streams = [one._meet(name, innermost)[0]._stream for one in (self, *others)]
+        (joined,) = streams[0]._operator(name, streams[1:], 1, build_pass, notify=False)
+        return type(self)(joined)
+
+    def _meet(self, name: str, other: Self) -> tuple[Self, Self]:
+        """Return this collection and another in one scope: that of the one outside enters the loop of the other.
+
+        Raises:
+            GraphError: ``other`` is no collection, or of another dataflow, or in a loop beside this one.
+        """
+        if not isinstance(other, CollectionBase):
+            raise GraphError(f"operator {name!r} takes a collection, not {other!r}: stream.as_collection() makes one")
+        if other._stream.flow is not self._stream.flow:
+            raise GraphError(f"operator {name!r} cannot read {other!r}, which belongs to another dataflow")
+        mine, theirs = self._entered(other._scope), other._entered(self._scope)
+        if mine is not None:
+            return mine, other
+        if theirs is not None:
+            return self, theirs
+        raise GraphError(
+            f"operator {name!r} reads a collection of {self._scope.describe()} and one of {other._scope.describe()}, "
+            "and neither lies in the other: use the result of iterate()"
+        )
+
+    def _entered(self, scope: Scope) -> Self | None:
+        """Return this collection in ``scope``; None unless that is its own or lies in it."""
+        from tidewheel.operators.stream import Loop
+
+        inwards: list[Scope] = []
+        outer: Scope | None = scope
+        while outer is not None and outer is not self._scope:
+            inwards.append(outer)
+            outer = outer.parent
+        if outer is None:
+            return None
+        stream: Any = self._stream
+        for inner in reversed(inwards):
+            stream = stream.enter(Loop(stream.flow, inner))
+        return type(self)(stream)
+
+    def _by_function(
+        self, name: str, function: Callable[..., Any], by_record: Any, by_columns: Any, *, columns: bool
+    ) -> Self:
+        """Return the collection that a function of each record makes, or of the columns of each batch."""
+        check_function(f"operator {name!r}", function)
+        return self._stage(name, partial(by_columns if columns else by_record, function))

@@ -1,0 +1,88 @@
+"""Operators that make collections of streams."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidewheel.operators.stream_base import Record, StreamBase
+from tidewheel.progress import GraphError, IntegerDomain
+
+if TYPE_CHECKING:
+    from tidewheel.operators.collections.collection import Collection
+
+
+class CollectionOperators(StreamBase[Record]):
+    """The methods of streams that make collections."""
+
+    __slots__ = ()
+
+    def as_collection(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        diff: str | bool = False,
+        upserts: bool = False,
+        name: str = "as_collection",
+    ) -> "Collection":
+        """Make a collection of this stream, whose records are added to it, or also removed.
+
+        Args:
+            columns: the columns of a record, where batches are Arrow tables or structured arrays: the name of one, or
+                of two for pairs (key, value). These stay in columns.
+            diff: True where each record is a pair (record, count), which is added as often as the count says. Where
+                batches are tables it is the name of the column with the counts. A count below 0 removes the record.
+            upserts: True where each record is a pair (key, value), which replaces the one with the same key. None as
+                the value removes that. Of several with one key in an epoch the last that arrives counts: send these
+                from one place.
+            name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: an argument cannot be used, or times are not whole numbers, or pairs of them in loops.
+            JobError: when the job runs, if batches are not as the arguments say.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("prices")
+        >>> changes = [(0, [("tea", 3), ("milk", 1)]), (1, [("tea", 4)]), (2, [("milk", None)])]
+        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True)
+        >>> _ = prices.changes().capture("changes")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("changes"):
+        ...         print(one.time, sorted(one.batch))
+        0 [(('milk', 1), 1), (('tea', 3), 1)]
+        1 [(('tea', 3), -1), (('tea', 4), 1)]
+        2 [(('milk', 1), -1)]
+        """
+        from tidewheel.operators.collections import stages
+        from tidewheel.operators.collections.collection import Collection
+        from tidewheel.operators.collections.upserts import build_upserts, key_of
+
+        names = _checked_columns(name, columns, diff)
+        domains = self.nesting.coordinate_domains
+        if not all(isinstance(domain, IntegerDomain) for domain in domains):
+            raise GraphError(
+                f"operator {name!r}: a collection has whole numbers as epochs, and the times of this stream are others"
+            )
+        if not upserts:
+            counts = diff if isinstance(diff, str) else (True if diff else None)
+            return Collection(self._stage(name, partial(stages.updates_of, names, counts)))
+        if names or diff or len(domains) > 1:
+            raise GraphError(
+                f"operator {name!r}: upserts=True takes records (key, value) outside of loops, no columns= or diff="
+            )
+        return Collection(self._unary(name, build_upserts, key_of))
+
+
+def _checked_columns(name: str, columns: object, diff: object) -> tuple[str, ...]:
+    """Return the names of the columns of a record; raise GraphError if these cannot be the arguments."""
+    names = (columns,) if isinstance(columns, str) else columns
+    if not isinstance(names, list | tuple) or len(names) > 2 or not all(isinstance(one, str) for one in names):
+        raise GraphError(
+            f"operator {name!r}: columns= has the name of one column, or of two for pairs (key, value), not {columns!r}"
+        )
+    if not isinstance(diff, bool | str) or (names and diff is True):
+        raise GraphError(
+            f"operator {name!r}: diff= is True for records that are pairs (record, count), or the name of a column "
+            f"beside columns=, not {diff!r}"
+        )
+    return tuple(names)

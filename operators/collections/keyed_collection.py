@@ -1,0 +1,261 @@
+"""The operators of collections that look at all records with one key: joins and reductions."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Self
+
+from tidewheel.operators.collections.collection_base import CollectionBase
+from tidewheel.operators.stream_base import check_function, check_positive
+
+
+class KeyedCollection(CollectionBase):
+    """The methods of collections for records with equal keys.
+
+    All of them keep sorted columns of what they have received, and work in proportion to the keys that change.
+    """
+
+    __slots__ = ()
+
+    def join(
+        self,
+        other: Self,
+        function: Callable[[Any, Any, Any], Any] | None = None,
+        *,
+        columns: bool = False,
+        name: str = "join",
+    ) -> Self:
+        """Pair the records (key, left) of this collection with the records (key, right) of another by key.
+
+        A record of the result is there as often as the product of the counts of the two.
+
+        Args:
+            other: the other collection. Of two in different scopes the outer one enters the loop of the inner one.
+            function: ``function(key, left, right)`` returns a record; by default it is ``(key, (left, right))``.
+            columns: whether ``function`` takes and returns columns, as for `Collection.map`.
+            name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: ``other`` is no collection of this dataflow, or in a loop beside the one of this collection.
+            JobError: when the job runs, if a record is no pair.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("names")
+        >>> names = flow.source("names", tw.IterableSource([[(0, [(1, "ann"), (2, "bob")])]])).as_collection()
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [(1, 41)]), (1, [(2, 17)])]])).as_collection()
+        >>> _ = names.join(ages, lambda number, name, age: (name, age)).changes().capture("ages")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("ages")
+        [Captured(time=0, batch=[(('ann', 41), 1)]), Captured(time=1, batch=[(('bob', 17), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        if function is None:
+            return self._join(name, other, stages.project_pairs)
+        check_function(f"operator {name!r}", function)
+        return self._join(name, other, partial(stages.project_columns if columns else stages.project_by, function))
+
+    def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
+        """Keep the records (key, value) whose key is a record of ``keys``, however often it is there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("adults")
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [("ann", 41), ("bob", 17)])]])).as_collection()
+        >>> members = flow.source("members", tw.IterableSource([[(0, ["bob"])]])).as_collection()
+        >>> _ = ages.semijoin(members).changes().capture("members")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("members")
+        [Captured(time=0, batch=[(('bob', 17), 1)])]
+        """
+        from tidewheel.differential.records import as_keys
+        from tidewheel.operators.collections import stages
+
+        self._meet(name, keys)
+        known = keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys)
+        return self._join(name, known, stages.project_left)
+
+    def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
+        """Keep the records (key, value) whose key is no record of ``keys``.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("guests")
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [("ann", 41), ("bob", 17)])]])).as_collection()
+        >>> members = flow.source("members", tw.IterableSource([[(0, ["bob"])]])).as_collection()
+        >>> _ = ages.antijoin(members).changes().capture("guests")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("guests")
+        [Captured(time=0, batch=[(('ann', 41), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        known = self.semijoin(keys, name=f"{name}: semijoin")
+        return self._concat(name, (known._stage(f"{name}: negate", stages.negated),))
+
+    def distinct(self, *, name: str = "distinct") -> Self:
+        """Keep each record once, as long as its count is above 0.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be", "to"])]])).as_collection()
+        >>> _ = words.distinct().changes().capture("words")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("words")[0].batch)
+        [('be', 1), ('to', 1)]
+        """
+        return self._distinct(name)
+
+    def _distinct(self, name: str) -> Self:
+        from tidewheel.differential.reductions import Threshold
+
+        return self._reduce(name, Threshold())
+
+    def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
+        """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be", "to"])]])).as_collection()
+        >>> _ = words.threshold(lambda word, count: count if count > 1 else 0).changes().capture("frequent")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("frequent")
+        [Captured(time=0, batch=[('to', 2)])]
+        """
+        from tidewheel.differential.reductions import Threshold
+
+        check_function(f"operator {name!r}", function)
+        return self._reduce(name, Threshold(function))
+
+    def count(self, *, name: str = "count") -> Self:
+        """Make pairs (record, count) of the records and how often each is there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be"]), (1, ["to"])]])).as_collection()
+        >>> _ = words.count().changes().capture("counts")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("counts"):
+        ...         print(one.time, sorted(one.batch))
+        0 [(('be', 1), 1), (('to', 1), 1)]
+        1 [(('to', 1), -1), (('to', 2), 1)]
+        """
+        from tidewheel.differential.reductions import Count
+
+        return self._reduce(name, Count())
+
+    def reduce(self, function: Callable[[Any, list[Any]], Iterable[Any]], *, name: str = "reduce") -> Self:
+        """Replace the records (key, value) of each key by (key, result) for each result of a function.
+
+        Args:
+            function: ``function(key, values)`` returns any number of results for a list of values, in no order, each as
+                often as it is there. It is called for keys that have a value, and has to depend on nothing else.
+            name: what errors, statistics and drawings call it.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("medians")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9), ("a", 4)])]])).as_collection()
+        >>> _ = prices.reduce(lambda shop, found: [sorted(found)[len(found) // 2]]).changes().capture("medians")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("medians")
+        [Captured(time=0, batch=[(('a', 4), 1)])]
+        """
+        from tidewheel.differential.reductions import Grouped
+
+        check_function(f"operator {name!r}", function)
+        return self._reduce(name, Grouped(function))
+
+    def reduce_min(self, *, name: str = "reduce_min") -> Self:
+        """Keep the least value of each key, once.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("cheapest")
+        >>> changes = tw.IterableSource([[(0, [(("a", 3), 1), (("a", 9), 1)]), (1, [(("a", 3), -1)])]])
+        >>> prices = flow.source("prices", changes).as_collection(diff=True)
+        >>> _ = prices.reduce_min().changes().capture("cheapest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("cheapest"):
+        ...         print(one.time, sorted(one.batch))
+        0 [(('a', 3), 1)]
+        1 [(('a', 3), -1), (('a', 9), 1)]
+        """
+        from tidewheel.differential.reductions import Extreme
+
+        return self._reduce(name, Extreme(greatest=False))
+
+    def reduce_max(self, *, name: str = "reduce_max") -> Self:
+        """Keep the greatest value of each key, once.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("dearest")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_max().changes().capture("dearest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("dearest")
+        [Captured(time=0, batch=[(('a', 9), 1)])]
+        """
+        from tidewheel.differential.reductions import Extreme
+
+        return self._reduce(name, Extreme(greatest=True))
+
+    def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
+        """Replace the values of each key by their sum.
+
+        The last digits of a sum of floats depend on the order of the values, which is that of their size.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("takings")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_sum().changes().capture("takings")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("takings")
+        [Captured(time=0, batch=[(('a', 12), 1)])]
+        """
+        from tidewheel.differential.reductions import Sum
+
+        return self._reduce(name, Sum(mean=False))
+
+    def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
+        """Replace the values of each key by their mean, a float.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("means")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_mean().changes().capture("means")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("means")
+        [Captured(time=0, batch=[(('a', 6.0), 1)])]
+        """
+        from tidewheel.differential.reductions import Sum
+
+        return self._reduce(name, Sum(mean=True))
+
+    def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
+        """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``most`` of each.
+
+        A value that is there twice counts twice.
+
+        Raises:
+            GraphError: ``most`` is no whole number from 1 on.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("dearest")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9), ("a", 4)])]])).as_collection()
+        >>> _ = prices.top_k(2).changes().capture("dearest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("dearest")[0].batch)
+        [(('a', 4), 1), (('a', 9), 1)]
+        """
+        from tidewheel.differential.reductions import TopK
+
+        check_positive(f"operator {name!r}", "most", most)
+        return self._reduce(name, TopK(most, greatest=greatest))

@@ -1,0 +1,61 @@
+"""The pacts that bring updates together whose records, or whose keys, are equal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.stable_hash import hash_integers, hash_keys, hash_tuples, stable_hash
+from tidewheel.runtime.state.shards import owners_in_array
+from tidewheel.transport.batches import Batch, scatter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPact(Pact):
+    """Sends updates to the worker that owns the record, whether a batch has pairs in two columns or in one."""
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+        columns = self._columns(batch)
+        if workers == 1:
+            for column in columns:  # as with several, find out whether it can be hashed
+                stable_hash(column[:1].tolist()[0])
+            return [batch]
+        return scatter(batch, owners_of_columns(columns, workers), workers)
+
+    def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
+        return [batch[name] for name in batch.dtype.names[:-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPact(RecordPact):
+    """Sends updates of pairs to the worker that owns the key.
+
+    Args:
+        operator: the operator that needs pairs, for errors.
+    """
+
+    operator: str
+
+    def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
+        from tidewheel.differential.records import as_pairs
+
+        return [as_pairs(batch, f"operator {self.operator!r}")["key"]]
+
+
+def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":
+    """Return the worker that owns each of some keys, in one column or as pairs in two."""
+    hashes = list(map(_hashes, columns))
+    return owners_in_array(hashes[0] if len(hashes) == 1 else hash_tuples(hashes), workers)
+
+
+def _hashes(column: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
+    import numpy as np
+
+    if column.dtype.kind == "i":
+        return hash_integers(column)
+    return np.fromiter(hash_keys(column.tolist()), np.uint64, len(column))

@@ -1,0 +1,162 @@
+"""Transforms of batches of updates, each by itself. Loaded when a program makes a collection, as it loads NumPy."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from tidewheel.differential.joining import Joined
+from tidewheel.differential.records import (
+    Array,
+    Column,
+    array_of,
+    as_column,
+    column_of,
+    columns_of,
+    decode,
+    encode,
+)
+from tidewheel.transport.batches import Batch, is_arrow, is_numpy
+
+
+def mapped(function: Callable[[Any], Any], array: Array) -> Array:
+    """Return updates of what a function makes of each record."""
+    return encode([function(record) for record in decode(array)], array["diff"])
+
+
+def mapped_columns(function: Callable[..., Any], array: Array) -> Array:
+    """Return updates of what a function makes of the columns of the records."""
+    return array_of(_checked(function(*columns_of(array)), len(array)), array["diff"])
+
+
+def kept(predicate: Callable[[Any], object], array: Array) -> Array:
+    """Return the updates of records for which a predicate is true."""
+    mask = np.fromiter((bool(predicate(record)) for record in decode(array)), bool, len(array))
+    found: Array = array[mask]
+    return found
+
+
+def kept_columns(predicate: Callable[..., Any], array: Array) -> Array:
+    """Return the updates for which what a predicate makes of the columns is true."""
+    mask = np.asarray(predicate(*columns_of(array)))
+    if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
+        raise TypeError(
+            f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: return an array with "
+            f"True or False for each of {len(array)} records"
+        )
+    found: Array = array[mask.astype(bool)]
+    return found
+
+
+def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array:
+    """Return updates of all that a function makes of each record."""
+    made = [list(function(record)) for record in decode(array)]
+    diffs = np.repeat(array["diff"], np.fromiter(map(len, made), np.int64, len(made)))
+    return encode([record for part in made for record in part], diffs)
+
+
+def negated(array: Array) -> Array:
+    """Return updates that take back what ``array`` adds."""
+    return array_of(columns_of(array), -array["diff"])
+
+
+def project_pairs(joined: Joined) -> Sequence[Column]:
+    """Return the records (key, (left value, right value)) of a join."""
+    key, left, right = joined.columns
+    return [key, column_of(list(zip(left.tolist(), right.tolist(), strict=True)))]
+
+
+def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequence[Column]:
+    """Return the records that a function makes of each key and its two values."""
+    parts = zip(*(column.tolist() for column in joined.columns), strict=True)
+    return columns_of(encode([function(key, left, right) for key, left, right in parts]))
+
+
+def project_columns(function: Callable[..., Any], joined: Joined) -> Sequence[Column]:
+    """Return what a function makes of the columns of keys, left values and right values."""
+    return _checked(function(*joined.columns), len(joined.diffs))
+
+
+def project_left(joined: Joined) -> Sequence[Column]:
+    """Return the records of the left side."""
+    return joined.columns[:2]
+
+
+def with_diffs(array: Array) -> list[tuple[Any, int]]:
+    """Return pairs of each record and how often it is added."""
+    return list(zip(decode(array), array["diff"].tolist(), strict=True))
+
+
+def as_table(names: Sequence[str], array: Array) -> Any:
+    """Return an Arrow table of the columns of the records, by these names, and of the column ``diff``."""
+    import pyarrow as pa
+
+    columns = columns_of(array)
+    if len(columns) != len(names):
+        records = "pairs" if len(columns) == 2 else "single values"
+        raise TypeError(f"changes() is to name the columns {', '.join(names)}, and the records are {records}")
+    values = [pa.array(one.tolist() if one.dtype.kind == "O" else np.ascontiguousarray(one)) for one in columns]
+    return pa.table({**dict(zip(names, values, strict=True)), "diff": np.ascontiguousarray(array["diff"])})
+
+
+def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) -> Array:
+    """Return updates of the records of a batch.
+
+    Args:
+        columns: the names of the columns that make a record, one or two; none if each record is one as it is.
+        diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
+        batch: a list, Arrow table or record batch, or NumPy array.
+
+    Raises:
+        TypeError: the batch is of another kind than the arguments say.
+    """
+    if is_arrow(batch) or (is_numpy(batch) and batch.dtype.names):
+        if not columns:
+            raise TypeError(
+                "a row of a table is no record of a collection: name one column, or two for pairs (key, value), as in "
+                "as_collection(columns=('source', 'target'))"
+            )
+        diffs = np.ones(len(batch), np.int64) if diff is None else np.asarray(batch[str(diff)], np.int64)
+        return array_of([_column(batch, name) for name in columns], diffs)
+    if columns or isinstance(diff, str):
+        raise TypeError(
+            f"as_collection() is to take columns by name, and got a {type(batch).__name__} of records: leave columns= "
+            "out, and send (record, count) with diff=True"
+        )
+    if is_numpy(batch) and diff is None and batch.ndim == 1:
+        return array_of([as_column(batch)], np.ones(len(batch), np.int64))
+    records = batch if isinstance(batch, list) else batch.tolist()
+    if diff is None:
+        return encode(records)
+    for record in records:
+        if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], int | np.integer)):
+            raise TypeError(f"as_collection(diff=True) takes pairs (record, count), a whole number, not {record!r}")
+    return encode([record for record, _ in records], [count for _, count in records])
+
+
+def _column(batch: Batch, name: str) -> Column:
+    values = batch[name]
+    if is_numpy(values):
+        return as_column(values)
+    kind = str(values.type)
+    if values.null_count or not kind.startswith(("int", "float", "double", "uint8", "uint16", "uint32")):
+        return column_of(values.to_pylist())
+    return as_column(values.to_numpy())
+
+
+def _checked(made: Any, count: int) -> Sequence[Column]:
+    """Return what a user's function of columns has returned as columns."""
+    parts = made if isinstance(made, tuple) else (made,)
+    if len(parts) > 2:
+        raise TypeError(
+            f"a function of columns returned {len(parts)} columns: return one for records, or two, (key, value), for "
+            "pairs"
+        )
+    columns = []
+    for part in parts:
+        array = np.asarray(part) if np.ndim(part) else np.array(list(repeat(part, count)))
+        if len(array) != count:
+            raise TypeError(f"a function of columns returned {len(array)} values for {count} records")
+        columns.append(as_column(array))
+    return columns

@@ -1,0 +1,169 @@
+"""Collections made of streams: of inserts, of records with counts, of columns, and of upserts."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidewheel as tw
+from tests.kit.collections.plain_collection import PlainCollection
+from tests.kit.operators.harness import ARRAYS, LISTS, Bags, Feed
+from tests.kit.operators.operator_case import ONLY_ARROW, ONLY_LISTS, OperatorCase, by_time
+
+
+def all_so_far(feed: Feed, function: Any) -> Bags:
+    """Return the changes, at each epoch, of what a function makes of the bag of all numbers until then."""
+    present: Counter[int] = Counter()
+    before: dict[Any, int] = {}
+    found: Bags = {}
+    for time, numbers in by_time(feed).items():
+        present.update(numbers)
+        after = function(PlainCollection(present)).counts
+        changes = {record: after.get(record, 0) - before.get(record, 0) for record in {*before, *after}}
+        found[time] = Counter({(record, count): 1 for record, count in changes.items() if count})
+        before = after
+    return {time: bag for time, bag in found.items() if bag}
+
+
+def halve(numbers: Any) -> Any:
+    """Return the numbers that come of some by halving, again and again."""
+    return numbers.iterate(lambda inner: inner.map(lambda n: n // 2).concat(inner).distinct())
+
+
+def sums(numbers: Any) -> Any:
+    keyed = numbers.map(lambda n: (n % 3, n))
+    return keyed.reduce_sum().join(keyed.reduce_max(), lambda key, total, most: (key, total - most))
+
+
+def rows(numbers: Any) -> Any:
+    return numbers.map(lambda n: (n % 3, n))
+
+
+def last_of_each(feed: Feed) -> Bags:
+    present: dict[int, int] = {}
+    found: Bags = {}
+    for time, numbers in by_time(feed).items():
+        before = dict(present)
+        present |= {abs(number) % 3: 1 if number < 0 else 0 for number in sorted(numbers)}
+        changed = {key for key in present if present[key] != before.get(key)}
+        bag = Counter({((key, present[key]), 1): 1 for key in changed})
+        bag.update({((key, before[key]), -1): 1 for key in changed & set(before)})
+        found[time] = bag
+    return {time: bag for time, bag in found.items() if bag}
+
+
+CASES = [
+    OperatorCase(
+        "as_collection",
+        lambda stream: stream.as_collection().distinct().changes(),
+        lambda feed: all_so_far(feed, lambda numbers: numbers.distinct()),
+        kinds=(LISTS, ARRAYS),
+    ),
+    OperatorCase(
+        "as_collection",
+        lambda stream: sums(stream.as_collection()).changes(),
+        lambda feed: all_so_far(feed, sums),
+        kinds=ONLY_LISTS,
+        name="join",
+    ),
+    OperatorCase(
+        "as_collection",
+        lambda stream: halve(stream.as_collection(columns=["n"])).changes(),
+        lambda feed: all_so_far(feed, halve),
+        kinds=ONLY_ARROW,
+        name="iterate",
+    ),
+    OperatorCase(
+        "as_collection",
+        lambda stream: stream.map(lambda n: (n % 3, n)).as_collection(upserts=True).map(lambda pair: pair[0]).changes(),
+        lambda feed: all_so_far(feed, lambda numbers: numbers.map(lambda n: n % 3).distinct()),
+        kinds=ONLY_LISTS,
+        name="upserts",
+    ),
+]
+
+
+def changes_of(batches: list[tuple[int, Any]], workers: int = 2, **arguments: Any) -> list[tuple[int, Any, int]]:
+    """Return (epoch, record, count) of all changes of the collection of some batches."""
+    flow = tw.Dataflow("test")
+    stream = flow.source("records", tw.IterableSource([batches]))
+    stream.as_collection(**arguments).changes().capture("changes")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        job.wait(60)
+        found = [(one.time, *change) for one in job.captured("changes") for change in one.batch]
+    return sorted(found, key=repr)
+
+
+def test_counts_beside_records_are_added() -> None:
+    batches = [(0, [("a", 2), ("b", 1)]), (1, [("a", -1), ("b", 3), ("b", -3)])]
+    assert changes_of(batches, diff=True) == [(0, "a", 2), (0, "b", 1), (1, "a", -1)]
+
+
+def test_columns_of_tables_make_records() -> None:
+    """One or two of them, with counts or without, nulls and texts as in Python."""
+    table = pa.table({"a": [1, 2, None], "b": ["x", "y", "x"], "c": [0.5, 1.5, 2.5], "diff": [1, 2, -1]})
+    assert changes_of([(0, table)], columns=["b"]) == [(0, "x", 2), (0, "y", 1)]
+    assert changes_of([(0, table)], columns=("a", "c"), diff="diff") == [
+        (0, (1, 0.5), 1),
+        (0, (2, 1.5), 2),
+        (0, (None, 2.5), -1),
+    ]
+    array = np.array([(1, 0.5)], dtype=[("a", "i4"), ("c", "f4")])
+    assert changes_of([(0, array)], columns=("c", "a")) == [(0, (0.5, 1), 1)]
+
+
+def test_upserts_replace_and_remove() -> None:
+    """A pair with the value that is there already changes nothing, nor does the removal of a key that is not there."""
+    batches = [(0, [("a", 1), ("b", 2)]), (1, [("a", 1), ("c", None)]), (2, [("a", 3), ("a", 4)]), (3, [("b", None)])]
+    expected = [(0, ("a", 1), 1), (0, ("b", 2), 1), (2, ("a", 1), -1), (2, ("a", 4), 1), (3, ("b", 2), -1)]
+    assert changes_of(batches, upserts=True) == expected
+
+
+def test_changes_make_the_same_collection_again() -> None:
+    flow = tw.Dataflow("test")
+    numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2, 2]), (1, [3])]])).as_collection()
+    again = numbers.changes().as_collection(diff=True)
+    tables = numbers.changes(columns=["n"]).as_collection(columns=["n"], diff="diff")
+    again.concat(tables.negate()).changes().capture("differences")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        assert job.captured("differences") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"columns": ["a", "b", "c"]}, "columns= has the name of one column, or of two"),
+        ({"columns": [1]}, "columns= has the name of one column, or of two"),
+        ({"diff": 1.5}, "diff= is True for records that are pairs"),
+        ({"columns": ["a"], "diff": True}, "diff= is True for records that are pairs"),
+        ({"upserts": True, "diff": True}, "upserts=True takes records"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(tw.GraphError, match=said):
+        tw.Dataflow("test").input("records").as_collection(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("batch", "arguments", "said"),
+    [
+        (pa.table({"a": [1]}), {}, "name one column, or two for pairs"),
+        ([1], {"columns": ["a"]}, "got a list of records: leave columns= out"),
+        ([1], {"diff": True}, r"takes pairs \(record, count\), a whole number, not 1"),
+        ([1], {"upserts": True}, r"takes pairs \(key, value\), not 1"),
+        ([[1]], {}, "a key of type list cannot be exchanged"),
+    ],
+)
+def test_batches_that_do_not_fit_fail_the_job(batch: Any, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(tw.JobError, match=said) as raised:
+        changes_of([(0, batch)], **arguments)
+    assert str(raised.value.operator).startswith(("as_collection", "changes"))
+
+
+def test_times_of_other_kinds_are_refused() -> None:
+    flow = tw.Dataflow("test", domain=tw.ProductDomain(tw.IntegerDomain(), tw.UnitDomain()))
+    with pytest.raises(tw.GraphError, match="a collection has whole numbers as epochs"):
+        flow.input("records").as_collection()

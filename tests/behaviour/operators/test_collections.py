@@ -1,0 +1,119 @@
+"""Collections used in a wrong way say which operator, why, and what to do; loops have what they promise."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+
+Batches = list[tuple[int, Any]]
+
+
+def result_of(batches: Batches, describe: Any, workers: int = 2) -> dict[Any, int]:
+    """Return the records of a collection in the end, with their counts."""
+    flow = tw.Dataflow("test")
+    describe(flow.source("records", tw.IterableSource([batches])).as_collection()).changes().capture("changes")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        job.wait(60)
+        found: Counter[Any] = Counter()
+        for one in job.captured("changes"):
+            for record, count in one.batch:
+                found[record] += count
+    return {record: count for record, count in found.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("describe", "said"),
+    [
+        (lambda c: c.join(c, name="meet"), r"operator 'meet' takes pairs \(key, value\), and 7 is none: make pairs"),
+        (lambda c: c.reduce_min(name="least"), r"operator 'least' takes pairs .* and 7 is none"),
+        (lambda c: c.map(lambda n: ([n], 1)).distinct(name="each"), "a key of type list cannot be exchanged"),
+        (lambda c: c.map(lambda n: (n, {})).reduce_max(), "has to be hashable all through, and {} is not"),
+        (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
+        (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),
+        (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
+    ],
+)
+def test_records_that_do_not_fit_fail_the_job(describe: Any, said: str) -> None:
+    with pytest.raises(tw.JobError, match=said):
+        result_of([(0, [7, 8])], describe)
+
+
+def test_arguments_that_cannot_be_used_are_refused() -> None:
+    """When the dataflow is described, and so that it stays as it was."""
+    flow, other = tw.Dataflow("test"), tw.Dataflow("other")
+    numbers: Any = flow.input("a").as_collection()
+    others = other.input("a").as_collection()
+    loops: list[tw.Collection] = []
+
+    def keep(inner: tw.Collection) -> tw.Collection:
+        loops.append(inner)
+        return inner
+
+    numbers.iterate(keep)
+    numbers.iterate(keep)
+    size = flow._description.size
+    for call, said in (
+        (
+            lambda: numbers.join(flow.input("b")),
+            r"operator 'join' takes a collection, not .*as_collection\(\) makes one",
+        ),
+        (lambda: numbers.concat(others), "belongs to another dataflow"),
+        (lambda: numbers.map(7), "operator 'map' takes a function, not 7"),
+        (lambda: numbers.top_k(0), "most is a whole number, 1 or more, not 0"),
+        (lambda: numbers.iterate(lambda inner: 7), "the body of 'iterate' must return a collection, not 7"),
+        (lambda: numbers.iterate(lambda one, two: one, numbers), "must return a tuple of 2 collections"),
+        (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
+        (lambda: loops[0].concat(loops[1]), "neither lies in the other: use the result of iterate"),
+        (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
+        (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
+    ):
+        with pytest.raises(tw.GraphError, match=said):
+            call()
+    assert flow._description.size == size + 1, "only the input that a test has added"
+
+
+def test_a_loop_has_at_most_so_many_rounds() -> None:
+    """The body is applied so often and no more, though nothing has settled."""
+    for rounds in (1, 2, 5):
+        found = result_of(
+            [(0, [0]), (1, [100])], lambda c, n=rounds: c.iterate(lambda i: i.map(lambda x: x + 1), max_rounds=n)
+        )
+        assert found == {rounds: 1, 100 + rounds: 1}
+
+
+def test_a_body_that_changes_nothing_ends() -> None:
+    assert result_of([(0, ["a", "a"])], lambda c: c.iterate(lambda inner: inner)) == {"a": 2}
+
+
+def test_columns_of_objects_can_be_computed_with() -> None:
+    """A column of texts is an array of Python objects."""
+    made = lambda c: c.map(lambda words: (words + "!", 1), columns=True)  # noqa: E731
+    assert result_of([(0, ["a", "b"])], made) == {("a!", 1): 1, ("b!", 1): 1}
+
+
+def test_values_of_any_kind_are_reduced() -> None:
+    """Also where the first epoch had only numbers, and the next one has not."""
+    batches = [(0, [("a", 3), ("b", 1)]), (1, [("a", 2.5), (None, "x")]), (2, [(("t", 1), (2, "y"))])]
+    assert result_of(batches, lambda c: c.reduce_min()) == {
+        ("a", 2.5): 1,
+        ("b", 1): 1,
+        (None, "x"): 1,
+        (("t", 1), (2, "y")): 1,
+    }
+
+
+def test_the_result_of_an_inner_loop_goes_round_the_outer() -> None:
+    """Reachability in steps of closures: each round of the outer loop closes over one more set of edges."""
+    edges = [(1, 2), (2, 3), (3, 1), (4, 5)]
+
+    def closed(c: tw.Collection) -> tw.Collection:
+        def inner(v: tw.Collection, outer: tw.Collection) -> tw.Collection:
+            steps = v.map(lambda p: (p[1], p[0])).join(outer, lambda key, start, end: (start, end))
+            return steps.concat(v).distinct()
+
+        return c.distinct().iterate(lambda outer: outer.iterate(lambda v: inner(v, outer)))  # type: ignore[no-any-return]
+
+    expected = {(a, b): 1 for a in (1, 2, 3) for b in (1, 2, 3)} | {(4, 5): 1}
+    assert result_of([(0, edges)], closed) == expected

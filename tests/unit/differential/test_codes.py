@@ -1,0 +1,88 @@
+"""Codes are equal where values are, also after values of other kinds have come, and interned values are forgotten."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.differential.codes import Codes
+from tidewheel.differential.records import column_of
+
+VALUES = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.booleans(),
+    st.text(max_size=2),
+    st.none(),
+    st.tuples(st.integers(0, 3)),
+)
+COLUMNS = st.one_of(
+    st.lists(st.integers(-5, 5), min_size=1),
+    st.lists(st.floats(), min_size=1),
+    st.lists(VALUES, min_size=1),
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool(one == other or repr(one) == repr(other) == "nan")
+
+
+@law_settings(40)
+@given(st.lists(COLUMNS, max_size=4))
+def test_codes_are_equal_where_values_are(columns: list[list[Any]]) -> None:
+    """Also those that were made before values of another kind came."""
+    codes, kept = Codes(), [np.empty(0, np.int64)]
+
+    def translate(change: Any) -> None:
+        kept[:] = [change(one) for one in kept]
+
+    for column in columns:
+        made = codes.encode([column_of(column)], translate)
+        kept.append(made)
+    values = [value for column in columns for value in column]
+    found = np.concatenate(kept)
+    decoded = codes.decode(found)[0].tolist()
+    assert all(map(same, decoded, values))
+    for number, value in enumerate(values):
+        for other, code in zip(values, found, strict=True):
+            assert same(value, other) == (code == found[number])
+
+
+@law_settings(40)
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+def test_codes_of_floats_are_in_order(values: list[float]) -> None:
+    found = Codes().encode([column_of(values)])
+    assert [values[n] for n in np.argsort(found, kind="stable")] == sorted(values)
+
+
+@law_settings(40)
+@given(st.lists(st.tuples(st.integers(-(2**33), 2**33), st.integers(-(2**33), 2**33)), min_size=1))
+def test_pairs_of_numbers_keep_their_values(pairs: list[tuple[int, int]]) -> None:
+    """Of 32 bits each they make one code, else they are interned."""
+    codes = Codes()
+    found = codes.encode([column_of(list(part)) for part in zip(*pairs, strict=True)])
+    decoded = codes.decode(found)
+    assert (codes.kind == "pair") == all(-(2**31) <= number < 2**31 for pair in pairs for number in pair)
+    assert list(zip(*(one.tolist() for one in decoded)) if len(decoded) == 2 else decoded[0].tolist()) == pairs  # noqa: B905
+    assert len(set(found.tolist())) == len(set(pairs))
+
+
+def test_values_out_of_use_are_forgotten() -> None:
+    """The numbers of those are given to new ones."""
+    codes = Codes()
+    first = codes.encode([column_of([f"word {n}" for n in range(2000)])])
+    assert codes.wants_sweep
+    codes.sweep(first[:10])
+    assert len(codes) == 10
+    assert len(codes) == len(first[:10])
+    again = codes.encode([column_of([f"new {n}" for n in range(1990)])])
+    assert again.max() < 2000
+    assert codes.decode(first[:10])[0].tolist() == [f"word {n}" for n in range(10)]
+
+
+def test_values_that_cannot_be_hashed_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"has to be hashable all through, and .*1.* is not: use tuples"):
+        Codes().encode([column_of([([1], 2)])])
