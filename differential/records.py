@@ -138,16 +138,19 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 
 def as_pairs(array: Array, operator: str) -> Array:
-    """Return ``array``, whose records must be pairs.
+    """Return ``array``, whose records must be pairs, with these in two columns.
 
     Raises:
         TypeError: they are not; it names the operator, a record and the remedy.
     """
     if is_pairs(array):
         return array
-    wrong = next((one for one in array["key"].tolist() if not (type(one) is tuple and len(one) == 2)), None)
+    records = array["key"].tolist()
+    wrong = [one for one in records if not (type(one) is tuple and len(one) == 2)]
+    if not wrong:  # such as what a reduction of records returns whose codes are those of objects
+        return encode(records, array["diff"])
     raise TypeError(
-        f"{operator} takes pairs (key, value), and {wrong!r} is none: "
+        f"{operator} takes pairs (key, value), and {wrong[0]!r} is none: "
         "make pairs first, such as with map(lambda record: (key of record, record))"
     )
 

@@ -59,6 +59,15 @@ def test_what_cancels_is_gone() -> None:
     assert len(consolidated([encode(["a", "b"]), encode(["b", "a"], [-1, -1])])) == 0
 
 
+def test_pairs_in_one_column_are_pairs() -> None:
+    """A reduction returns records of objects in one column, whatever they are."""
+    records = np.fromiter([("a", 1), ("b", 2)], object, 2)
+    array = array_of([records], np.array([1, -1]))
+    pairs = as_pairs(array, "operator 'join'")
+    assert (pairs["key"].tolist(), pairs["value"].tolist()) == (["a", "b"], [1, 2])
+    assert pairs["diff"].tolist() == [1, -1]
+
+
 def test_records_that_are_no_pairs_are_refused() -> None:
     """The error names the operator, a record that is none, and the remedy."""
     with pytest.raises(TypeError, match=r"operator 'join' takes pairs \(key, value\), and 7 is none: make pairs first"):
