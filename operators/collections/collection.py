@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
@@ -173,6 +173,20 @@ class Collection(KeyedCollection):
         transform = stages.with_diffs if columns is None else partial(stages.as_table, tuple(columns))
         changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
         return changed
+
+    @overload
+    def iterate(
+        self, body: Callable[[Self], Self], *, max_rounds: int | None = None, name: str = "iterate"
+    ) -> Self: ...
+
+    @overload
+    def iterate(
+        self,
+        body: Callable[..., tuple[Self, ...]],
+        *others: Self,
+        max_rounds: int | None = None,
+        name: str = "iterate",
+    ) -> tuple[Self, ...]: ...
 
     def iterate(
         self, body: Callable[..., Any], *others: Self, max_rounds: int | None = None, name: str = "iterate"
