@@ -124,7 +124,10 @@ def test_collections_enter_a_loop_only_where_an_operator_reads_them(caplog: pyte
 
     def body(c: tw.Collection) -> tw.Collection:
         def outer(one: tw.Collection) -> tw.Collection:
-            return one.iterate(lambda two: two.concat(one, c).distinct().antijoin(c.map(lambda n: n[0] + 1)))
+            def inner(two: tw.Collection) -> tw.Collection:
+                return two.concat(one, c).distinct().antijoin(c.map(lambda n: n[0] + 1))
+
+            return one.iterate(inner)
 
         return c.iterate(outer)
 
