@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from tidewheel.operators.collections.collection_base import CollectionBase
+from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
 from tidewheel.operators.collections.pacts import RecordPact
 from tidewheel.operators.stream_base import check_function, check_positive
@@ -227,10 +227,13 @@ class Collection(KeyedCollection):
         check_function(f"iterate {name!r}", body)
         if max_rounds is not None:
             check_positive(f"iterate {name!r}", "max_rounds", max_rounds)
-        initial = self._in_one_scope(name, others)
+        # A loop in the body of another one may begin with a collection from outside, and use variables of that one.
+        around = _BODY.get()
+        is_within = around is not None and around._stream.flow is self._stream.flow
+        initial = self._in_one_scope(name, [*others, around] if is_within else others)[: 1 + len(others)]
         loop = Loop(self._stream.flow, initial[0]._scope.inside(name))
         with self._stream._description.all_or_nothing():
-            entered = [one._within(loop) for one in initial]
+            entered = [one._entered(loop._scope) for one in initial]
             feedbacks = [loop.feedback() for _ in entered]
             variables = [one.concat(type(self)(back)) for one, back in zip(entered, feedbacks, strict=True)]
             outside = _BODY.set(entered[0])
@@ -247,33 +250,15 @@ class Collection(KeyedCollection):
             left = tuple(type(self)(result._stream.leave()) for result in results)
         return left if others else left[0]
 
-    def _in_one_scope(self, name: str, others: tuple[Self, ...]) -> list[Self]:
-        """Return this collection and others in the innermost of their scopes, and of the body that is under way.
-
-        So a loop in the body of another one may begin with a collection from outside, and use variables of that one.
-        """
-        around = _BODY.get()
-        is_within = around is not None and around._stream.flow is self._stream.flow
-        innermost = self._meet(name, around)[0] if is_within else self
-        for other in others:
-            innermost = innermost._meet(name, other)[0]
-        return [one._meet(name, innermost)[0] for one in (self, *others)]
-
-    def _within(self, loop: Any) -> Self:
-        found = self._entered(loop._scope)
-        assert found is not None, "the loop was made in the scope of this collection"
-        return found
-
     def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:
         """Return what the body of a loop has returned, in the scope of the loop."""
         parts = list(made) if isinstance(made, tuple) and count > 1 else [made]
         if len(parts) != count or not all(isinstance(one, CollectionBase) for one in parts):
             wanted = "a collection" if count == 1 else f"a tuple of {count} collections, one for each variable"
             raise GraphError(f"the body of {name!r} must return {wanted}, not {made!r}")
-        found = [one._entered(loop._scope) for one in parts]
-        if None in found:
+        if not all(lies_in(loop._scope, one._scope) for one in parts):
             raise GraphError(
                 f"the body of {name!r} must return a collection of {loop._scope.describe()}, and this one is in "
                 "another loop: return the result of iterate()"
             )
-        return found
+        return [one._entered(loop._scope) for one in parts]

@@ -1,6 +1,6 @@
 """The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,7 +53,7 @@ class CollectionBase:
     def _join(self, name: str, other: Self, project: "Project") -> Self:
         from tidewheel.operators.collections.builds import build_join
 
-        left, right = self._meet(name, other)
+        left, right = self._in_one_scope(name, [other])
         keys = [KeyPact(name), KeyPact(name)]
         (joined,) = left._stream._operator(name, [right._stream], 1, build_join(left._depth, project), keys)
         return type(self)(joined)
@@ -62,48 +62,43 @@ class CollectionBase:
         """Return the sum of collections, in the innermost scope that one of them is in."""
         from tidewheel.operators.records.batchwise import build_pass
 
-        innermost: Self = self
-        for other in others:
-            innermost = innermost._meet(name, other)[0]
-        streams = [one._meet(name, innermost)[0]._stream for one in (self, *others)]
+        streams = [one._stream for one in self._in_one_scope(name, others)]
         (joined,) = streams[0]._operator(name, streams[1:], 1, build_pass, notify=False)
         return type(self)(joined)
 
-    def _meet(self, name: str, other: Self) -> tuple[Self, Self]:
-        """Return this collection and another in one scope: that of the one outside enters the loop of the other.
+    def _in_one_scope(self, name: str, others: Sequence[Self]) -> list[Self]:
+        """Return this collection and others in the innermost of their scopes: those outside enter its loop.
 
         Raises:
-            GraphError: ``other`` is no collection, or of another dataflow, or in a loop beside this one.
+            GraphError: one is no collection, or of another dataflow, or two are in loops beside each other.
         """
+        scope = self._scope
+        for other in others:
+            self._check_other(name, other)
+            if not lies_in(scope, other._scope):
+                if not lies_in(other._scope, scope):
+                    raise GraphError(
+                        f"operator {name!r} reads a collection of {scope.describe()} and one of "
+                        f"{other._scope.describe()}, and neither lies in the other: use the result of iterate()"
+                    )
+                scope = other._scope
+        return [one._entered(scope) for one in (self, *others)]
+
+    def _check_other(self, name: str, other: object) -> None:
         if not isinstance(other, CollectionBase):
             raise GraphError(f"operator {name!r} takes a collection, not {other!r}: stream.as_collection() makes one")
         if other._stream.flow is not self._stream.flow:
             raise GraphError(f"operator {name!r} cannot read {other!r}, which belongs to another dataflow")
-        mine, theirs = self._entered(other._scope), other._entered(self._scope)
-        if mine is not None:
-            return mine, other
-        if theirs is not None:
-            return self, theirs
-        raise GraphError(
-            f"operator {name!r} reads a collection of {self._scope.describe()} and one of {other._scope.describe()}, "
-            "and neither lies in the other: use the result of iterate()"
-        )
 
-    def _entered(self, scope: Scope) -> Self | None:
-        """Return this collection in ``scope``; None unless that is its own or lies in it."""
+    def _entered(self, scope: Scope) -> Self:
+        """Return this collection in ``scope``, which is its own or lies in it."""
         from tidewheel.operators.stream import Loop
 
-        inwards: list[Scope] = []
-        outer: Scope | None = scope
-        while outer is not None and outer is not self._scope:
-            inwards.append(outer)
-            outer = outer.parent
-        if outer is None:
-            return None
-        stream: Any = self._stream
-        for inner in reversed(inwards):
-            stream = stream.enter(Loop(stream.flow, inner))
-        return type(self)(stream)
+        if scope is self._scope:
+            return self
+        assert scope.parent is not None, "the scope lies in that of this collection"
+        around = self._entered(scope.parent)
+        return type(self)(around._stream.enter(Loop(around._stream.flow, scope)))
 
     def _by_function(
         self, name: str, function: Callable[..., Any], by_record: Any, by_columns: Any, *, columns: bool
@@ -111,3 +106,11 @@ class CollectionBase:
         """Return the collection that a function of each record makes, or of the columns of each batch."""
         check_function(f"operator {name!r}", function)
         return self._stage(name, partial(by_columns if columns else by_record, function))
+
+
+def lies_in(scope: Scope, outer: Scope) -> bool:
+    """Tell whether a scope is another one or lies in it."""
+    inner: Scope | None = scope
+    while inner is not None and inner is not outer:
+        inner = inner.parent
+    return inner is not None

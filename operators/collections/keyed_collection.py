@@ -71,7 +71,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.differential.records import as_keys
         from tidewheel.operators.collections import stages
 
-        self._meet(name, keys)
+        self._check_other(name, keys)
         known = keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys)
         return self._join(name, known, stages.project_left)
 

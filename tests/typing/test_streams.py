@@ -359,3 +359,11 @@ def test_operators_of_ones_own() -> None:
     assert_type(stream.binary(words(stream), "binary", build), tw.Stream[Any])
     said: tw.Stream[str] = stream.unary("said", build)
     assert_type(said.map(length), tw.Stream[int])
+
+
+def test_collections_are_collections() -> None:
+    """Whatever their records are; changes are a stream again."""
+    pairs = numbers().map(lambda n: (n, n)).as_collection()
+    assert_type(numbers().as_collection(), tw.Collection)
+    assert_type(pairs.join(pairs).reduce_min().filter(bool), tw.Collection)
+    assert_type(pairs.changes(), tw.Stream[Any])

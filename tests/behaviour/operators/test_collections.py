@@ -117,3 +117,19 @@ def test_the_result_of_an_inner_loop_goes_round_the_outer() -> None:
 
     expected = {(a, b): 1 for a in (1, 2, 3) for b in (1, 2, 3)} | {(4, 5): 1}
     assert result_of([(0, edges)], closed) == expected
+
+
+def test_collections_enter_a_loop_only_where_an_operator_reads_them(caplog: pytest.LogCaptureFixture) -> None:
+    """A program with a loop in a loop logs no loose ends."""
+
+    def body(c: tw.Collection) -> tw.Collection:
+        def outer(one: tw.Collection) -> tw.Collection:
+            def inner(two: tw.Collection) -> tw.Collection:
+                return two.concat(one, c).distinct().antijoin(c.map(lambda n: n[0] + 1))
+
+            return one.iterate(inner)
+
+        return c.iterate(outer)
+
+    assert result_of([(0, [(1, 2), (2, 3)])], body) == {(1, 2): 1}
+    assert "nothing reads" not in caplog.text

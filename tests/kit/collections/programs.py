@@ -31,6 +31,10 @@ def _clipped(record: Any, count: int) -> int:
     return max(-2, min(2, count))
 
 
+def _with_itself(texts: Any) -> Any:
+    return texts.join(texts, lambda key, left, right: (int(left), int(right)))
+
+
 ONE: Mapping[str, Callable[[Any], Any]] = {
     "swap": lambda c: c.map(lambda record: (record[1], record[0])),
     "swap columns": lambda c: c.map(lambda key, value: (value, key), columns=True),
@@ -51,6 +55,7 @@ ONE: Mapping[str, Callable[[Any], Any]] = {
     "mean": lambda c: c.reduce_mean().map(_short),
     "top": lambda c: c.top_k(2),
     "least": lambda c: c.top_k(1, greatest=False),
+    "texts": lambda c: _with_itself(c.map(lambda r: (str(r[0]), str(r[1]))).distinct()),
     "words": lambda c: c.map(lambda r: (str(r[0]), r)).reduce_min().map(lambda r: r[1]),
 }
 """The operators of one collection."""

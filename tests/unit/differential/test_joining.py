@@ -3,11 +3,13 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.laws.strategies import law_settings
+from tidewheel.differential import spine
 from tidewheel.differential.joining import JoinState
 from tidewheel.differential.records import encode
 from tidewheel.differential.updates import FlatTime
@@ -64,11 +66,12 @@ def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
     assert len(state.spines[0]) == 0
 
 
-def test_keys_out_of_use_are_forgotten() -> None:
+def test_keys_out_of_use_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spine, "_SMALL", 0)
     state = JoinState(1, "test")
-    for epoch in range(9000):
+    for epoch in range(1500):
         state.let_go(left=(epoch,), right=(epoch,))
         state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")])])
         state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")], [-1])])
-    assert len(state.spines[0]) < 5000
-    assert len(state._keys) < 6000
+    assert len(state.spines[0]) < 20
+    assert len(state._keys) < 1100

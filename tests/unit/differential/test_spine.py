@@ -95,10 +95,10 @@ def test_batches_are_few() -> None:
 def test_updates_of_the_past_become_few() -> None:
     """Changes of a key that readers cannot tell apart any more take no room."""
     spine = Spine(1)
-    for epoch in range(20000):
+    for epoch in range(6000):
         spine.let_go((epoch,))
         spine.insert(updates_one(epoch))
-    assert len(spine) < 5000
+    assert len(spine) < 4100
 
 
 def updates_one(epoch: int) -> Updates:
