@@ -90,7 +90,7 @@ def test_an_added_dataflow_that_fails_leaves_the_others_alone() -> None:
         job = started(halving("good"))
         bad = job.add(halving("bad", fails_at=8))
         other = job.add(halving("other"))
-        feed(bad, 8)
+        bad.input("numbers").send([8])
         with pytest.raises(tw.JobError, match="no 8") as failure:
             bad.wait(timeout=DEADLINE_S)
         assert failure.value.operator == "iterate/map"
@@ -128,7 +128,7 @@ def test_the_job_that_fails_ends_what_was_added() -> None:
         job = started(halving("first", fails_at=8))
         added = job.add(halving("second"))
         members.note()
-        feed(job, 8)
+        job.input("numbers").send([8])  # it may have failed before its input could be closed
         with pytest.raises(tw.JobError, match=r"has ended with job .*to which it was added: .*no 8"):
             added.wait(timeout=ENDS_WITHIN_S)
         with pytest.raises(tw.JobError, match="no 8"):
@@ -278,7 +278,7 @@ def test_a_reader_of_what_has_failed_does_not_hold_up_the_others() -> None:
         added = job.add(bad)
         with tw.subscribe(topic):
             added.input("news").send(["unread"])
-            feed(added, 8)
+            added.input("numbers").send([8])
             with pytest.raises(tw.JobError, match="no 8"):
                 added.wait(timeout=DEADLINE_S)
             since = time.monotonic()
