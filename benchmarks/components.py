@@ -126,16 +126,7 @@ class Contestant(Protocol):
 
 def start_all(running: ExitStack, graph: Graph, python: str, folder: Path, longest_s: int) -> dict[str, Contestant]:
     """Return all contestants by name, ready; say which are missing."""
-    np.save(folder / "edges.npy", np.stack([graph.source, graph.target]))
-    peers = {SCIPY: (sys.executable, "scipy"), SPARK: (sys.executable, "spark"), PATHWAY: (python, "pathway")}
-    found: dict[str, Contestant] = {}
-    for name, (interpreter, peer) in peers.items():
-        try:
-            processes = running.enter_context(PeerProcesses([[interpreter, PROGRAM, peer]]))
-        except PeerMissingError as error:
-            print(f"{graph.name}: {name}: missing ({error})")
-        else:
-            found[name] = Peer(processes, folder / "edges.npy", folder / f"{peer}.npy", longest_s)
+    found: dict[str, Contestant] = {**start_peers(running, graph, python, folder, longest_s)}
     for workers, name in OURS.items():
         found[name] = Deployed(running, graph, "ray", workers)
         found[f"{name}, local engine"] = Deployed(running, graph, "local", workers)
@@ -171,6 +162,21 @@ class Peer:
         """Read what it has written."""
         found: Labels = np.load(self._labels)
         return found[:, np.argsort(found[0])]
+
+
+def start_peers(running: ExitStack, graph: Graph, python: str, folder: Path, longest_s: int) -> dict[str, Peer]:
+    """Return the peers that are there, by name, with the edges in a file for them; say which are missing."""
+    np.save(folder / "edges.npy", np.stack([graph.source, graph.target]))
+    peers = {SCIPY: (sys.executable, "scipy"), SPARK: (sys.executable, "spark"), PATHWAY: (python, "pathway")}
+    found = {}
+    for name, (interpreter, peer) in peers.items():
+        try:
+            processes = running.enter_context(PeerProcesses([[interpreter, PROGRAM, peer]]))
+        except PeerMissingError as error:
+            print(f"{graph.name}: {name}: missing ({error})")
+        else:
+            found[name] = Peer(processes, folder / "edges.npy", folder / f"{peer}.npy", longest_s)
+    return found
 
 
 class Deployed:

@@ -28,7 +28,7 @@ import psutil
 import pyarrow as pa
 
 import tidewheel as tw
-from components import PATHWAY, PROGRAM, SCIPY, SPARK, Deployed, Graph, Peer, examples_by_value
+from components import PATHWAY, SCIPY, Deployed, Graph, examples_by_value, start_peers
 from components_peers import scipy as scipy_solver
 from job_processes import growth
 from measurement import Report, arguments
@@ -157,9 +157,8 @@ def from_scratch(report: Report, graph: Graph, python: str, folder: Path, effort
     edges = with_diff(np.column_stack([graph.source, graph.target]), 1)
     expected = labels_of(edges)
     seconds: dict[str, list[float]] = {}
-    np.save(folder / "edges.npy", np.stack([graph.source, graph.target]))
     with ExitStack() as running:
-        peers = started(running, folder, python, effort.longest_s)
+        peers = start_peers(running, graph, python, folder, effort.longest_s)
         examples = {workers: Deployed(running, graph, "ray", workers) for workers in (1, 2)}
         for number in range(effort.rounds):
             for name, peer in peers.items():
@@ -192,20 +191,6 @@ def warm(kept: Kept) -> None:
     small = np.column_stack([np.arange(20), np.arange(1, 21)])
     kept.change(with_diff(small, 1))
     kept.change(with_diff(small, -1))
-
-
-def started(running: ExitStack, folder: Path, python: str, longest_s: int) -> dict[str, Peer]:
-    """Return the peers that are there."""
-    found = {}
-    for name, interpreter in ((SCIPY, sys.executable), (SPARK, sys.executable), (PATHWAY, python)):
-        peer = name.split(",")[0].lower()
-        try:
-            processes = running.enter_context(PeerProcesses([[interpreter, PROGRAM, peer]]))
-        except PeerMissingError as error:
-            print(f"{name}: missing ({error})")
-        else:
-            found[name] = Peer(processes, folder / "edges.npy", folder / f"{peer}.npy", longest_s)
-    return found
 
 
 def labels_of(edges: Any) -> Any:

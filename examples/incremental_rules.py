@@ -13,7 +13,7 @@ FAMILY = ["ancestor(X, Y) :- parent(X, Y)", "ancestor(X, Z) :- parent(X, Y), anc
 
 Words = tuple[str, ...]
 Found = tuple[tuple[str, str], ...]
-"""What stands for which word, in order."""
+"""Pairs of a word and what stands for it, in order."""
 
 
 def conclusions(facts: tw.Collection, rules: list[str]) -> tw.Collection:

@@ -52,7 +52,7 @@ class EndsWanted:
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
-"""Whether an operator keeps substreams apart, wants to know of their ends, too, or sends what is of none."""
+"""The way of an operator with substreams: it keeps them apart, wants to know of their ends, too, or leaves them."""
 
 
 @dataclass(frozen=True, slots=True)

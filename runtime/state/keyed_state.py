@@ -42,7 +42,7 @@ class GoneKeys(NamedTuple):
 
 
 KeyedChanges: TypeAlias = list[bytes | GoneKeys]
-"""What one worker has written of a keyed state, oldest first: pickled `Pairs`, and keys that were gone."""
+"""The changes that one worker has written of a keyed state, oldest first: pickled `Pairs`, and keys that were gone."""
 
 
 def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:

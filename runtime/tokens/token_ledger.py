@@ -16,7 +16,7 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.substreams.labels import Label
 
 LeakPolicy: TypeAlias = Literal["fail", "warn"]
-"""What a token that an operator drops does to the dataflow: it fails it, or is only logged."""
+"""The effect of a token that an operator drops: the dataflow fails, or it is only logged."""
 
 _Stamp: TypeAlias = tuple[int, Time]
 """Where a token is, as (location number, time)."""

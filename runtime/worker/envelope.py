@@ -34,7 +34,7 @@ FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
-"""What a handle of an input can do."""
+"""The actions of a handle of an input."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):

@@ -22,7 +22,7 @@ _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts")
 """Modules that call a function of the user's with one record at a time."""
 
 _BATCHES = ("batch", "rows")
-"""What they call the records of a batch."""
+"""Their names for the records of a batch."""
 
 
 class PartError(Exception):

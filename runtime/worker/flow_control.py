@@ -18,7 +18,7 @@ DEFAULT_BYTES_IN_FLIGHT = 64 << 20
 """For each worker."""
 
 OVERHEAD_BYTES = 256
-"""What a message counts for beside its records, so that many small ones are limited, too."""
+"""The bytes that count for a message beside its records, so that many small ones are limited, too."""
 
 UNTOLD_PARTS = 8
 """What was taken is told at the latest when it is the limit divided by this."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.kit.gateway.paged import picture
+from tests.kit.gateway.paged import HandJobs, picture
 from tests.kit.telemetry.documents import BEGAN_AT, document, edge, operator, worker
 from tidewheel.transport.merge_patch import merge
 
@@ -98,3 +98,10 @@ def routes(second: int, changes: dict[str, Any] | None = None) -> dict[str, Any]
 def _partition(records: int) -> dict[str, int]:
     counts = ("subscribers", "overflows", "epochs_dropped", "queued_bytes", "lag_bytes", "lag_messages", "holders")
     return {"records": records, **dict.fromkeys(counts, 0)}
+
+
+def run_for_two_seconds() -> HandJobs:
+    """Return the job after its first two seconds, for who follows it."""
+    jobs = HandJobs()
+    jobs.put(routes(1), routes(2))
+    return jobs

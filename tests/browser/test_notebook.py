@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import SOON_MS, needs_chromium
-from tests.browser.demo import EXPLANATION, NAME, routes
+from tests.browser.demo import EXPLANATION, NAME, routes, run_for_two_seconds
 from tests.browser.test_job_view import HELD
 from tests.kit.gateway.paged import HandJobs
 from tests.kit.notebook.followed import Followed
@@ -88,9 +88,7 @@ class Notebook:
 @pytest.fixture
 def jobs() -> HandJobs:
     """A job that has run for two seconds."""
-    made = HandJobs()
-    made.put(routes(1), routes(2))
-    return made
+    return run_for_two_seconds()
 
 
 @pytest.fixture

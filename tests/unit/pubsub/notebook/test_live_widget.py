@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.browser.demo import NAME, routes
+from tests.browser.demo import NAME, routes, run_for_two_seconds
 from tests.kit.gateway.paged import HandJobs
 from tests.kit.notebook.followed import Followed
 from tests.kit.notebook.kernel import Kernel, events, feeds, kernel, wire
@@ -28,9 +28,7 @@ def cell() -> Iterator[Kernel]:
 @pytest.fixture
 def jobs() -> HandJobs:
     """A job that has run for two seconds."""
-    made = HandJobs()
-    made.put(routes(1), routes(2))
-    return made
+    return run_for_two_seconds()
 
 
 @pytest.fixture
