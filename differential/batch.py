@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, sum_words
+from tidewheel.differential.packing import Packing, starts_of, sum_words
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
@@ -37,9 +37,7 @@ class Batch:
         self._packing = packing
         self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         keys = self.column(0)
-        is_first = np.ones(len(keys), bool)
-        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
-        firsts = np.flatnonzero(is_first)
+        firsts = starts_of(keys)
         self.keys = keys[firsts]
         self.starts = np.append(firsts, len(keys))
 

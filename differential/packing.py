@@ -90,12 +90,21 @@ def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     """
     width = packing.widths[-1]
     rows = words >> width if width else words
-    is_first = np.ones(len(rows), bool)
-    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
     sums = packing.column(words, len(packing.widths) - 1)
-    starts = np.flatnonzero(is_first)
+    starts = starts_of(rows)
     if len(starts) < len(words):
         sums = np.add.reduceat(sums, starts)
         words = words[starts]
     kept = sums != 0
     return (words, sums) if kept.all() else (words[kept], sums[kept])
+
+
+def starts_of(values: Integers) -> Integers:
+    """Return the place of the first of each run of equal values.
+
+    >>> starts_of(np.array([4, 4, 7, 4])).tolist()
+    [0, 2, 3]
+    """
+    is_first = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)

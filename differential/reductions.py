@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tidewheel.differential.codes import Codes
+from tidewheel.differential.packing import starts_of
 from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
@@ -70,9 +71,7 @@ class Rows:
     @property
     def starts(self) -> Integers:
         """The first row of each key that has any."""
-        is_first = np.ones(len(self.groups), bool)
-        np.not_equal(self.groups[1:], self.groups[:-1], out=is_first[1:])
-        return np.flatnonzero(is_first)
+        return starts_of(self.groups)
 
     def spans(self) -> Iterable[tuple[int, int]]:
         """Return the first row of each key that has any, and the row behind its last."""

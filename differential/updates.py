@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, sum_words
+from tidewheel.differential.packing import Packing, starts_of, sum_words
 from tidewheel.differential.records import Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
@@ -131,9 +131,7 @@ def unique(*parts: Integers) -> Integers:
     values = np.sort(np.concatenate(parts) if len(parts) > 1 else parts[0], kind="stable")
     if len(values) <= 1:
         return values
-    is_first = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=is_first[1:])
-    distinct: Integers = values[is_first]
+    distinct: Integers = values[starts_of(values)]
     return distinct
 
 
