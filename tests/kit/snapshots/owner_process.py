@@ -40,8 +40,9 @@ class Owner:
         return self.answer()
 
     def stop(self) -> None:
-        """Have the process stand still."""
+        """Have the process stand still; return once all of its threads do."""
         os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def go_on(self) -> None:
         """End `stop`."""

@@ -35,11 +35,14 @@ class Bench:
         self.answers = True
         self.saved: list[int] = []
         self.statuses = [SimpleNamespace(awaits=-1) for _ in range(2)]
+        self._made = threading.Event()
         feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, statuses=self.statuses)
         job: Any = SimpleNamespace(name="job", _started=True, _fail=self._fail, _check_alive=lambda: None)
         self.taker = SnapshotTaker(job, feed, self.snapshots)
+        self._made.set()
 
     def _begin(self, number: int) -> None:
+        assert self._made.wait(DEADLINE_S)  # its thread begins one, if due, before the constructor returns
         self.begun.append(number)
         for worker in range(2) if self.answers else ():
             part = WrittenPart(number, worker, (), dumps({}))
