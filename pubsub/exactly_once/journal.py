@@ -36,14 +36,19 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.log.payload_area import LEAST_BYTES
+from tidewheel.pubsub.log.record_format import ends_checksum
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
 
 
-def checksum_of(payload: Payload) -> int:
-    """Return a checksum; two different contents share one in one of four billion cases."""
-    return int(crc32c(payload))
+def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
+    """Return a checksum; two different contents share one in one of four billion cases.
+
+    Of a large payload for a log in memory, only its length and both ends count.
+    """
+    return ends_checksum(payload) if is_in_memory and len(payload) >= LEAST_BYTES else int(crc32c(payload))
 
 
 class LogPlace(NamedTuple):

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from crc32c import crc32c
+
 from tidewheel.pubsub.log.errors import corrupted
 from tidewheel.pubsub.log.payload_area import PayloadArea
 from tidewheel.pubsub.log.record_format import (
@@ -27,6 +29,7 @@ from tidewheel.pubsub.log.record_format import (
     SegmentHeader,
     decode_head,
     decode_header,
+    ends_checksum,
     header_bytes,
     payload_matches,
     salt_of,
@@ -217,7 +220,8 @@ class SegmentReader:
             begin, size = REFERENCE.unpack_from(payload)
             if begin + size > self._segment.start:
                 return None
-            payload = self._read(size, begin) + payload[REFERENCE.size :]
+            first, rest = self._read(size, begin), payload[REFERENCE.size :]
+            return first + rest if crc32c(rest, ends_checksum(first)) == head.checksum else None
         return payload if payload_matches(head, payload) else None
 
     def head(self, offset: int) -> RecordHead:

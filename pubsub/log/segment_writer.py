@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from crc32c import crc32c
 from msgspec.structs import replace
 
 from tidewheel.pubsub.log.files import Files, write_all
@@ -17,6 +16,7 @@ from tidewheel.pubsub.log.record_format import (
     SegmentHeader,
     encode_header,
     encode_record,
+    ends_checksum,
     salt_of,
 )
 from tidewheel.pubsub.log.segment import Segment
@@ -91,8 +91,7 @@ class SegmentWriter:
         if offset is None:
             return entry
         reference = REFERENCE.pack(offset, len(first))
-        checksum = crc32c(first) if entry.checksum is None else entry.checksum
-        return Entry(entry.tick, entry.kind, (reference, *entry.parts[1:]), checksum, refers=True)
+        return Entry(entry.tick, entry.kind, (reference, *entry.parts[1:]), ends_checksum(first), refers=True)
 
     def _cut(self) -> None:
         self.is_broken = True

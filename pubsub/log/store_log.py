@@ -82,6 +82,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         retry_s: float = RETRY_S,
     ) -> None:
         super().__init__(url)
+        self.is_in_memory = False
         self._store = store
         self._url = url
         self._identity = identity

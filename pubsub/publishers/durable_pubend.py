@@ -163,7 +163,7 @@ class DurablePubend:
         steps: list[Step] = []
         try:
             for message in sent:
-                steps += new_messages(self._journal, message)
+                steps += new_messages(self._journal, message, is_in_memory=self.log.is_in_memory)
                 if self.again is not None:
                     self.again.receive(message)
         finally:

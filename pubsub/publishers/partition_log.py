@@ -120,7 +120,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
             message = EncodedMessage.of(record.payload)
             event = place_or_event(message)
             if isinstance(event, Place):
-                journal.record(event.time, checksum_of(message.payload))
+                journal.record(event.time, checksum_of(message.payload, is_in_memory=log.is_in_memory))
                 journal.logged(event.time, record.tick)
             elif isinstance(event, LowerFrontierUpdate):
                 if event.updates:
@@ -159,7 +159,7 @@ class Step(NamedTuple):
         message: the message.
         time: of a batch; None where it is none.
         changes: of the frontier, where it is no batch, or a return; nothing once everything has come.
-        checksum: of the payload of a batch, if it has one.
+        checksum: of the whole payload of a batch, if it has one and that is known.
     """
 
     message: EncodedMessage
@@ -190,17 +190,23 @@ END: Final = Step(encode(PartitionEnded()), None, ())
 """The end of a partition, which follows the last move of its frontier."""
 
 
-def new_messages(journal: Journal, message: EncodedMessage) -> list[Step]:
+def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: bool = False) -> list[Step]:
     """Take a message of the worker; return what is to be logged of it: nothing of what is logged already.
+
+    Args:
+        journal: what is logged.
+        message: the message.
+        is_in_memory: whether the log is on a file system in memory.
 
     Raises:
         ProtocolError: it makes no sense, or is not what was sent before.
     """
     event = place_or_event(message)
     if isinstance(event, Place):
-        checksum = checksum_of(message.payload)
+        checksum = checksum_of(message.payload, is_in_memory=is_in_memory)
         is_new = journal.data(event.time, event.number, checksum)
-        return [Step(message, event.time, None, checksum if len(message.payload) else None)] if is_new else []
+        is_known = not is_in_memory and len(message.payload) > 0
+        return [Step(message, event.time, None, checksum if is_known else None)] if is_new else []
     if not isinstance(event, LowerFrontierUpdate):
         raise ProtocolError(f"a worker does not send {event!r}")
     changes = journal.frontier(event.updates)

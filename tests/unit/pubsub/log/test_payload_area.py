@@ -24,7 +24,7 @@ from tidewheel.pubsub.log import payload_area
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFull
 from tidewheel.pubsub.log.opening import open_log as open_any
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea, is_in_memory
-from tidewheel.pubsub.log.record_format import Entry, Record
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, REFERENCE, Entry, Record
 from tidewheel.pubsub.log.segmented_log import Log
 
 SEGMENT_BYTES = 10 * LEAST_BYTES
@@ -228,21 +228,28 @@ def test_records_and_views_are_right_whatever_comes_between(tmp_path: Path, seed
 
 
 def test_damage_to_a_payload_is_named(tmp_path: Path) -> None:
-    """Where it lies, and in the reference to it."""
+    """In the reference to it, and at both ends of where it lies. Nothing sums the middle."""
     with with_area(tmp_path / "log") as log:
         log.append(received(log, tick) for tick in (20, 21))
         log.sync()
         segment = log._segments[-1]
     before = contents_of(tmp_path / "log")
     name = segment.path.name
-    begin = segment.start - segment.area_bytes
-    for place in [*range(segment.start, segment.size), *range(begin + LEAST_BYTES + 64, begin + 3 * LEAST_BYTES, 997)]:
+    first, size = REFERENCE.unpack_from(before[name], segment.start + HEAD_BYTES)
+    ends = [*range(first, first + 4096, 997), *range(first + size - 4096, first + size, 997), first + size - 1]
+    for place in [*range(segment.start, segment.size), *ends]:
         for flip in (0x01, 0x80):
             data = bytearray(before[name])
             data[place] ^= flip
             put_contents(tmp_path / "flipped", before | {name: bytes(data)})
             with pytest.raises(LogCorrupted, match=name), open_log(tmp_path / "flipped"):
                 pass
+    assert first + 4096 + 1 < first + size - 4096
+    data = bytearray(before[name])
+    data[first + size // 2] ^= 0x01
+    put_contents(tmp_path / "flipped", before | {name: bytes(data)})
+    with open_log(tmp_path / "flipped") as log:
+        assert len(log.read(20, ALL)) == 2
 
 
 def test_without_large_payloads_there_is_no_area(tmp_path: Path) -> None:
