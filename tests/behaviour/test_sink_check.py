@@ -93,9 +93,10 @@ def test_the_sink_of_spark_tables_passes() -> None:
     ("kind", "message"),
     [
         (sinks.CommitsTwice, r"commit\(0\) was called again, and has to do nothing: epoch 0 misses \{\} and has"),
-        (
+        pytest.param(
             sinks.CommitsInTwoSteps,
             r"epoch 2 misses \{\} and has .* too much, with a crash before line \d of commit\(\)",
+            marks=pytest.mark.long,
         ),
         (sinks.UndoesByHand, r"epoch 2 misses \{\} and has .* too much, with a crash before line \d+ of commit\(\)"),
         pytest.param(

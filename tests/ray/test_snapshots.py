@@ -177,13 +177,13 @@ def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: p
     there = tmp_path / "there"
     config = tw.RuntimeConfig(deploy_timeout_s=5)
 
-    def run() -> tw.Job:
+    def run(config: tw.RuntimeConfig = config) -> tw.Job:
         flow = tw.Dataflow("slow")
         flow.input("numbers").unary("slow", slow(str(there))).capture("numbers")
         return tw.run(flow, config=config, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S))
 
     with nothing_left(DEADLINE_S):
-        with run() as job:
+        with run(tw.RuntimeConfig()) as job:
             job.stop(snapshot=True)
         with pytest.raises(tw.JobError, match=r"1 of its 1 workers have not read a snapshot of .* B within 5 s: 0 on"):
             run()

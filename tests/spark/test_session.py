@@ -31,6 +31,7 @@ def run_program(path: str, root: Path, *arguments: str, **variables: str) -> dic
     return seen
 
 
+@pytest.mark.long
 def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: pytest.Config) -> None:
     """Two sessions in turn, on the Java that comes as a Python package, leave the process as they found it.
 
