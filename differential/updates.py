@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, starts_of, sum_words
+from tidewheel.differential.packing import Packing, constant, range_of, starts_of, sum_words
 from tidewheel.differential.records import Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
@@ -67,7 +67,7 @@ class Updates:
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
     """Return updates that are all at one time."""
-    times = tuple(np.full(len(keys), coordinate, np.int64) for coordinate in time)
+    times = tuple(constant(coordinate, len(keys)) for coordinate in time)
     return Updates(keys, values, times, diffs)
 
 
@@ -140,7 +140,7 @@ def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
     count = len(times[0])
     if not count:
         return
-    if all(bool((one == one[0]).all()) for one in times):
+    if all(least == most for least, most in map(range_of, times)):
         yield tuple(int(one[0]) for one in times), slice(0, count)
         return
     order = np.lexsort(tuple(times[::-1]))
