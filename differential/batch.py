@@ -7,12 +7,24 @@ from math import prod
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, are_distinct, constant, range_of, starts_of, sum_words
+from tidewheel.differential.packing import (
+    Packing,
+    are_distinct,
+    constant,
+    counted_words,
+    range_of,
+    starts_of,
+    sum_words,
+)
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
+
+_MANY_KEYS = 500
+_MOST_PLACES = 16
+"""So many keys are found by a table of all numbers, if it has at most so many places for each of them."""
 
 _VALUE, _TIMES = 1, 2
 """The numbers of columns: the key is 0, the first coordinate of the time 2, and the diff behind the last."""
@@ -78,12 +90,23 @@ class Batch:
         if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
             found = places = np.arange(len(keys))
         else:
-            places = self.keys.searchsorted(keys)
-            places[places == len(self.keys)] = 0
+            places = self._places(keys)
             found = (self.keys[places] == keys).nonzero()[0]
             places = places[found]
         starts = self.starts[places]
         return Placed(self, found, places, starts, self.starts[places + 1] - starts)
+
+    def _places(self, keys: Integers) -> Integers:
+        """Return the place of each of some keys in the batch, any place for a key that is not here."""
+        least = self.keys[0]
+        span = int(self.keys[-1]) - int(least) + 1
+        if len(keys) < _MANY_KEYS or span > _MOST_PLACES * len(keys):
+            places = self.keys.searchsorted(keys)
+            places[places == len(self.keys)] = 0
+            return places
+        table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
+        table[self.keys - least] = np.arange(len(self.keys))
+        return table.take(keys - least, mode="clip")
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
         """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
@@ -184,11 +207,13 @@ def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
 
 def _summed(words: Integers, packing: Packing) -> Batch | None:
     """Return a batch of the sums of words, which are sorted in place; None if nothing is left."""
-    words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
     least, most = packing.ranges[-1]
-    if (least > 0 or most < 0) and are_distinct(words, packing.widths[-1]):
-        return Batch(words=words, packing=packing)
-    words, sums = sum_words(words, packing)
+    counted = counted_words(words, packing)
+    if counted is None:
+        words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
+        if (least > 0 or most < 0) and are_distinct(words, packing.widths[-1]):
+            return Batch(words=words, packing=packing)
+    words, sums = counted or sum_words(words, packing)
     if not len(words):
         return None
     # The packing may have no room for the sums.
