@@ -106,7 +106,8 @@ class Batch:
             return places
         table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
         table[self.keys - least] = np.arange(len(self.keys))
-        return table.take(keys - least, mode="clip")
+        found: Integers = table.take(keys - least, mode="clip")
+        return found
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
         """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.

@@ -25,7 +25,10 @@ from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import FlatTime, at_time, split_by_time, summed, unique
+from tidewheel.differential.updates import FlatTime, at_time, portions, split_by_time, summed, unique
+
+_MOST_KEYS = 1 << 17
+"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
 
 PUT_OFF = -1
 """The number that a `Piece` with keys that are put off has instead of that of a spine."""
@@ -61,19 +64,25 @@ class ReduceState(Arrangements):
         Raises:
             TypeError: a record cannot be hashed, or is no pair where pairs are reduced.
         """
-        new = self._arrived(time, arrays, reduction) if arrays else None
-        parts = [*self._put_off.pop(time, []), *([] if new is None else [new.keys])]
+        parts = self._put_off.pop(time, [])
+        for _, part in portions((time, array) for array in arrays):
+            new = self._arrived(time, part, reduction)
+            if new is not None:
+                parts.append(new.keys)
         if not parts:
             return None, []
         keys = unique(*parts) if len(parts) > 1 else parts[0]
-        later = []
-        placed = self.spines[0].place(keys)
-        for bound, put_off in bounds_with(placed, keys, time):
-            self._put_off.setdefault(bound, []).append(put_off)
-            later.append(bound)
-        array = self._difference(time, keys, self._result(time, keys, placed, reduction), reduction)
+        later, changes = list[FlatTime](), list[Array]()
+        for first in range(0, len(keys), _MOST_KEYS):
+            some = keys[first : first + _MOST_KEYS]
+            placed = self.spines[0].place(some)
+            for bound, put_off in bounds_with(placed, some, time):
+                self._put_off.setdefault(bound, []).append(put_off)
+                later.append(bound)
+            change = self._difference(time, some, self._result(time, some, placed, reduction), reduction)
+            changes += [] if change is None else [change]
         self.sweep()
-        return array, later
+        return (np.concatenate(changes) if len(changes) > 1 else changes[0]) if changes else None, later
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed], reduction: Reduction) -> Result:
         """Return what the output of ``keys`` has to be at a time."""
