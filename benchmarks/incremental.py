@@ -43,6 +43,8 @@ import incremental_components
 
 PATHWAY_PROGRAM = Path(__file__).with_name("incremental_pathway.py")
 DEADLINE_S = 300.0
+AT_ONCE = 400_000
+"""So many edges are sent as one batch, at most; all of Debian's are fewer."""
 MOST_S = 1.0
 MOST_P50_MS, MOST_P99_MS = 10.0, 30.0
 MOST_OF_PATHWAY = 1 / 50
@@ -127,10 +129,10 @@ class Kept:
         return perf_counter() - began
 
     def send(self, edges: Any) -> None:
-        """Send rows as an epoch, to each worker a part."""
+        """Send rows as an epoch, to each worker a part, and not too many at once."""
         handle = self.job.input("edges")
         table = pa.table({"source": edges[:, 0], "target": edges[:, 1], "diff": edges[:, 2]})
-        share = max(1, -(-len(table) // self._workers))
+        share = max(1, min(-(-len(table) // self._workers), AT_ONCE))
         for first in range(0, len(table), share):
             handle.send(table.slice(first, share))
         self.epoch += 1

@@ -13,7 +13,7 @@ import numpy as np
 from tidewheel.differential.codes import Codes, Translate
 from tidewheel.differential.records import Column, Integers
 from tidewheel.differential.spine import Spine
-from tidewheel.differential.updates import Updates, concatenate, consolidate
+from tidewheel.differential.updates import Updates, concatenate
 
 Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 """Returns, of the columns of some keys, the worker that owns each, of so many."""
@@ -109,7 +109,7 @@ class Arrangements:
     def _load(self, piece: Piece) -> None:
         keys = self.encode_keys(piece.keys)
         values = self.encode_values(piece.spine, piece.values)
-        self.spines[piece.spine].insert(consolidate(Updates(keys, values, piece.times, piece.diffs)))
+        self.spines[piece.spine].insert(Updates(keys, values, piece.times, piece.diffs))
 
 
 def _rows_of(piece: Piece, rows: Any) -> Piece:

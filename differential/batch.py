@@ -7,12 +7,24 @@ from math import prod
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, starts_of, sum_words
+from tidewheel.differential.packing import (
+    Packing,
+    are_distinct,
+    constant,
+    counted_words,
+    range_of,
+    starts_of,
+    sum_words,
+)
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
+
+_MANY_KEYS = 500
+_MOST_PLACES = 16
+"""So many keys are found by a table of all numbers, if it has at most so many places for each of them."""
 
 _VALUE, _TIMES = 1, 2
 """The numbers of columns: the key is 0, the first coordinate of the time 2, and the diff behind the last."""
@@ -78,12 +90,24 @@ class Batch:
         if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
             found = places = np.arange(len(keys))
         else:
-            places = self.keys.searchsorted(keys)
-            places[places == len(self.keys)] = 0
+            places = self._places(keys)
             found = (self.keys[places] == keys).nonzero()[0]
             places = places[found]
         starts = self.starts[places]
         return Placed(self, found, places, starts, self.starts[places + 1] - starts)
+
+    def _places(self, keys: Integers) -> Integers:
+        """Return the place of each of some keys in the batch, any place for a key that is not here."""
+        least = self.keys[0]
+        span = int(self.keys[-1]) - int(least) + 1
+        if len(keys) < _MANY_KEYS or span > _MOST_PLACES * len(keys):
+            places = self.keys.searchsorted(keys)
+            places[places == len(self.keys)] = 0
+            return places
+        table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
+        table[self.keys - least] = np.arange(len(self.keys))
+        found: Integers = table.take(keys - least, mode="clip")
+        return found
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
         """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
@@ -127,9 +151,7 @@ class Batch:
 
     def _advanced(self, number: int, since: FlatTime) -> Integers:
         column = self.column(number)
-        if _TIMES <= number < _TIMES + len(since):
-            np.maximum(column, since[number - _TIMES], out=column)
-        return column
+        return advanced(column, since[number - _TIMES]) if _TIMES <= number < _TIMES + len(since) else column
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +173,23 @@ class Placed:
     counts: Integers
 
 
-def batch_of(updates: Updates) -> Batch:
-    """Return a batch of consolidated updates, at least one."""
+def batch_of(updates: Updates) -> Batch | None:
+    """Return a batch of the sums of updates in any order; None if nothing is left."""
+    if not len(updates):
+        return None
     columns = (updates.keys, updates.values, *updates.times, updates.diffs)
     packing = Packing.of(columns)
-    return Batch(columns) if packing is None else Batch(words=packing.words(columns), packing=packing)
+    if packing is not None:
+        return _summed(packing.words(columns), packing)
+    left = consolidate(updates)
+    return Batch((left.keys, left.values, *left.times, left.diffs)) if len(left) else None
+
+
+def advanced(column: Integers, coordinate: int) -> Integers:
+    """Return a column of times with those before a coordinate set to it."""
+    if column.strides == (0,):
+        return constant(max(int(column[0]), coordinate), len(column))
+    return np.maximum(column, coordinate) if coordinate else column
 
 
 def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
@@ -167,18 +201,24 @@ def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
         packing = Packing.of_ranges([(min(a[0], b[0]), max(a[1], b[1])) for a, b in both])
     if packing is None:
         updates = concatenate([one.updates, other.updates], len(since))
-        times = tuple(np.maximum(column, at) for column, at in zip(updates.times, since, strict=True))
-        left = consolidate(Updates(updates.keys, updates.values, times, updates.diffs))
-        return batch_of(left) if len(left) else None
-    words = np.concatenate([one._repacked(packing, since), other._repacked(packing, since)])
-    words.sort(kind="stable")
-    words, sums = sum_words(words, packing)
-    return _with_diffs(words, sums, packing) if len(words) else None
+        times = tuple(map(advanced, updates.times, since))
+        return batch_of(Updates(updates.keys, updates.values, times, updates.diffs))
+    return _summed(np.concatenate([one._repacked(packing, since), other._repacked(packing, since)]), packing)
 
 
-def _with_diffs(words: Integers, sums: Integers, packing: Packing) -> Batch:
-    """Return a batch of words with other diffs, for which the packing may have no room."""
-    ranges = [*packing.ranges[:-1], (int(sums.min()), int(sums.max()))]
+def _summed(words: Integers, packing: Packing) -> Batch | None:
+    """Return a batch of the sums of words, which are sorted in place; None if nothing is left."""
+    least, most = packing.ranges[-1]
+    counted = counted_words(words, packing)
+    if counted is None:
+        words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
+        if (least > 0 or most < 0) and are_distinct(words, packing.widths[-1]):
+            return Batch(words=words, packing=packing)
+    words, sums = counted or sum_words(words, packing)
+    if not len(words):
+        return None
+    # The packing may have no room for the sums.
+    ranges = [*packing.ranges[:-1], range_of(sums)]
     wider = Packing.of_ranges(ranges)
     if wider is None:
         return Batch([*(packing.column(words, number) for number in range(len(ranges) - 1)), sums])

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidewheel.differential.arrangements import Arrangements
+from tidewheel.differential.batch import Batch, batch_of
 from tidewheel.differential.codes import Codes
+from tidewheel.differential.packing import constant, range_of
 from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
 from tidewheel.differential.spine import Spine, ranges
-from tidewheel.differential.updates import FlatTime, Updates, consolidate, unique
+from tidewheel.differential.updates import FlatTime, Updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +57,43 @@ class JoinState(Arrangements):
         columns, diffs = gathered([as_pairs(array, f"operator {self.operator!r}") for array in arrays])
         keys, values = self.encode_keys(columns[:1]), self.encode_values(side, columns[1])
         counts = [len(array) for array in arrays]
-        coordinates = tuple(np.repeat(np.array(one, np.int64), counts) for one in zip(*times, strict=True))
-        updates = consolidate(Updates(keys, values, coordinates, diffs))
-        joined = self._joined(updates, other, side) if len(updates) and len(other) else None
-        own.insert(updates)
+        coordinates = tuple(_column_of_times(one, counts) for one in zip(*times, strict=True))
+        batch = batch_of(Updates(keys, values, coordinates, diffs))
+        joined = self._joined(batch, other, side) if batch is not None and len(other) else None
+        own.add(batch)
         self.sweep()
         return joined
 
-    def _joined(self, updates: Updates, other: Spine, side: int) -> Joined | None:
-        keys = unique(updates.keys)
-        found = other.look_up(keys)
+    def _joined(self, batch: Batch, other: Spine, side: int) -> Joined | None:
+        found = other.look_up(batch.keys)
         if not len(found):
             return None
-        starts = np.searchsorted(updates.keys, keys)
-        counts = np.diff(np.append(starts, len(updates)))
-        partners = counts[found.keys]
-        mine = ranges(starts[found.keys], partners)
-        theirs = np.repeat(np.arange(len(found)), partners)
-        times = tuple(
-            _upper_bounds(one, mine, two, theirs) for one, two in zip(updates.times, found.times, strict=True)
-        )
-        values = [updates.values[mine], found.values[theirs]]
+        mine = found.keys
+        if len(batch) > len(batch.keys):  # else each of the others has one partner, the row with the place of its key
+            starts = batch.starts[found.keys]
+            partners = batch.starts[found.keys + 1] - starts
+            mine = ranges(starts, partners)
+            found = found.take(np.repeat(np.arange(len(found)), partners))
+        updates = batch.take(batch.keys[found.keys], mine)
+        values = [updates.values, found.values]
         left, right = values if side == 0 else values[::-1]
         columns = (
-            self._keys.decode(keys[found.keys[theirs]])[0],
+            self._keys.decode(updates.keys)[0],
             self._codes[0].decode(left)[0],
             self._codes[1].decode(right)[0],
         )
-        return Joined(columns, times, updates.diffs[mine] * found.diffs[theirs])
+        times = tuple(map(_upper_bounds, updates.times, found.times))
+        return Joined(columns, times, updates.diffs * found.diffs)
 
 
-def _upper_bounds(one: Integers, mine: Integers, two: Integers, theirs: Integers) -> Integers:
-    """Return ``np.maximum(one[mine], two[theirs])``, fast where ``one`` is the same everywhere and not before."""
-    latest = one[0]
-    if two.max() <= latest and one.min() == one.max():
-        return np.broadcast_to(latest, len(mine))
-    return np.maximum(one[mine], two[theirs])
+def _column_of_times(coordinates: Sequence[int], counts: Sequence[int]) -> Integers:
+    """Return each coordinate as often as a count says."""
+    if len(set(coordinates)) == 1:
+        return constant(coordinates[0], sum(counts))
+    return np.repeat(np.array(coordinates, np.int64), counts)
+
+
+def _upper_bounds(one: Integers, two: Integers) -> Integers:
+    """Return ``np.maximum(one, two)``, fast where it is the same everywhere."""
+    least, latest = range_of(one)
+    return one if least == latest and range_of(two)[1] <= latest else np.maximum(one, two)

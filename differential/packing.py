@@ -14,6 +14,18 @@ from tidewheel.differential.records import Integers
 
 WORD_BITS = 63
 
+_MANY = 1 << 17
+"""So many words at once stay in the processor's cache."""
+
+_MANY_COUNTED = 2000
+"""Fewer words are sorted instead of counted."""
+
+_EXACT = 2**53
+"""Floats are exact up to here."""
+
+_FEW = 100
+"""So many equal values are written faster than a view of one is made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -42,7 +54,7 @@ class Packing:
     @classmethod
     def of(cls, columns: Sequence[Integers]) -> Self | None:
         """Return the packing of columns, which are not empty; None if a word has no room."""
-        return cls.of_ranges([(int(column.min()), int(column.max())) for column in columns])
+        return cls.of_ranges(map(range_of, columns))
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -56,26 +68,42 @@ class Packing:
     def words(self, columns: Iterable[Integers]) -> Integers:
         """Return one word for each row."""
         words: Integers | None = None
+        count = 0
         for column, least, width, shift in zip(columns, self.least, self.widths, self.shifts, strict=True):
-            if words is None:
-                words = np.zeros(len(column), np.int64)
+            count = len(column)
             if width:
                 part = column - least
                 part <<= shift
-                words |= part
-        assert words is not None, "there is a column"
-        return words
+                if words is None:
+                    words = part
+                else:
+                    words |= part
+        return np.zeros(count, np.int64) if words is None else words
 
     def column(self, words: Integers, number: int) -> Integers:
-        """Return a column of the rows that are in ``words``, as an array of its own."""
+        """Return a column of the rows that are in ``words``."""
         width, shift = self.widths[number], self.shifts[number]
         if not width:
-            return np.full(len(words), self.least[number], np.int64)
+            return constant(self.least[number], len(words))
         found: Integers = words >> shift
         if number:
             found &= (1 << width) - 1
         found += self.least[number]
         return found
+
+
+def constant(value: int, count: int) -> Integers:
+    """Return a column that has the same value in each row, which takes no memory if there are many."""
+    if count <= _FEW:
+        return np.full(count, value, np.int64)
+    return np.broadcast_to(np.int64(value), count)
+
+
+def range_of(column: Integers) -> tuple[int, int]:
+    """Return the least and the greatest number of a column."""
+    if column.strides == (0,):
+        return int(column[0]), int(column[0])
+    return int(column.min()), int(column.max())
 
 
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
@@ -97,6 +125,35 @@ def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
         words = words[starts]
     kept = sums != 0
     return (words, sums) if kept.all() else (words[kept], sums[kept])
+
+
+def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers] | None:
+    """Return what `sum_words` does of words in any order, by counting; None if that is slower, or not exact.
+
+    Counting takes time linear in the number of words and in that of all words that there could be.
+    """
+    *_, width = packing.widths
+    least, most = packing.ranges[-1]
+    numbers = 1 << sum(packing.widths) - width
+    if len(words) < _MANY_COUNTED or numbers > 4 * len(words) or max(most, -least) * len(words) >= _EXACT:
+        return None
+    if width:
+        sums = np.bincount(words >> width, weights=packing.column(words, len(packing.widths) - 1))
+    else:
+        sums = np.bincount(words) * least
+    rows = sums.nonzero()[0]
+    return rows << width, sums[rows].astype(np.int64)
+
+
+def are_distinct(words: Integers, width: int) -> bool:
+    """Tell whether words in order differ from each other apart from the last ``width`` bits."""
+    for first in range(0, len(words), _MANY):
+        rows = words[first : first + _MANY + 1]
+        if width:
+            rows = rows >> width
+        if (rows[1:] == rows[:-1]).any():
+            return False
+    return True
 
 
 def starts_of(values: Integers) -> Integers:

@@ -18,13 +18,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tidewheel.differential.arrangements import Arrangements, Piece
-from tidewheel.differential.batch import Placed
+from tidewheel.differential.batch import Batch, Placed, batch_of
 from tidewheel.differential.codes import Codes, Translate
 from tidewheel.differential.ends import bounds_with, ends_of
+from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import FlatTime, Updates, at_time, split_by_time, summed, unique
+from tidewheel.differential.updates import FlatTime, at_time, portions, split_by_time, summed, unique
+
+_MOST_KEYS = 1 << 17
+"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
 
 PUT_OFF = -1
 """The number that a `Piece` with keys that are put off has instead of that of a spine."""
@@ -60,25 +64,31 @@ class ReduceState(Arrangements):
         Raises:
             TypeError: a record cannot be hashed, or is no pair where pairs are reduced.
         """
-        new = self._arrived(time, arrays, reduction) if arrays else None
-        changed = [] if new is None else [new.keys]
-        keys = unique(*changed, *self._put_off.pop(time, []), np.empty(0, np.int64))
-        if not len(keys):
+        parts = self._put_off.pop(time, [])
+        for _, part in portions((time, array) for array in arrays):
+            new = self._arrived(time, part, reduction)
+            if new is not None:
+                parts.append(new.keys)
+        if not parts:
             return None, []
-        later = []
-        placed = self.spines[0].place(keys)
-        for bound, put_off in bounds_with(placed, keys, time):
-            self._put_off.setdefault(bound, []).append(put_off)
-            later.append(bound)
-        array = self._difference(time, keys, self._result(time, keys, placed, reduction), reduction)
+        keys = unique(*parts) if len(parts) > 1 else parts[0]
+        later, changes = list[FlatTime](), list[Array]()
+        for first in range(0, len(keys), _MOST_KEYS):
+            some = keys[first : first + _MOST_KEYS]
+            placed = self.spines[0].place(some)
+            for bound, put_off in bounds_with(placed, some, time):
+                self._put_off.setdefault(bound, []).append(put_off)
+                later.append(bound)
+            change = self._difference(time, some, self._result(time, some, placed, reduction), reduction)
+            changes += [] if change is None else [change]
         self.sweep()
-        return array, later
+        return (np.concatenate(changes) if len(changes) > 1 else changes[0]) if changes else None, later
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed], reduction: Reduction) -> Result:
         """Return what the output of ``keys`` has to be at a time."""
         if isinstance(reduction, Extreme) and self._codes[0].kind in {"int", "float"}:
             groups, values = ends_of(self.spines[0], placed, keys, time, greatest=reduction.greatest)
-            return Result(groups, values, np.ones(len(groups), np.int64))
+            return Result(groups, values, constant(1, len(groups)))
         found = self.spines[0].look_up(keys)
         is_now = at_or_before(found.times, time)
         if not is_now.all():
@@ -86,7 +96,7 @@ class ReduceState(Arrangements):
         groups, values, counts = summed([found.keys, found.values], found.diffs)
         return reduction.result(Rows(keys, groups, values, counts, self._keys, self._codes[0]))
 
-    def _arrived(self, time: FlatTime, arrays: Sequence[Array], reduction: Reduction) -> Updates:
+    def _arrived(self, time: FlatTime, arrays: Sequence[Array], reduction: Reduction) -> Batch | None:
         if reduction.form == "pair":
             arrays = [as_pairs(array, f"operator {self.operator!r}") for array in arrays]
             (key, value), diffs = gathered(arrays)
@@ -94,10 +104,9 @@ class ReduceState(Arrangements):
         else:
             columns, diffs = gathered(arrays)
             keys = self.encode_keys(columns)
-            values = self.encode_values(0, np.zeros(len(keys), np.int64))
-        keys, values, diffs = summed([keys, values], diffs)
-        new = at_time(keys, values, diffs, time)
-        self.spines[0].insert(new)
+            values = constant(0, len(keys))
+        new = batch_of(at_time(keys, values, diffs, time))
+        self.spines[0].add(new)
         return new
 
     def _difference(self, time: FlatTime, keys: Integers, result: Result, reduction: Reduction) -> Array | None:
@@ -109,18 +118,20 @@ class ReduceState(Arrangements):
         if len(had):
             is_now = at_or_before(had.times, time)
             had = had if is_now.all() else had.take(is_now)
-        groups, values, diffs = summed(
-            [np.concatenate([result.groups, had.keys]), np.concatenate([values, had.values])],
-            np.concatenate([result.counts, -had.diffs]),
-        )
-        if not len(groups):
+        counts = result.counts
+        groups = result.groups
+        if len(had):
+            groups, values = np.concatenate([groups, had.keys]), np.concatenate([values, had.values])
+            counts = np.concatenate([counts, -had.diffs])
+        batch = batch_of(at_time(keys[groups], values, counts, time))
+        if batch is None:
             return None
-        changed = keys[groups]
-        self.spines[1].insert(at_time(changed, values, diffs, time))
-        columns = self._keys.decode(changed)
+        self.spines[1].add(batch)
+        changed = batch.updates
+        columns = self._keys.decode(changed.keys)
         if reduction.form != "record":
-            columns = [one_column(columns), self._codes[1].decode(values)[0]]
-        return array_of(columns, diffs)
+            columns = [one_column(columns), self._codes[1].decode(changed.values)[0]]
+        return array_of(columns, changed.diffs)
 
     def _key_codes(self) -> list[Integers]:
         return [*super()._key_codes(), *(keys for parts in self._put_off.values() for keys in parts)]

@@ -19,10 +19,10 @@ from typing import Literal
 
 import numpy as np
 
-from tidewheel.differential.batch import Batch, Placed, batch_of, merged
+from tidewheel.differential.batch import Batch, Placed, advanced, batch_of, merged
 from tidewheel.differential.codes import Translate
 from tidewheel.differential.records import Integers
-from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
+from tidewheel.differential.updates import FlatTime, Updates, concatenate
 
 
 def advance(times: Sequence[Integers], since: FlatTime) -> tuple[Integers, ...]:
@@ -31,10 +31,7 @@ def advance(times: Sequence[Integers], since: FlatTime) -> tuple[Integers, ...]:
     >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], (1, 0))]
     [[1, 1, 2], [1, 7, 0]]
     """
-    return tuple(
-        np.maximum(column, coordinate) if coordinate else column
-        for column, coordinate in zip(times, since, strict=True)
-    )
+    return tuple(map(advanced, times, since))
 
 
 def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
@@ -83,10 +80,14 @@ class Spine:
         return sum(map(len, self.batches))
 
     def insert(self, updates: Updates) -> None:
-        """Add updates, which must be consolidated."""
-        if not len(updates) or self.since is None:
+        """Add updates."""
+        self.add(batch_of(updates))
+
+    def add(self, batch: Batch | None) -> None:
+        """Add the updates of a batch."""
+        if batch is None or self.since is None:
             return
-        self.batches.append(batch_of(updates))
+        self.batches.append(batch)
         while len(self.batches) > 1 and len(self.batches[-2]) < max(2 * len(self.batches[-1]), _SMALL):
             both = merged(self.batches[-2], self.batches[-1], self.since)
             self.batches[-2:] = [] if both is None else [both]
@@ -118,11 +119,13 @@ class Spine:
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
         """Replace the codes of all keys or values by what a function returns for them."""
-        for number, batch in enumerate(self.batches):
+        batches, self.batches = self.batches, []
+        for batch in batches:
             old = batch.updates
             new_keys = keys(old.keys) if keys is not None else old.keys
             new_values = values(old.values) if values is not None else old.values
-            self.batches[number] = batch_of(consolidate(Updates(new_keys, new_values, old.times, old.diffs)))
+            made = batch_of(Updates(new_keys, new_values, old.times, old.diffs))
+            self.batches += [made] if made is not None else []
 
     def column(self, column: Literal["keys", "values"]) -> Integers:
         """Return all values, or all distinct keys of each batch, in no order."""

@@ -5,17 +5,20 @@ Columns that together need at most 63 bits are packed into one word, which NumPy
 sorts by several columns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, starts_of, sum_words
-from tidewheel.differential.records import Integers
+from tidewheel.differential.packing import Packing, constant, range_of, starts_of, sum_words
+from tidewheel.differential.records import Array, Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
+
+MOST_ROWS = 1 << 20
+"""About so many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
 
 
 def flat(time: Any) -> FlatTime:
@@ -67,8 +70,23 @@ class Updates:
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
     """Return updates that are all at one time."""
-    times = tuple(np.full(len(keys), coordinate, np.int64) for coordinate in time)
+    times = tuple(constant(coordinate, len(keys)) for coordinate in time)
     return Updates(keys, values, times, diffs)
+
+
+def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
+    """Yield arrays and their times some at a time, large ones in parts, so that temporary columns are not too long."""
+    times, arrays, count = list[FlatTime](), list[Array](), 0
+    for time, array in updates:
+        for first in range(0, len(array), MOST_ROWS):
+            times.append(time)
+            arrays.append(array[first : first + MOST_ROWS])
+            count += len(arrays[-1])
+            if count >= MOST_ROWS:
+                yield times, arrays
+                times, arrays, count = [], [], 0
+    if arrays:
+        yield times, arrays
 
 
 def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
@@ -140,7 +158,7 @@ def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
     count = len(times[0])
     if not count:
         return
-    if all(bool((one == one[0]).all()) for one in times):
+    if all(least == most for least, most in map(range_of, times)):
         yield tuple(int(one[0]) for one in times), slice(0, count)
         return
     order = np.lexsort(tuple(times[::-1]))

@@ -3,7 +3,8 @@
 Loaded when a program makes a collection, as it loads NumPy.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import add
 from typing import TypeAlias, TypeVar
@@ -14,7 +15,7 @@ from tidewheel.differential.joining import Joined, JoinState
 from tidewheel.differential.records import Array, Column, array_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
-from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, split_by_time
+from tidewheel.differential.updates import MOST_ROWS, FlatTime, flat, lower_bound, nested, portions, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.division import Division, split_batches
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
@@ -36,19 +37,23 @@ def build_join(depth: int, project: Project) -> Build:
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
             for side, port in enumerate((left, right)):
                 lent = dict[FlatTime, LentToken]()
-                times, arrays = list[FlatTime](), list[Array]()
-                for token, array in port:
-                    times.append(flat(token.time))
-                    arrays.append(array)
-                    lent[times[-1]] = token
-                joined = state.receive(side, times, arrays) if arrays else None
-                if joined is not None:
-                    _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
+                for times, arrays in portions(_received(port, lent)):
+                    joined = state.receive(side, times, arrays)
+                    if joined is not None:
+                        _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
             state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
 
     return build
+
+
+def _received(port: InputPort, lent: dict[FlatTime, LentToken]) -> Iterator[tuple[FlatTime, Array]]:
+    """Yield what has arrived, each array behind its time, and note the token for that."""
+    for token, array in port:
+        time = flat(token.time)
+        lent[time] = token
+        yield time, array
 
 
 def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[Column], array: Array) -> None:
@@ -73,13 +78,20 @@ def build_reduce(depth: int, reduction: Reduction) -> Build:
         pact = pacts_of(context)[0]
         parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
         held: dict[Time, list[Array]] = parts.of_each().state(context, "held", dict)
+        rows: Counter[Time] = Counter()
         notificator = context.notificator()
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, array in input:
-                held.setdefault(lent.time, []).append(array)
+                arrays = held.setdefault(lent.time, [])
+                arrays.append(array)
+                rows[lent.time] += len(array)
+                if rows[lent.time] > max(MOST_ROWS, 2 * len(arrays[0])):
+                    arrays[:] = [consolidated(arrays)]
+                    rows[lent.time] = len(arrays[0])
                 notificator.notify_at(lent)
             for token in notificator.ready(input):
+                del rows[token.time]
                 array, later = state.complete(flat(token.time), held.pop(token.time, []), reduction)
                 if array is not None:
                     output.send(token, array)

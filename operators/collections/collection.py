@@ -14,8 +14,8 @@ from tidewheel.progress import GraphError
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
-_BODY: ContextVar[Any] = ContextVar("_BODY", default=None)
-"""A collection in the scope of the loop whose body is being called, None outside of all."""
+_BODY: ContextVar[tuple[Any, int | None]] = ContextVar("_BODY", default=(None, None))
+"""A collection in the scope of the loop whose body is being called, None outside of all, and its ``max_rounds``."""
 
 
 class Collection(KeyedCollection):
@@ -174,6 +174,64 @@ class Collection(KeyedCollection):
         changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
         return changed
 
+    def empty(self, *, name: str = "empty") -> Self:
+        """Keep no record, such as for a loop that begins with nothing.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("nothing")
+        >>> one = flow.source("one", tw.IterableSource([[(0, ["a", "b"])]])).as_collection()
+        >>> _ = one.empty().changes().capture("nothing")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("nothing")
+        []
+        """
+        from tidewheel.operators.collections.stages import nothing
+
+        return self._stage(name, nothing)
+
+    def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
+        """Let each record enter the loop in the round that a function of it returns.
+
+        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work:
+        let the records to which most others give way enter first. The loop ends when all have entered and nothing
+        changes any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
+
+        Args:
+            function: a function of a record that returns a whole number, the same each time; the first round is 0. A
+                record whose round is not below ``max_rounds`` never enters.
+            columns: whether it takes and returns columns instead, as for `map`.
+            name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: this is no body of a loop, or the collection is in another loop.
+            JobError: when the job runs, if the function returns something else.
+
+        >>> import tidewheel as tw
+        >>> def least(labels):
+        ...     offers = labels.join(edges, lambda node, label, neighbour: (neighbour, label))
+        ...     return offers.concat(nodes.enter_at(lambda node: 10 * node[1])).reduce_min()
+        >>> flow = tw.Dataflow("components")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(3, 2), (2, 1), (5, 4)])]])).as_collection()
+        >>> edges = edges.flat_map(lambda edge: [edge, edge[::-1]])
+        >>> nodes = edges.map(lambda edge: (edge[0], edge[0])).distinct()
+        >>> _ = nodes.empty().iterate(least).changes().capture("components")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(record for record, count in job.captured("components")[0].batch)
+        [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
+        """
+        from tidewheel.operators.collections import stages
+        from tidewheel.operators.records.batchwise import build_delay
+
+        check_function(f"operator {name!r}", function)
+        around, most = _BODY.get()
+        if around is None:
+            raise GraphError(f"operator {name!r} is for loops: call it in the function that iterate() takes")
+        stream = self._in_one_scope(name, [around])[0]._stream
+        rounds = partial(stages.mapped_columns if columns else stages.mapped, function)
+        return type(self)(*stream._pass_on(name, build_delay(name, partial(stages.entering, rounds, most))))
+
     @overload
     def iterate(
         self, body: Callable[[Self], Self], *, max_rounds: int | None = None, name: str = "iterate"
@@ -228,7 +286,7 @@ class Collection(KeyedCollection):
         if max_rounds is not None:
             check_positive(f"iterate {name!r}", "max_rounds", max_rounds)
         # A loop in the body of another one may begin with a collection from outside, and use variables of that one.
-        around = _BODY.get()
+        around, _ = _BODY.get()
         is_within = around is not None and around._stream.flow is self._stream.flow
         initial = self._in_one_scope(name, [*others, around] if is_within else others)[: 1 + len(others)]
         loop = Loop(self._stream.flow, initial[0]._scope.inside(name))
@@ -236,7 +294,7 @@ class Collection(KeyedCollection):
             entered = [one._entered(loop._scope) for one in initial]
             feedbacks = [loop.feedback() for _ in entered]
             variables = [one.concat(type(self)(back)) for one, back in zip(entered, feedbacks, strict=True)]
-            outside = _BODY.set(entered[0])
+            outside = _BODY.set((entered[0], max_rounds))
             try:
                 made = body(*variables)
             finally:

@@ -17,6 +17,8 @@ from tidewheel.differential.records import (
     decode,
     encode,
 )
+from tidewheel.differential.updates import split_by_time
+from tidewheel.progress import Time
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 
 
@@ -59,6 +61,35 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
     return array_of(columns_of(array), -array["diff"])
+
+
+def nothing(array: Array) -> Array:
+    """Return no updates."""
+    return array[:0]
+
+
+def entering(
+    rounds: Callable[[Array], Array], most: int | None, array: Array, now: Time
+) -> Iterable[tuple[Time, Array]]:
+    """Yield the updates that enter a loop in each round, behind its time.
+
+    Args:
+        rounds: returns updates of the round of each record, in their order.
+        most: rounds from this one on are left out.
+        array: the updates.
+        now: the time at which they arrive, before which none enters.
+
+    Raises:
+        TypeError: a round is no whole number.
+    """
+    (numbers, *others) = columns_of(rounds(array))
+    if others or numbers.dtype.kind != "i":
+        made = others or numbers[:1].tolist()
+        raise TypeError(f"the function of enter_at() is to return rounds, which are whole numbers, not {made!r}")
+    outer, first = now
+    for (number,), rows in split_by_time([np.maximum(numbers, first)]):
+        if most is None or number < most:
+            yield (outer, number), array[rows]
 
 
 def project_pairs(joined: Joined) -> Sequence[Column]:

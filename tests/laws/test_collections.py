@@ -12,6 +12,8 @@ import tidewheel as tw
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
 from tests.laws.strategies import law_settings
+from tidewheel.differential import reducing, updates
+from tidewheel.operators.collections import builds
 
 DEADLINE_S = 60.0
 
@@ -64,6 +66,24 @@ def test_each_epoch_is_what_plain_python_says(
     program: Program, history: list[Change], workers: int, at_once: bool
 ) -> None:
     """Any program, loops in loops included, any changes, on any number of workers."""
+    check(program, history, run(program, history, workers, at_once=at_once))
+
+
+@pytest.fixture
+def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have operators encode, hold and look at a few updates at a time, as they do with millions."""
+    monkeypatch.setattr(updates, "MOST_ROWS", 2)
+    monkeypatch.setattr(builds, "MOST_ROWS", 2)
+    monkeypatch.setattr(reducing, "_MOST_KEYS", 1)
+
+
+@pytest.mark.usefixtures("few_rows_at_once")
+@law_settings(20)
+@given(programs(4), histories(), st.sampled_from((1, 2)), st.booleans())
+def test_programs_that_work_in_parts_are_what_plain_python_says(
+    program: Program, history: list[Change], workers: int, at_once: bool
+) -> None:
+    """The same where epochs are so large that operators take them in parts."""
     check(program, history, run(program, history, workers, at_once=at_once))
 
 

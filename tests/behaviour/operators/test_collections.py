@@ -32,6 +32,7 @@ def result_of(batches: Batches, describe: Any, workers: int = 2) -> dict[Any, in
         (lambda c: c.map(lambda n: (n, {})).reduce_max(), "has to be hashable all through, and {} is not"),
         (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
         (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),
+        (lambda c: c.iterate(lambda i: i.enter_at(lambda n: "x")), r"enter_at\(\) is to return rounds, .* not \['x'\]"),
         (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
 )
@@ -67,6 +68,8 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
         (lambda: loops[0].concat(loops[1]), "neither lies in the other: use the result of iterate"),
         (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
+        (lambda: numbers.enter_at(len), r"operator 'enter_at' is for loops: call it in the function that iterate"),
+        (lambda: numbers.iterate(lambda inner: loops[0].enter_at(len)), "neither lies in the other"),
         (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
     ):
         with pytest.raises(tw.GraphError, match=said):
@@ -81,6 +84,24 @@ def test_a_loop_has_at_most_so_many_rounds() -> None:
             [(0, [0]), (1, [100])], lambda c, n=rounds: c.iterate(lambda i: i.map(lambda x: x + 1), max_rounds=n)
         )
         assert found == {rounds: 1, 100 + rounds: 1}
+
+
+def test_a_loop_goes_on_until_all_records_have_entered() -> None:
+    """Rounds in which nothing happens are skipped, however many; a record leaves in the round in which it enters."""
+
+    def reached(c: tw.Collection) -> tw.Collection:
+        def body(inner: tw.Collection) -> tw.Collection:
+            steps = inner.map(lambda n: n + 1).filter(lambda n: n % 4)
+            return steps.concat(c.enter_at(lambda n: n * 10**12)).distinct()
+
+        return c.empty().iterate(body)
+
+    assert result_of([(0, [0, 5, 8]), (1, [12])], reached) == dict.fromkeys({*range(16)} - {4}, 1)
+
+
+def test_a_record_whose_round_never_comes_never_enters() -> None:
+    found = result_of([(0, [0, 1, 2])], lambda c: c.empty().iterate(lambda i: c.enter_at(lambda n: n), max_rounds=2))
+    assert found == {0: 1, 1: 1}
 
 
 def test_a_body_that_changes_nothing_ends() -> None:

@@ -5,9 +5,22 @@ It has the records of one epoch, with their counts, and computes everything anew
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 MOST_ROUNDS = 1000
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop whose body is being called: the round, and the latest one in which a record enters."""
+
+    round: int = 0
+    latest: int = 0
+
+
+_LOOPS: list[Loop] = []
+"""The loops whose bodies are being called, the innermost last."""
 
 
 class PlainCollection:
@@ -41,6 +54,15 @@ class PlainCollection:
 
     def negate(self) -> "PlainCollection":
         return self._made((record, -count) for record, count in self._items())
+
+    def empty(self) -> "PlainCollection":
+        return PlainCollection({})
+
+    def enter_at(self, function: Callable[..., int], *, columns: bool = False) -> "PlainCollection":
+        call: Callable[[Any], int] = (lambda record: function(*record)) if columns else function
+        loop = _LOOPS[-1]
+        loop.latest = max([loop.latest, *map(call, self.counts)])
+        return self._made(item for item in self._items() if call(item[0]) <= loop.round)
 
     def consolidate(self) -> "PlainCollection":
         return self
@@ -104,10 +126,14 @@ class PlainCollection:
 
     def iterate(self, body: Callable[..., Any], *others: "PlainCollection", max_rounds: int | None = None) -> Any:
         values: tuple[PlainCollection, ...] = (self, *others)
-        for _ in range(max_rounds or MOST_ROUNDS):
+        loop = Loop()
+        for loop.round in range(max_rounds or MOST_ROUNDS):
+            _LOOPS.append(loop)
             made = body(*values)
+            _LOOPS.pop()
             new = tuple(made) if others else (made,)
-            if all(one.counts == two.counts for one, two in zip(new, values, strict=True)):
+            is_same = all(one.counts == two.counts for one, two in zip(new, values, strict=True))
+            if is_same and loop.round >= loop.latest:
                 break
             values = new
         else:

@@ -44,6 +44,7 @@ ONE: Mapping[str, Callable[[Any], Any]] = {
     "both": lambda c: c.flat_map(lambda record: [record, (record[0], record[0])][: record[1]]),
     "negate": lambda c: c.negate(),
     "consolidate": lambda c: c.consolidate(),
+    "empty": lambda c: c.empty(),
     "distinct": lambda c: c.distinct(),
     "distinct keys": lambda c: c.map(lambda record: record[0]).distinct().map(lambda key: (key, key)),
     "count": lambda c: c.count().map(_first_two),
@@ -59,6 +60,12 @@ ONE: Mapping[str, Callable[[Any], Any]] = {
     "words": lambda c: c.map(lambda r: (str(r[0]), r)).reduce_min().map(lambda r: r[1]),
 }
 """The operators of one collection."""
+
+IN_LOOPS: Mapping[str, Callable[[Any], Any]] = {
+    "late": lambda c: c.enter_at(lambda record: 3 * record[1] - 1),
+    "late columns": lambda c: c.enter_at(lambda key, value: 2 * key * value, columns=True),
+}
+"""The operators of one collection for the bodies of loops."""
 
 TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "concat": lambda one, other: one.concat(other),
@@ -79,8 +86,8 @@ def interpret(program: Program, inputs: Sequence[Any], variables: Sequence[Any] 
         return inputs[arguments[0]]
     if name == "variable":
         return variables[arguments[0]]
-    if name in ONE:
-        return ONE[name](interpret(arguments[0], inputs, variables))
+    if name in ONE or name in IN_LOOPS:
+        return {**ONE, **IN_LOOPS}[name](interpret(arguments[0], inputs, variables))
     if name in TWO:
         return TWO[name](*(interpret(argument, inputs, variables) for argument in arguments))
 
@@ -109,7 +116,8 @@ def programs(draw: st.DrawFn, size: int = 5, variables: int = 0) -> Program:
         return draw(st.sampled_from(leaves))
     kind = draw(st.sampled_from(("one", "two", "one", "two", "closure", "rounds", "together")))
     if kind == "one":
-        return draw(st.sampled_from(sorted(ONE))), draw(programs(size - 1, variables))
+        names = [*sorted(ONE), *(sorted(IN_LOOPS) * 3 if variables else [])]
+        return draw(st.sampled_from(names)), draw(programs(size - 1, variables))
     if kind == "two":
         left = draw(st.integers(0, size - 1))
         return (

@@ -3,11 +3,14 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.differential.updates import Updates, consolidate, flat, nested, split_by_time
+from tidewheel.differential import updates as updates_module
+from tidewheel.differential.records import decode, encode
+from tidewheel.differential.updates import Updates, consolidate, flat, nested, portions, split_by_time
 
 SMALL = st.integers(-3, 3)
 ANY = st.integers(-(2**63), 2**63 - 1)
@@ -49,3 +52,14 @@ def test_rows_are_split_by_time(times: list[tuple[int, int]]) -> None:
     found = {time: np.arange(len(times))[rows].tolist() for time, rows in split_by_time(columns)}
     assert list(found) == sorted(set(times))
     assert all(sorted(rows) == [n for n, one in enumerate(times) if one == time] for time, rows in found.items())
+
+
+def test_large_arrays_come_in_parts_and_small_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows in order, at their times, and about as many at once as is said."""
+    monkeypatch.setattr(updates_module, "MOST_ROWS", 4)
+    arrays = [encode(list(range(count))) for count in (1, 0, 2, 9, 3)]
+    found = list(portions(((number,), array) for number, array in enumerate(arrays)))
+    sizes = [[len(array) for array in some] for _, some in found]
+    assert sizes == [[1, 2, 4], [4], [1, 3]]
+    assert [times for times, _ in found] == [[(0,), (2,), (3,)], [(3,)], [(3,), (4,)]]
+    assert [row for _, some in found for array in some for row in decode(array)] == [0, 0, 1, *range(9), 0, 1, 2]

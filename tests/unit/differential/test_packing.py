@@ -1,0 +1,64 @@
+"""Words of rows: the sums of equal ones are the same whether they are counted or sorted."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import law_settings
+from tidewheel.differential import packing as packed
+from tidewheel.differential.packing import Packing, are_distinct, constant, counted_words, range_of, sum_words
+
+Rows = st.lists(st.tuples(st.integers(-2, 5), st.integers(7, 9), st.integers(-1, 2)), min_size=1, max_size=60)
+
+
+def test_words_that_are_counted_have_the_same_sums_as_sorted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all diffs are equal, all 0, or sums come to 0."""
+    monkeypatch.setattr(packed, "_MANY_COUNTED", 0)
+    kinds = set()
+
+    @law_settings(100)
+    @given(Rows, st.sampled_from((None, -1, 0, 3)))
+    def holds(rows: list[tuple[int, int, int]], diff: int | None) -> None:
+        keys, values, diffs = np.array(rows, np.int64).T
+        diffs = diffs if diff is None else np.full(len(rows), diff)
+        packing = Packing.of([keys, values, diffs])
+        assert packing is not None
+        words = packing.words([keys, values, diffs])
+        counted = counted_words(words, packing)
+        kinds.add(counted is None)
+        if counted is not None:
+            expected, sums = sum_words(np.sort(words), packing)
+            assert counted[1].tolist() == sums.tolist()
+            for number in (0, 1):
+                assert packing.column(counted[0], number).tolist() == packing.column(expected, number).tolist()
+
+    holds()
+    assert kinds == {True, False}, "some are counted, and some have too many bits for that"
+
+
+def test_sums_that_floats_do_not_have_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "_MANY_COUNTED", 0)
+    keys, diffs = np.zeros(3, np.int64), np.array([2**52, 1, 2**52])
+    packing = Packing.of([keys, diffs])
+    assert packing is not None
+    assert counted_words(packing.words([keys, diffs]), packing) is None
+
+
+def test_equal_words_are_found_at_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are compared some at a time, and the last of these with the first of the next."""
+    monkeypatch.setattr(packed, "_MANY", 3)
+    for count in range(1, 12):
+        words = np.arange(count) << 1
+        assert are_distinct(words, 1)
+        for place in range(count - 1):
+            same = words.copy()
+            same[place + 1 :] = words[:-1][place:] | 1
+            assert not are_distinct(np.sort(same), 1)
+
+
+def test_a_column_of_equal_values_has_these_in_each_row() -> None:
+    for count in (0, 1, 99, 1000):
+        column = constant(7, count)
+        assert column.tolist() == [7] * count
+        assert not count or range_of(column) == (7, 7)
