@@ -67,7 +67,7 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
         (lambda: loops[0].concat(loops[1]), "neither lies in the other: use the result of iterate"),
         (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
-        (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
+        (lambda: numbers.changes(columns=["diff"]), "columns= has a name for each column, none of them 'diff'"),
     ):
         with pytest.raises(tw.GraphError, match=said):
             call()
