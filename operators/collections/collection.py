@@ -12,8 +12,11 @@ from tidewheel.operators.collections.pacts import RecordPact
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.plan import Transform
+from tidewheel.transport.batches import is_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidewheel.operators.stream import Stream
 
 _BODY: ContextVar[Any] = ContextVar("_BODY", default=None)
@@ -104,7 +107,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), self._columns)
 
-    def changes(self, columns: bool | Sequence[str] = False, *, name: str = "changes") -> "Stream[Any]":
+    def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
 
         The count is added to what it was before, and is negative where records go. The sum of all changes until an
@@ -112,7 +115,8 @@ class Collection(ColumnCollection, KeyedCollection):
 
         Args:
             columns: the names of as many columns as the records have, the key first: the stream then has Arrow tables
-                with these columns and a column ``diff``. True for the names that the columns have.
+                with these columns and a column ``diff``. True for the names that the columns have. Types are those of
+                the values of each batch; a `pyarrow.Schema` instead of names says which types all tables have.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -131,15 +135,18 @@ class Collection(ColumnCollection, KeyedCollection):
         from tidewheel.operators.collections import rows, stages
 
         transform: Transform = stages.with_diffs
+        schema = None
         if columns is not False:
-            names = checked_columns(name, self._columns if columns is True else columns)
+            types: Any = columns if is_schema(columns) else None
+            names = checked_columns(name, self._columns if columns is True else types.names if types else columns)
             if "diff" in names or len(names) != len(self._columns or names):
                 raise GraphError(
                     f"operator {name!r}: columns= has a name for each column, none of them 'diff', not {columns!r}; "
                     f"{self._with_columns()}"
                 )
-            transform = partial(rows.as_table, names)
-        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
+            transform = partial(rows.as_table, names, types)
+            schema = None if types is None else rows.schema_with_diff(types)
+        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform, schema=schema)
         return changed
 
     @overload

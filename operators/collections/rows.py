@@ -103,26 +103,35 @@ def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
     return found
 
 
-def as_table(names: Sequence[str], array: Array) -> "pa.Table":
-    """Return an Arrow table of the columns of the records, by these names, and of the column ``diff``.
+def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "pa.Table":
+    """Return an Arrow table of the columns of the records, by these names and types, and of the column ``diff``.
 
     Raises:
         TypeError: the records have not so many columns, or a column has values of types that do not go together.
     """
-    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": array["diff"]})
+    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": array["diff"]}, types)
 
 
-def _table(columns: dict[str, Column]) -> "pa.Table":
+def schema_with_diff(types: "pa.Schema") -> "pa.Schema":
+    """Return the schema of tables that `as_table` makes."""
     import pyarrow as pa
 
+    return types.append(pa.field("diff", pa.int64()))
+
+
+def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.Table":
+    import pyarrow as pa
+
+    kinds = {} if types is None else dict(zip(types.names, types.types, strict=True))
     made = {}
     for name, column in columns.items():
         try:
-            made[name] = pa.array(column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column))
-        except (pa.ArrowException, OverflowError) as error:
+            values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
+            made[name] = pa.array(values, kinds.get(name))
+        except (pa.ArrowException, OverflowError, TypeError) as error:
             raise TypeError(
-                f"column {name!r} has values that Arrow has no common type for: {error}. Convert them before, such as "
-                "by map()"
+                f"column {name!r} has values that are not of {kinds.get(name, 'one type')}: {error}. Convert them, "
+                "such as by map()"
             ) from error
     return pa.table(made)
 

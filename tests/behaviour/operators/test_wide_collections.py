@@ -83,7 +83,12 @@ def test_columns_that_are_not_there_are_refused(describe: Any, said: str) -> Non
         (
             lambda c: c.map(lambda s: (s[0], s[1][0] or 7)),
             ["user", "item"],
-            "column 'item' has values that Arrow has no",
+            "'item' has values that are not of one type",
+        ),
+        (
+            lambda c: c.select("item"),
+            pa.schema({"item": pa.int64()}),
+            "column 'item' has values that are not of int64: ",
         ),
     ],
 )
@@ -127,3 +132,17 @@ def test_nulls_and_no_rows_at_all_are_fine() -> None:
     assert changes_of(lambda c: c.filter(price > 3), table=SALES)["price"] == [4, 5]
     kept = lambda c: c.concat(c.filter(lambda user, *_: np.zeros(len(user), bool), columns=True).select(*NAMES))  # noqa: E731
     assert changes_of(kept)["price"] == [3, 4, 5]
+
+
+def test_tables_have_the_types_of_a_schema() -> None:
+    """Also where all values are null, so that the tables of all epochs go together; the stream knows it."""
+    schema = pa.schema({"user": pa.string(), "item": pa.string(), "price": pa.int32()})
+    flow = tw.Dataflow("test")
+    rows = [(epoch, SALES.slice(epoch, 1)) for epoch in range(3)]
+    sales = flow.source("sales", tw.IterableSource([rows])).as_collection(columns=NAMES)
+    changes = sales.select(*schema.names).changes(columns=schema).capture("changes")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        found = [one.batch.schema for one in job.captured("changes")]
+    assert found == [changes.schema] * 3
+    assert found[0] == schema.append(pa.field("diff", pa.int64()))
