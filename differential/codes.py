@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.records import Column, Integers, values_of
+from tidewheel.differential.records import Column, Integers, values_of, with_one_nan
 
 Translate: TypeAlias = Callable[[Integers], Integers]
 """Returns the new codes of old ones."""
@@ -125,13 +125,16 @@ class Codes:
                     "use tuples instead of lists, and frozensets instead of sets"
                 ) from error
             if number is None:
-                if free:
-                    number = free.pop()
-                    self._values[number] = value
-                else:
-                    number = len(self._values)
-                    self._values.append(value)
-                numbers[value] = number
+                new = with_one_nan(value)
+                number = numbers.get(new)
+                if number is None:
+                    if free:
+                        number = free.pop()
+                        self._values[number] = new
+                    else:
+                        number = len(self._values)
+                        self._values.append(new)
+                    numbers[new] = number
             codes[place] = number
         return codes
 

@@ -51,6 +51,19 @@ def values_of(column: Column) -> list[Any]:
     return values
 
 
+def with_one_nan(value: Any) -> Any:
+    """Return a value in which all that are NaN are the same object, as in those that `values_of` returns.
+
+    A NaN that comes from another process is another object, and not equal to this one.
+
+    >>> (1, float("nan")) == (1, float("nan")), with_one_nan((1, float("nan"))) == with_one_nan((1, float("nan")))
+    (False, True)
+    """
+    if type(value) is tuple:
+        return tuple(map(with_one_nan, value))
+    return _NAN if type(value) is float and value != value else value  # noqa: PLR0124 - that is what a NaN is
+
+
 def as_column(values: Any) -> Column:
     """Return an array that a user's function has made, or one value, as a column.
 

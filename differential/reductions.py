@@ -65,7 +65,13 @@ class Rows:
         values = self.value_codes.decode(self.values)[0].tolist()
         order: list[int] = []
         for start, stop in self.spans():
-            order += sorted(range(start, stop), key=values.__getitem__)
+            try:
+                order += sorted(range(start, stop), key=values.__getitem__)
+            except TypeError as error:
+                raise TypeError(
+                    f"the values of a key have no order, {error}: leave out nulls before, such as with "
+                    "filter(pc.field('price').is_valid()), or choose other columns"
+                ) from error
         return self.take(np.array(order, np.int64))
 
     @property

@@ -6,19 +6,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
+from tidewheel.operators.collections.column_collection import ColumnCollection, checked_columns
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
 from tidewheel.operators.collections.pacts import RecordPact
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.plan import Transform
+from tidewheel.transport.batches import is_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidewheel.operators.stream import Stream
 
 _BODY: ContextVar[tuple[Any, int | None]] = ContextVar("_BODY", default=(None, None))
 """A collection in the scope of the loop whose body is being called, None outside of all, and its ``max_rounds``."""
 
 
-class Collection(KeyedCollection):
+class Collection(ColumnCollection, KeyedCollection):
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
     At each epoch, an operator's result is what plain Python would make of the records that its inputs have at that
@@ -30,47 +35,6 @@ class Collection(KeyedCollection):
     """
 
     __slots__ = ()
-
-    def map(self, function: Callable[..., Any], *, columns: bool = False, name: str = "map") -> Self:
-        """Replace each record by ``function(record)``, which has to return the same each time.
-
-        Args:
-            function: a function of a record.
-            columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
-                gets one array, or two, the keys and the values, if the records are pairs. It returns an array, or a
-                pair of them for pairs.
-            name: what errors, statistics and drawings call it.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("arcs")
-        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 3)])]])).as_collection()
-        >>> _ = edges.map(lambda start, end: (end, start), columns=True).changes().capture("arcs")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("arcs")
-        [Captured(time=0, batch=[((2, 1), 1), ((3, 2), 1)])]
-        """
-        from tidewheel.operators.collections import stages
-
-        return self._by_function(name, function, stages.mapped, stages.mapped_columns, columns=columns)
-
-    def filter(self, predicate: Callable[..., object], *, columns: bool = False, name: str = "filter") -> Self:
-        """Keep the records for which ``predicate(record)`` is true, which has to return the same each time.
-
-        With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("loops")
-        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 2)])]])).as_collection()
-        >>> _ = edges.filter(lambda edge: edge[0] == edge[1]).changes().capture("loops")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("loops")
-        [Captured(time=0, batch=[((2, 2), 1)])]
-        """
-        from tidewheel.operators.collections import stages
-
-        return self._by_function(name, predicate, stages.kept, stages.kept_columns, columns=columns)
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
         """Replace each record by all records that ``function(record)`` yields, the same each time.
@@ -123,7 +87,7 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections.stages import negated
 
-        return self._stage(name, negated)
+        return self._stage(name, negated, self._columns)
 
     def consolidate(self, *, name: str = "consolidate") -> Self:
         """Add up the changes of each record at each time, once that is complete, and drop those that come to nothing.
@@ -141,18 +105,22 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections.builds import build_consolidate
 
-        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()))
+        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), self._columns)
 
-    def changes(self, columns: Sequence[str] | None = None, *, name: str = "changes") -> "Stream[Any]":
+    def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
 
         The count is added to what it was before, and is negative where records go. The sum of all changes until an
         epoch is the collection at that epoch. ``changes().as_collection(diff=True)`` makes the same collection again.
 
         Args:
-            columns: the names of one column or, for pairs, of two: the stream then has Arrow tables with these columns
-                and a column ``diff``.
+            columns: the names of as many columns as the records have, the key first: the stream then has Arrow tables
+                with these columns and a column ``diff``. True for the names that the columns have. Types are those of
+                the values of each batch; a `pyarrow.Schema` instead of names says which types all tables have.
             name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: there are more or fewer columns than names, or one is named twice or ``diff``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")
@@ -164,14 +132,21 @@ class Collection(KeyedCollection):
         ...     print(job.captured("records")[0].batch, job.captured("tables")[0].batch.to_pylist())
         [((1, 2), 2)] [{'start': 1, 'end': 2, 'diff': 2}]
         """
-        from tidewheel.operators.collections import stages
+        from tidewheel.operators.collections import rows, stages
 
-        if columns is not None and (isinstance(columns, str) or len(columns) not in {1, 2} or "diff" in columns):
-            raise GraphError(
-                f"operator {name!r}: columns= has one name, or two for pairs, none of them 'diff', not {columns!r}"
-            )
-        transform = stages.with_diffs if columns is None else partial(stages.as_table, tuple(columns))
-        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform)
+        transform: Transform = stages.with_diffs
+        schema = None
+        if columns is not False:
+            types: Any = columns if is_schema(columns) else None
+            names = checked_columns(name, self._columns if columns is True else types.names if types else columns)
+            if "diff" in names or len(names) != len(self._columns or names):
+                raise GraphError(
+                    f"operator {name!r}: columns= has a name for each column, none of them 'diff', not {columns!r}; "
+                    f"{self._with_columns()}"
+                )
+            transform = partial(rows.as_table, names, types)
+            schema = None if types is None else rows.schema_with_diff(types)
+        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform, schema=schema)
         return changed
 
     def empty(self, *, name: str = "empty") -> Self:
@@ -188,7 +163,7 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections.stages import nothing
 
-        return self._stage(name, nothing)
+        return self._stage(name, nothing, self._columns)
 
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that a function of it returns.
@@ -229,8 +204,11 @@ class Collection(KeyedCollection):
         if around is None:
             raise GraphError(f"operator {name!r} is for loops: call it in the function that iterate() takes")
         stream = self._in_one_scope(name, [around])[0]._stream
-        rounds = partial(stages.mapped_columns if columns else stages.mapped, function)
-        return type(self)(*stream._pass_on(name, build_delay(name, partial(stages.entering, rounds, most))))
+        rounds = partial(stages.mapped, function)
+        if columns:
+            rounds = partial(stages.mapped_columns, function, self._columns, ("round",))
+        (entered,) = stream._pass_on(name, build_delay(name, partial(stages.entering, rounds, most)))
+        return type(self)(entered, self._columns)
 
     @overload
     def iterate(
@@ -293,7 +271,9 @@ class Collection(KeyedCollection):
         with self._stream._description.all_or_nothing():
             entered = [one._entered(loop._scope) for one in initial]
             feedbacks = [loop.feedback() for _ in entered]
-            variables = [one.concat(type(self)(back)) for one, back in zip(entered, feedbacks, strict=True)]
+            variables = [
+                one.concat(type(self)(back, one._columns)) for one, back in zip(entered, feedbacks, strict=True)
+            ]
             outside = _BODY.set((entered[0], max_rounds))
             try:
                 made = body(*variables)
@@ -305,7 +285,7 @@ class Collection(KeyedCollection):
                 if max_rounds is not None:
                     (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
                 back.connect(changed)
-            left = tuple(type(self)(result._stream.leave()) for result in results)
+            left = tuple(type(self)(result._stream.leave(), result._columns) for result in results)
         return left if others else left[0]
 
     def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:

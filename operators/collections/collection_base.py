@@ -1,11 +1,10 @@
 """The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.operators.collections.pacts import KeyPact, RecordPact
-from tidewheel.operators.stream_base import StreamBase, check_function
+from tidewheel.operators.stream_base import StreamBase
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Transform
@@ -21,12 +20,15 @@ class CollectionBase:
 
     Args:
         stream: batches as `tidewheel.differential.records` describes them.
+        columns: the names of the columns of the records, as `tidewheel.operators.collections.rows` has them; none if
+            they have no names.
     """
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_columns", "_stream")
 
-    def __init__(self, stream: StreamBase[Any]) -> None:
+    def __init__(self, stream: StreamBase[Any], columns: tuple[str, ...] = ()) -> None:
         self._stream: Any = stream  # its methods return a Stream, a class that imports this one
+        self._columns = columns
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
@@ -40,31 +42,46 @@ class CollectionBase:
     def _depth(self) -> int:
         return len(self._stream.nesting.coordinate_domains)
 
-    def _stage(self, name: str, transform: Transform) -> Self:
+    def _stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> Self:
         """Return the collection that a stateless transform of each batch makes."""
-        return type(self)(self._stream._stage(name, transform))
+        return type(self)(self._stream._stage(name, transform), columns)
 
-    def _reduce(self, name: str, reduction: "Reduction") -> Self:
+    def _reduce(self, name: str, reduction: "Reduction", columns: tuple[str, ...] = ()) -> Self:
         from tidewheel.operators.collections.builds import build_reduce
 
         pact: Pact = KeyPact(name) if reduction.form == "pair" else RecordPact()
-        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact))
+        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact), columns)
 
-    def _join(self, name: str, other: Self, project: "Project") -> Self:
+    def _join(self, name: str, other: Self, project: "Project", columns: tuple[str, ...] = ()) -> Self:
         from tidewheel.operators.collections.builds import build_join
 
         left, right = self._in_one_scope(name, [other])
         keys = [KeyPact(name), KeyPact(name)]
         (joined,) = left._stream._operator(name, [right._stream], 1, build_join(left._depth, project), keys)
-        return type(self)(joined)
+        return type(self)(joined, columns)
 
     def _concat(self, name: str, others: tuple[Self, ...]) -> Self:
-        """Return the sum of collections, in the innermost scope that one of them is in."""
+        """Return the sum of collections, in the innermost scope that one of them is in.
+
+        It has the names of the columns of this one if all have as many.
+        """
         from tidewheel.operators.records.batchwise import build_pass
 
-        streams = [one._stream for one in self._in_one_scope(name, others)]
+        together = self._in_one_scope(name, others)
+        for other in others:
+            if self._columns and other._columns and len(self._columns) != len(other._columns):
+                raise GraphError(
+                    f"operator {name!r}: {self._with_columns()}, and {other._with_columns()}: bring them to as many by "
+                    "select(...) before"
+                )
+        streams = [one._stream for one in together]
         (joined,) = streams[0]._operator(name, streams[1:], 1, build_pass, notify=False)
-        return type(self)(joined)
+        return type(self)(joined, self._columns if all(one._columns for one in others) else ())
+
+    def _with_columns(self) -> str:
+        """Return a clause for errors that says which columns this collection has."""
+        source = self._stream._description.describe(self._stream._outlet.source)
+        return f"the collection of {source} has {', '.join(self._columns) or 'columns without names'}"
 
     def _in_one_scope(self, name: str, others: Sequence[Self]) -> list[Self]:
         """Return this collection and others in the innermost of their scopes: those outside enter its loop.
@@ -98,14 +115,7 @@ class CollectionBase:
             return self
         assert scope.parent is not None, "the scope lies in that of this collection"
         around = self._entered(scope.parent)
-        return type(self)(around._stream.enter(Loop(around._stream.flow, scope)))
-
-    def _by_function(
-        self, name: str, function: Callable[..., Any], by_record: Any, by_columns: Any, *, columns: bool
-    ) -> Self:
-        """Return the collection that a function of each record makes, or of the columns of each batch."""
-        check_function(f"operator {name!r}", function)
-        return self._stage(name, partial(by_columns if columns else by_record, function))
+        return type(self)(around._stream.enter(Loop(around._stream.flow, scope)), self._columns)
 
 
 def lies_in(scope: Scope, outer: Scope) -> bool:

@@ -27,8 +27,9 @@ class CollectionOperators(StreamBase[Record]):
         """Make a collection of this stream, whose records are added to it, or also removed.
 
         Args:
-            columns: the columns of a record, where batches are Arrow tables or structured arrays: the name of one, or
-                of two for pairs (key, value). These stay in columns.
+            columns: the names of the columns of a record, where batches are Arrow tables or structured arrays. The
+                first is the key; `Collection.select` chooses another one. A record of two columns is a pair (key,
+                value), which stays in columns. One of more is a pair (key, tuple of the others).
             diff: True where each record is a pair (record, count), which is added as often as the count says. Where
                 batches are tables it is the name of the column with the counts. A count below 0 removes the record.
             upserts: True where each record is a pair (key, value), which replaces the one with the same key. None as
@@ -65,7 +66,7 @@ class CollectionOperators(StreamBase[Record]):
             )
         if not upserts:
             counts = diff if isinstance(diff, str) else (True if diff else None)
-            return Collection(self._stage(name, partial(stages.updates_of, names, counts)))
+            return Collection(self._stage(name, partial(stages.updates_of, names, counts)), names)
         if names or diff or len(domains) > 1:
             raise GraphError(
                 f"operator {name!r}: upserts=True takes records (key, value) outside of loops, no columns= or diff="
@@ -75,14 +76,12 @@ class CollectionOperators(StreamBase[Record]):
 
 def _checked_columns(name: str, columns: object, diff: object) -> tuple[str, ...]:
     """Return the names of the columns of a record; raise GraphError if these cannot be the arguments."""
-    names = (columns,) if isinstance(columns, str) else columns
-    if not isinstance(names, list | tuple) or len(names) > 2 or not all(isinstance(one, str) for one in names):
-        raise GraphError(
-            f"operator {name!r}: columns= has the name of one column, or of two for pairs (key, value), not {columns!r}"
-        )
+    from tidewheel.operators.collections.column_collection import checked_columns
+
+    names = () if columns in ((), []) else checked_columns(name, columns)
     if not isinstance(diff, bool | str) or (names and diff is True):
         raise GraphError(
             f"operator {name!r}: diff= is True for records that are pairs (record, count), or the name of a column "
             f"beside columns=, not {diff!r}"
         )
-    return tuple(names)
+    return names

@@ -1,11 +1,13 @@
 """The operators of collections that look at all records with one key: joins and reductions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
 from tidewheel.operators.collections.collection_base import CollectionBase
+from tidewheel.operators.collections.column_collection import checked_columns
 from tidewheel.operators.stream_base import check_function, check_positive
+from tidewheel.progress import GraphError
 
 
 class KeyedCollection(CollectionBase):
@@ -21,7 +23,7 @@ class KeyedCollection(CollectionBase):
         other: Self,
         function: Callable[[Any, Any, Any], Any] | None = None,
         *,
-        columns: bool = False,
+        columns: bool | Sequence[str] = False,
         name: str = "join",
     ) -> Self:
         """Pair the records (key, left) of this collection with the records (key, right) of another by key.
@@ -30,12 +32,16 @@ class KeyedCollection(CollectionBase):
 
         Args:
             other: the other collection. Of two in different scopes the outer one enters the loop of the inner one.
-            function: ``function(key, left, right)`` returns a record; by default it is ``(key, (left, right))``.
-            columns: whether ``function`` takes and returns columns, as for `Collection.map`.
+            function: ``function(key, left, right)`` returns a record; by default it is ``(key, (left, right))``. Where
+                the columns of both have names, the default is the key, the other columns of the left side and those of
+                the right side.
+            columns: whether ``function`` takes and returns columns, as for `Collection.map`: the key, those of the left
+                side and those of the right side.
             name: what errors, statistics and drawings call it.
 
         Raises:
-            GraphError: ``other`` is no collection of this dataflow, or in a loop beside the one of this collection.
+            GraphError: ``other`` is no collection of this dataflow, or in a loop beside the one of this collection, or
+                both have a column of one name and there is no function.
             JobError: when the job runs, if a record is no pair.
 
         >>> import tidewheel as tw
@@ -48,12 +54,26 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("ages")
         [Captured(time=0, batch=[(('ann', 41), 1)]), Captured(time=1, batch=[(('bob', 17), 1)])]
         """
-        from tidewheel.operators.collections import stages
+        from tidewheel.operators.collections import rows, stages
 
+        self._check_other(name, other)
+        left, right = self._columns, other._columns
+        if function is None and left and right:
+            together = (*left, *right[1:])
+            twice = [column for column in right[1:] if column in left]
+            if twice:
+                raise GraphError(
+                    f"operator {name!r}: {self._with_columns()}, and {other._with_columns()}, so two columns would be "
+                    f"named {twice[0]!r}: rename one before, as in select({right[0]!r}, other=pc.field({twice[0]!r}))"
+                )
+            return self._join(name, other, partial(rows.project_rows, left, right), together)
         if function is None:
             return self._join(name, other, stages.project_pairs)
         check_function(f"operator {name!r}", function)
-        return self._join(name, other, partial(stages.project_columns if columns else stages.project_by, function))
+        if columns is False:
+            return self._join(name, other, partial(stages.project_by, function))
+        names = () if columns is True else checked_columns(name, columns)
+        return self._join(name, other, partial(stages.project_columns, function, left, right, names), names)
 
     def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
         """Keep the records (key, value) whose key is a record of ``keys``, however often it is there.
@@ -73,7 +93,7 @@ class KeyedCollection(CollectionBase):
 
         self._check_other(name, keys)
         known = keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys)
-        return self._join(name, known, stages.project_left)
+        return self._join(name, known, stages.project_left, self._columns)
 
     def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
         """Keep the records (key, value) whose key is no record of ``keys``.
@@ -91,7 +111,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.operators.collections import stages
 
         known = self.semijoin(keys, name=f"{name}: semijoin")
-        return self._concat(name, (known._stage(f"{name}: negate", stages.negated),))
+        return self._concat(name, (known._stage(f"{name}: negate", stages.negated, self._columns),))
 
     def distinct(self, *, name: str = "distinct") -> Self:
         """Keep each record once, as long as its count is above 0.
@@ -110,7 +130,7 @@ class KeyedCollection(CollectionBase):
     def _distinct(self, name: str) -> Self:
         from tidewheel.differential.reductions import Threshold
 
-        return self._reduce(name, Threshold())
+        return self._reduce(name, Threshold(), self._columns)
 
     def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
         """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
@@ -127,7 +147,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.differential.reductions import Threshold
 
         check_function(f"operator {name!r}", function)
-        return self._reduce(name, Threshold(function))
+        return self._reduce(name, Threshold(function), self._columns)
 
     def count(self, *, name: str = "count") -> Self:
         """Make pairs (record, count) of the records and how often each is there.
@@ -186,7 +206,7 @@ class KeyedCollection(CollectionBase):
         """
         from tidewheel.differential.reductions import Extreme
 
-        return self._reduce(name, Extreme(greatest=False))
+        return self._reduce(name, Extreme(greatest=False), self._columns)
 
     def reduce_max(self, *, name: str = "reduce_max") -> Self:
         """Keep the greatest value of each key, once.
@@ -202,7 +222,7 @@ class KeyedCollection(CollectionBase):
         """
         from tidewheel.differential.reductions import Extreme
 
-        return self._reduce(name, Extreme(greatest=True))
+        return self._reduce(name, Extreme(greatest=True), self._columns)
 
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
@@ -220,7 +240,7 @@ class KeyedCollection(CollectionBase):
         """
         from tidewheel.differential.reductions import Sum
 
-        return self._reduce(name, Sum(mean=False))
+        return self._reduce(name, Sum(mean=False), self._one_value(name))
 
     def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
         """Replace the values of each key by their mean, a float.
@@ -236,7 +256,7 @@ class KeyedCollection(CollectionBase):
         """
         from tidewheel.differential.reductions import Sum
 
-        return self._reduce(name, Sum(mean=True))
+        return self._reduce(name, Sum(mean=True), self._one_value(name))
 
     def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
         """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``most`` of each.
@@ -258,4 +278,13 @@ class KeyedCollection(CollectionBase):
         from tidewheel.differential.reductions import TopK
 
         check_positive(f"operator {name!r}", "most", most)
-        return self._reduce(name, TopK(most, greatest=greatest))
+        return self._reduce(name, TopK(most, greatest=greatest), self._columns)
+
+    def _one_value(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns if these are a key and one value, or have no names."""
+        if len(self._columns) > 2:
+            raise GraphError(
+                f"operator {name!r} adds up one column for each key, and {self._with_columns()}: choose the key and "
+                f"the column before, as in select({self._columns[0]!r}, {self._columns[-1]!r})"
+            )
+        return self._columns

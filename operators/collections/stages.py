@@ -18,6 +18,9 @@ from tidewheel.differential.records import (
     encode,
 )
 from tidewheel.differential.updates import split_by_time
+from tidewheel.operators.collections.rows import column_from, folded, joined_columns, unfolded
+from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.tables.columns import check_has
 from tidewheel.progress import Time
 from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 
@@ -27,9 +30,13 @@ def mapped(function: Callable[[Any], Any], array: Array) -> Array:
     return encode([function(record) for record in decode(array)], array["diff"])
 
 
-def mapped_columns(function: Callable[..., Any], array: Array) -> Array:
-    """Return updates of what a function makes of the columns of the records."""
-    return array_of(_checked(function(*columns_of(array)), len(array)), array["diff"])
+def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Sequence[str], array: Array) -> Array:
+    """Return updates of what a function makes of the columns of the records, which have ``names`` or none.
+
+    What it returns has the names ``made``, or is one column or two.
+    """
+    columns = unfolded(array, names) if names else columns_of(array)
+    return array_of(_checked(function(*columns), len(array), made), array["diff"])
 
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
@@ -39,9 +46,9 @@ def kept(predicate: Callable[[Any], object], array: Array) -> Array:
     return found
 
 
-def kept_columns(predicate: Callable[..., Any], array: Array) -> Array:
-    """Return the updates for which what a predicate makes of the columns is true."""
-    mask = np.asarray(predicate(*columns_of(array)))
+def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Array) -> Array:
+    """Return the updates for which what a predicate makes of the columns, which have names or none, is true."""
+    mask = np.asarray(predicate(*(unfolded(array, names) if names else columns_of(array))))
     if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
         raise TypeError(
             f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: return an array with "
@@ -104,9 +111,11 @@ def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequ
     return columns_of(encode([function(key, left, right) for key, left, right in parts]))
 
 
-def project_columns(function: Callable[..., Any], joined: Joined) -> Sequence[Column]:
+def project_columns(
+    function: Callable[..., Any], left: Sequence[str], right: Sequence[str], made: Sequence[str], joined: Joined
+) -> Sequence[Column]:
     """Return what a function makes of the columns of keys, left values and right values."""
-    return _checked(function(*joined.columns), len(joined.diffs))
+    return _checked(function(*joined_columns(left, right, joined)), len(joined.diffs), made)
 
 
 def project_left(joined: Joined) -> Sequence[Column]:
@@ -119,23 +128,11 @@ def with_diffs(array: Array) -> list[tuple[Any, int]]:
     return list(zip(decode(array), array["diff"].tolist(), strict=True))
 
 
-def as_table(names: Sequence[str], array: Array) -> Any:
-    """Return an Arrow table of the columns of the records, by these names, and of the column ``diff``."""
-    import pyarrow as pa
-
-    columns = columns_of(array)
-    if len(columns) != len(names):
-        records = "pairs" if len(columns) == 2 else "single values"
-        raise TypeError(f"changes() is to name the columns {', '.join(names)}, and the records are {records}")
-    values = [pa.array(one.tolist() if one.dtype.kind == "O" else np.ascontiguousarray(one)) for one in columns]
-    return pa.table({**dict(zip(names, values, strict=True)), "diff": np.ascontiguousarray(array["diff"])})
-
-
 def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) -> Array:
     """Return updates of the records of a batch.
 
     Args:
-        columns: the names of the columns that make a record, one or two; none if each record is one as it is.
+        columns: the names of the columns that make a record; none if each record is one as it is.
         diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
         batch: a list, Arrow table or record batch, or NumPy array.
 
@@ -145,11 +142,12 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     if is_arrow(batch) or (is_numpy(batch) and batch.dtype.names):
         if not columns:
             raise TypeError(
-                "a row of a table is no record of a collection: name one column, or two for pairs (key, value), as in "
+                "a row of a table is no record of a collection: name its columns, the key first, as in "
                 "as_collection(columns=('source', 'target'))"
             )
+        check_has(as_table(batch[:0]), [*columns, *([diff] if isinstance(diff, str) else [])])
         diffs = np.ones(len(batch), np.int64) if diff is None else np.asarray(batch[str(diff)], np.int64)
-        return array_of([_column(batch, name) for name in columns], diffs)
+        return array_of(folded([column_from(batch[name]) for name in columns]), diffs)
     if columns or isinstance(diff, str):
         raise TypeError(
             f"as_collection() is to take columns by name, and got a {type(batch).__name__} of records: leave columns= "
@@ -166,28 +164,25 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     return encode([record for record, _ in records], [count for _, count in records])
 
 
-def _column(batch: Batch, name: str) -> Column:
-    values = batch[name]
-    if is_numpy(values):
-        return as_column(values)
-    kind = str(values.type)
-    if values.null_count or not kind.startswith(("int", "float", "double", "uint8", "uint16", "uint32")):
-        return column_of(values.to_pylist())
-    return as_column(values.to_numpy())
-
-
-def _checked(made: Any, count: int) -> Sequence[Column]:
-    """Return what a user's function of columns has returned as columns."""
+def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:
+    """Return what a user's function of columns has returned as the columns of records."""
     parts = made if isinstance(made, tuple) else (made,)
-    if len(parts) > 2:
+    if names and len(parts) != len(names):
+        raise TypeError(
+            f"a function of columns returned {len(parts)} columns: return one for each of {', '.join(names)}"
+        )
+    if len(parts) > 2 and not names:
         raise TypeError(
             f"a function of columns returned {len(parts)} columns: return one for records, or two, (key, value), for "
-            "pairs"
+            "pairs. For more, name them, as in columns=['user', 'item', 'price']"
         )
     columns = []
     for part in parts:
-        array = np.asarray(part) if np.ndim(part) else np.array(list(repeat(part, count)))
+        if hasattr(part, "null_count"):  # an array of Arrow's, with None for null
+            array = column_from(part)
+        else:
+            array = np.asarray(part) if np.ndim(part) else np.array(list(repeat(part, count)))
         if len(array) != count:
             raise TypeError(f"a function of columns returned {len(array)} values for {count} records")
         columns.append(as_column(array))
-    return columns
+    return folded(columns)

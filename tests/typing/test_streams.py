@@ -366,4 +366,7 @@ def test_collections_are_collections() -> None:
     pairs = numbers().map(lambda n: (n, n)).as_collection()
     assert_type(numbers().as_collection(), tw.Collection)
     assert_type(pairs.join(pairs).reduce_min().filter(bool), tw.Collection)
+    named = numbers().as_collection(columns=["n", "k"])
+    assert_type(named.filter(pc.field("n") > 1).select("n", m=pc.field("n") * 2), tw.Collection)
+    assert_type(pairs.changes(columns=["n", "m"]), tw.Stream[Any])
     assert_type(pairs.changes(), tw.Stream[Any])

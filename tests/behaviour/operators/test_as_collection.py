@@ -135,8 +135,11 @@ def test_changes_make_the_same_collection_again() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"columns": ["a", "b", "c"]}, "columns= has the name of one column, or of two"),
-        ({"columns": [1]}, "columns= has the name of one column, or of two"),
+        (
+            {"columns": ["a", "b", "a"]},
+            "columns= has the names of the columns of a record, the key first and each once",
+        ),
+        ({"columns": [1]}, "columns= has the names of the columns of a record, the key first and each once"),
         ({"diff": 1.5}, "diff= is True for records that are pairs"),
         ({"columns": ["a"], "diff": True}, "diff= is True for records that are pairs"),
         ({"upserts": True, "diff": True}, "upserts=True takes records"),
@@ -150,7 +153,9 @@ def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], sa
 @pytest.mark.parametrize(
     ("batch", "arguments", "said"),
     [
-        (pa.table({"a": [1]}), {}, "name one column, or two for pairs"),
+        (pa.table({"a": [1]}), {}, "name its columns, the key first"),
+        (pa.table({"a": [1]}), {"columns": ["a", "b"]}, r"there is no column 'b'; a batch came with \(a: int64\)"),
+        (pa.table({"a": [1]}), {"columns": ["a"], "diff": "n"}, "there is no column 'n'"),
         ([1], {"columns": ["a"]}, "got a list of records: leave columns= out"),
         ([1], {"diff": True}, r"takes pairs \(record, count\), a whole number, not 1"),
         ([1], {"upserts": True}, r"takes pairs \(key, value\), not 1"),

@@ -70,7 +70,7 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
         (lambda: numbers.enter_at(len), r"operator 'enter_at' is for loops: call it in the function that iterate"),
         (lambda: numbers.iterate(lambda inner: loops[0].enter_at(len)), "neither lies in the other"),
-        (lambda: numbers.changes(columns=["diff"]), "columns= has one name, or two for pairs"),
+        (lambda: numbers.changes(columns=["diff"]), "columns= has a name for each column, none of them 'diff'"),
     ):
         with pytest.raises(tw.GraphError, match=said):
             call()

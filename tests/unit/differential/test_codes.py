@@ -1,5 +1,6 @@
 """Codes are equal where values are, also after values of other kinds have come, and interned values are forgotten."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,15 @@ def test_pairs_of_numbers_keep_their_values(pairs: list[tuple[int, int]]) -> Non
     assert (codes.kind == "pair") == all(-(2**31) <= number < 2**31 for pair in pairs for number in pair)
     assert list(zip(*(one.tolist() for one in decoded)) if len(decoded) == 2 else decoded[0].tolist()) == pairs  # noqa: B905
     assert len(set(found.tolist())) == len(set(pairs))
+
+
+def test_a_nan_is_found_again() -> None:
+    """Also in a tuple, such as that of a row, and where it comes from another process and is another object."""
+    codes = Codes()
+    found = [codes.encode([column_of(["x", float("nan"), ("x", (float("nan"), 1))])]) for _ in range(2)]
+    again = pickle.loads(pickle.dumps([codes.decode(found[0])]))[0]
+    assert found[0].tolist() == found[1].tolist() == codes.encode(again).tolist()
+    assert len(codes) == 3
 
 
 def test_values_out_of_use_are_forgotten() -> None:

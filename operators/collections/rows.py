@@ -1,0 +1,168 @@
+"""Records of named columns: the first column is the key, and of more than two the others make one value, a tuple.
+
+So arrangements, and what travels between workers, know pairs only. Functions and expressions of columns, and tables,
+have a column for each name. Loaded when a program makes a collection, as it loads NumPy.
+"""
+
+from collections.abc import Sequence
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidewheel.differential.joining import Joined
+from tidewheel.differential.records import Array, Column, array_of, as_column, as_pairs, column_of, columns_of, is_pairs
+from tidewheel.differential.reductions import one_column
+from tidewheel.operators.tables.columns import Expression
+from tidewheel.operators.tables.projection import Projection
+from tidewheel.transport.batches import is_numpy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = ("string", "float64", "timestamp[us]")
+"""Types that a column without values may have; each function of Arrow's takes one of these, or nulls of no type."""
+_MOST_TRIES = 100
+
+
+def folded(columns: Sequence[Column]) -> Sequence[Column]:
+    """Return the key and the value of rows; of more than two columns the value is a tuple.
+
+    >>> [column.tolist() for column in folded([np.array([1]), np.array([2]), np.array([0.5])])]
+    [[1], [(2, 0.5)]]
+    """
+    return columns if len(columns) <= 2 else [columns[0], one_column(list(columns[1:]))]
+
+
+def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
+    """Return a column for each name of the records of updates; the reverse of `folded`.
+
+    Raises:
+        TypeError: the records have not so many columns.
+    """
+    if len(names) == 1 and not is_pairs(array):
+        return columns_of(array)
+    if len(names) == 1:
+        raise _is_no_row(names, array[["key", "value"]][0].item())
+    key, value = columns_of(as_pairs(array, f"a collection with the columns {', '.join(names)}"))
+    return [key, *_parts(value, names)]
+
+
+def _parts(value: Column, names: Sequence[str]) -> list[Column]:
+    """Return the columns behind the key."""
+    if len(names) == 2:
+        return [value]
+    rows = value.tolist()
+    wrong = [row for row in rows if not (type(row) is tuple and len(row) == len(names) - 1)]
+    if wrong:
+        raise _is_no_row(names, ("key", wrong[0]))
+    return [column_of(part) for part in zip(*rows, strict=True)] if rows else [value] * (len(names) - 1)
+
+
+def _is_no_row(names: Sequence[str], record: Any) -> TypeError:
+    rows = ("single values", "pairs (key, value)")[len(names) - 1 :] or (f"(key, tuple of {len(names) - 1} values)",)
+    return TypeError(
+        f"the columns {', '.join(names)} are those of records that are {rows[0]}, and {record!r} is none: "
+        "name as many columns as the records have, in columns=[...]"
+    )
+
+
+def joined_columns(left: Sequence[str], right: Sequence[str], joined: Joined) -> list[Column]:
+    """Return the key of a join and all columns of both sides; the values of a side without names are one column."""
+    key, *sides = joined.columns
+    parts = [_parts(side, names or ("key", "value")) for side, names in zip(sides, (left, right), strict=True)]
+    return [key, *parts[0], *parts[1]]
+
+
+def project_rows(left: Sequence[str], right: Sequence[str], joined: Joined) -> Sequence[Column]:
+    """Return the rows of a join: the key, and all other columns of both sides."""
+    return folded(joined_columns(left, right, joined))
+
+
+def selected(projection: Projection, names: Sequence[str], array: Array) -> Array:
+    """Return updates of the columns that a projection makes of the records, which have columns of these names."""
+    columns = dict(zip(names, unfolded(array, names), strict=True))
+    made = {name: columns[name] for name in projection.names}
+    if projection.expressions:
+        table = _projected(Projection((), projection.expressions), _table(columns))
+        made |= {name: column_from(table[name]) for name in projection.expressions}
+    return array_of(folded(list(made.values())), array["diff"])
+
+
+def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
+    """Return the updates of records for which an expression on columns of these names is true, and not null.
+
+    Raises:
+        ValueError: the expression cannot be computed, or is no condition.
+    """
+    table = _table(dict(zip(names, unfolded(array, names), strict=True)))
+    is_kept = _projected(Projection((), {"condition": condition}), table)["condition"]
+    if str(is_kept.type) not in {"bool", "null"}:
+        raise ValueError(f"{condition} is no condition, as it is of type {is_kept.type}: compare it, such as with > 0")
+    found: Array = array[np.asarray(is_kept.cast("bool").fill_null(False))]
+    return found
+
+
+def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "pa.Table":
+    """Return an Arrow table of the columns of the records, by these names and types, and of the column ``diff``.
+
+    Raises:
+        TypeError: the records have not so many columns, or a column has values of types that do not go together.
+    """
+    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": array["diff"]}, types)
+
+
+def schema_with_diff(types: "pa.Schema") -> "pa.Schema":
+    """Return the schema of tables that `as_table` makes."""
+    import pyarrow as pa
+
+    return types.append(pa.field("diff", pa.int64()))
+
+
+def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.Table":
+    import pyarrow as pa
+
+    kinds = {} if types is None else dict(zip(types.names, types.types, strict=True))
+    made = {}
+    for name, column in columns.items():
+        try:
+            values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
+            made[name] = pa.array(values, kinds.get(name))
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            raise TypeError(
+                f"column {name!r} has values that are not of {kinds.get(name, 'one type')}: {error}. Convert them, "
+                "such as by map()"
+            ) from error
+    return pa.table(made)
+
+
+def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
+    """Return what expressions make of a table, in which columns without any value have no type.
+
+    Some functions of Arrow's do not take such columns. They get nulls of some type, and return nulls all the same.
+    """
+    import pyarrow as pa
+
+    try:
+        return projection.of(table)
+    except ValueError:
+        empty = [place for place, kind in enumerate(table.schema.types) if kind == pa.null()]
+        for kinds in islice(product(_KINDS, repeat=len(empty)), _MOST_TRIES if empty else 0):
+            schema = table.schema
+            for place, kind in zip(empty, kinds, strict=True):
+                schema = schema.set(place, schema.field(place).with_type(pa.type_for_alias(kind)))
+            try:
+                return projection.of(table.cast(schema))
+            except ValueError:
+                continue
+        raise
+
+
+def column_from(values: Any) -> Column:
+    """Return a column of a table or of a structured array, or an array of Arrow's, with None for null."""
+    if is_numpy(values):
+        return as_column(values)
+    kind = str(values.type)
+    if values.null_count or not kind.startswith(("int", "float", "double", "uint8", "uint16", "uint32")):
+        return column_of(values.to_pylist())
+    return as_column(values.to_numpy())

@@ -1,0 +1,148 @@
+"""Collections of named columns used in a wrong way say which operator, column and collection, and what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidewheel as tw
+
+SALES = pa.table({"user": ["ann", "ann", "bob"], "item": ["tea", None, "oil"], "price": [3, 4, 5], "day": [1, 1, 2]})
+NAMES = SALES.column_names
+
+
+def changes_of(describe: Callable[[tw.Collection], tw.Collection], columns: Any = True, table: Any = SALES) -> Any:
+    """Return all changes as columns, sorted by all of them."""
+    flow = tw.Dataflow("test")
+    sales = flow.source("sales", tw.IterableSource([[(0, table)]])).as_collection(columns=NAMES)
+    describe(sales).changes(columns=columns).capture("changes")
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.wait(60)
+        made = pa.concat_tables([one.batch for one in job.captured("changes")], promote_options="permissive")
+    return made.sort_by([(name, "ascending") for name in made.column_names]).to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("describe", "said"),
+    [
+        (
+            lambda c: c.select("prize"),
+            "no column 'prize'; the collection of 'as_collection' has user, item, price, day",
+        ),
+        (
+            lambda c: c.select("user", twice=pc.field("prize") * 2),
+            "there is no column 'prize', which .* needs; the coll",
+        ),
+        (lambda c: c.filter(pc.field("prize") > 1, name="dear"), "operator 'dear': there is no column 'prize'"),
+        (lambda c: c.map(lambda sale: sale).select("user"), "collection of 'map' has columns without names: name them"),
+        (lambda c: c.reduce(max).filter(pc.field("n") > 1), "collection of 'reduce' has columns without names"),
+        (lambda c: c.select("user", "user"), "the key first and each once, not .'user', 'user'."),
+        (lambda c: c.select(), "the key first and each once"),
+        (lambda c: c.select("user", price=3), "'price' is an expression of pyarrow.compute, such as"),
+        (lambda c: c.map(lambda *sale: sale, columns=[]), "operator 'map': columns= has the names"),
+        (
+            lambda c: c.reduce_sum(),
+            r"adds up one column .* has user, item, price, day: .* as in select\('user', 'day'\)",
+        ),
+        (lambda c: c.reduce_mean(), "operator 'reduce_mean' adds up one column"),
+        (lambda c: c.join(c, name="meet"), "operator 'meet': .* two columns would be named 'item': rename one before"),
+        (lambda c: c.concat(c.select("user", "item")), "operator 'concat': .* bring them to as many by select"),
+        (lambda c: c.changes(columns=["user", "item"]), "has a name for each column, .* has user, item, price, day"),
+        (lambda c: c.map(lambda sale: sale).changes(columns=True), "operator 'changes': columns= has the names"),
+    ],
+)
+def test_columns_that_are_not_there_are_refused(describe: Any, said: str) -> None:
+    """When the dataflow is described."""
+    sales = tw.Dataflow("test").input("sales").as_collection(columns=NAMES)
+    with pytest.raises(tw.GraphError, match=said):
+        describe(sales)
+
+
+@pytest.mark.parametrize(
+    ("describe", "columns", "said"),
+    [
+        (lambda c: c.map(lambda *sale: sale[:2], columns=NAMES), True, "2 columns: return one for each of user, item"),
+        (lambda c: c.map(lambda *sale: sale, columns=True), ["n"], "For more, name them, as in columns="),
+        (lambda c: c.filter(pc.field("price") + 1), True, "is no condition, as it is of type int64"),
+        (lambda c: c.select("user", up=pc.utf8_upper(pc.field("price"))), True, "up = .* is not possible with the col"),
+        (
+            lambda c: c.map(lambda sale: (1, 2)),
+            NAMES,
+            r"\('key', 2\) is none: name as many columns as the records have",
+        ),
+        (lambda c: c.map(lambda sale: (1, 2)), ["n"], r"records that are single values, and \(1, 2\) is none"),
+        (lambda c: c.map(lambda sale: 7), NAMES, "columns user, item, price, day takes pairs .*, and 7 is none"),
+        (
+            lambda c: c.select("user", "item").reduce_max(),
+            True,
+            "the values of a key have no order, .* leave out nulls",
+        ),
+        (
+            lambda c: c.map(lambda s: (s[0], s[1][0] or 7)),
+            ["user", "item"],
+            "'item' has values that are not of one type",
+        ),
+        (
+            lambda c: c.select("item"),
+            pa.schema({"item": pa.int64()}),
+            "column 'item' has values that are not of int64: ",
+        ),
+    ],
+)
+def test_records_that_do_not_fit_fail_the_job(describe: Any, columns: Any, said: str) -> None:
+    with pytest.raises(tw.JobError, match=said):
+        changes_of(describe, columns)
+
+
+def test_columns_keep_their_names() -> None:
+    """Through all operators that keep records, and through loops."""
+    sales: Any = tw.Dataflow("test").input("sales").as_collection(columns=NAMES)
+    for made in (
+        sales.filter(bool),
+        sales.filter(pc.field("price") > 1),
+        sales.concat(sales),
+        sales.negate(),
+        sales.consolidate(),
+        sales.distinct(),
+        sales.threshold(min),
+        sales.semijoin(sales.select("user")),
+        sales.antijoin(sales.select("user")),
+        sales.reduce_min(),
+        sales.reduce_max(),
+        sales.top_k(1),
+        sales.iterate(lambda inner: inner.filter(pc.field("price") > 1)),
+        *sales.iterate(lambda one, two: (two.distinct(), one), sales),
+    ):
+        assert made.columns == tuple(NAMES)
+    assert sales.select("item", "price").join(sales.select("item", "day")).columns == ("item", "price", "day")
+    assert sales.select("item", "price").reduce_sum().columns == ("item", "price")
+    assert sales.map(lambda sale: sale).columns == sales.count().columns == sales.concat(sales.map(bool)).columns == ()
+
+
+def test_nulls_and_no_rows_at_all_are_fine() -> None:
+    """A column in which a batch has only nulls is a column of texts, numbers or times where an expression needs one."""
+    nulls = pa.table({"user": ["ann"], "item": pa.nulls(1), "price": pa.nulls(1), "day": pa.nulls(1)})
+    item, price, day = map(pc.field, ("item", "price", "day"))
+    made = lambda c: c.select("user", up=pc.utf8_upper(item), cost=pc.sqrt(price), year=pc.year(day))  # noqa: E731
+    expected = {"user": ["ann"], "up": [None], "cost": [None], "year": [None], "diff": [1]}
+    assert changes_of(made, table=nulls) == expected
+    assert changes_of(lambda c: c.filter(price > 3), table=SALES)["price"] == [4, 5]
+    kept = lambda c: c.concat(c.filter(lambda user, *_: np.zeros(len(user), bool), columns=True).select(*NAMES))  # noqa: E731
+    assert changes_of(kept)["price"] == [3, 4, 5]
+
+
+def test_tables_have_the_types_of_a_schema() -> None:
+    """Also where all values are null, so that the tables of all epochs go together; the stream knows it."""
+    schema = pa.schema({"user": pa.string(), "item": pa.string(), "price": pa.int32()})
+    flow = tw.Dataflow("test")
+    rows = [(epoch, SALES.slice(epoch, 1)) for epoch in range(3)]
+    sales = flow.source("sales", tw.IterableSource([rows])).as_collection(columns=NAMES)
+    changes = sales.select(*schema.names).changes(columns=schema).capture("changes")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        found = [one.batch.schema for one in job.captured("changes")]
+    assert found == [changes.schema] * 3
+    assert found[0] == schema.append(pa.field("diff", pa.int64()))
