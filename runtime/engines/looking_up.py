@@ -137,7 +137,7 @@ class LookUp:
             )
         if answer.found is None:
             raise JobError(
-                f"look-up {self._name!r}: worker {worker} has no state of epoch {self._time!r} any more, as its history "
+                f"look-up {self._name!r}: worker {worker} has no state of epoch {self._time!r} any more: its history "
                 f"begins at epoch {answer.time}. Leave time= out for the newest, or ask before the epoch is complete"
             )
 

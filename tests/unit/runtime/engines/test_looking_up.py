@@ -150,6 +150,16 @@ def test_all_keys_are_read_as_of_one_epoch(workers: int, progress: str) -> None:
         assert len(hammer(seed, workers, progress=progress, hold_back=bool(seed % 2))) > 3
 
 
+def test_who_waits_for_an_epoch_gets_it() -> None:
+    """Though later ones are complete on other workers by then: each keeps what was asked for before it came."""
+    for seed in range(4):
+        job = GroupJob(seed, 3)
+        for ahead in (1, 4, 9):
+            time = job.epoch + ahead
+            found = job.look_up(time)
+            assert found == LookedUp(time, {key: {time: 1} for key in found.counts}), f"seed {seed}"
+
+
 def no_history(self: Questions, operator: int, newest: int) -> int:
     return newest
 
