@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a collection has for some keys at one epoch.
+    """The values that a collection has for some keys at one epoch.
 
     Attributes:
         time: the epoch; None for the state that stays, once the collection has ended.

@@ -54,7 +54,7 @@ class ReadableJob(RememberingJob):
             name: that of the look-ups.
             key: a key, or a list of keys.
             time: the epoch; the answer waits until that is complete. None takes the newest that is complete, and waits
-                if there is none yet. Workers keep no earlier epoch than the newest, unless somebody waits for it.
+                if there is none yet. Workers keep no earlier epoch than the newest, but for calls that wait for it.
             timeout: in seconds; None waits as long as the job lives.
 
         Raises:

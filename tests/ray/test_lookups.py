@@ -79,7 +79,7 @@ def readers(job: tw.Job, count: int = 2) -> Iterator[list[Reader]]:
             one.thread.join(DEADLINE_S)
 
 
-@pytest.mark.parametrize("link", ["socket", "ray"])
+@pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_readers_see_all_of_an_epoch_or_nothing(link: Literal["socket", "ray"]) -> None:
     """Keys of one epoch are on several workers; epochs never go back for a reader."""
     with nothing_left(), tw.run(describe(), workers=2, link=link) as job:
@@ -114,6 +114,7 @@ def test_an_idle_job_answers_at_once() -> None:
             job.lookup("prices", ("left", 1), time=7, timeout=0.2)
 
 
+@pytest.mark.long
 def test_values_that_cannot_be_sent_fail_the_look_up_only() -> None:
     flow = tw.Dataflow("values")
     flow.input("keys").as_collection().map(lambda key: (key, threading.Lock())).lookups("values")
@@ -125,6 +126,7 @@ def test_values_that_cannot_be_sent_fail_the_look_up_only() -> None:
         assert job.lookup("values", 2).values == []
 
 
+@pytest.mark.long
 def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
     """A reader waits while the job goes back. Then it sees epochs of the snapshot, and those that are sent again."""
     snapshots = tw.Snapshots(tmp_path, every_s=1000.0)
@@ -151,6 +153,7 @@ def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
             assert not [error for error in one.read if isinstance(error, Exception)]
 
 
+@pytest.mark.long
 def test_a_job_that_fails_ends_the_wait() -> None:
     """The one who waits for an epoch is told what has failed."""
     flow = tw.Dataflow("numbers")

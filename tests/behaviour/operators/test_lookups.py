@@ -113,12 +113,12 @@ def test_threads_see_all_of_an_epoch_or_nothing() -> None:
     assert read
 
 
-def test_an_epoch_that_was_read_on_is_kept_no_more() -> None:
+def test_epochs_before_the_newest_are_kept_no_more() -> None:
     with run() as job:
         feed(job, {"tea": 3}, {"tea": 4}, {"tea": 5})
         job.probe("done").wait_until(3, 10)
         with pytest.raises(
-            tw.JobError, match=r"look-up 'prices': worker . has no state of epoch 0 any more, .* epoch 2"
+            tw.JobError, match=r"look-up 'prices': worker . has no state of epoch 0 any more: .* epoch 2"
         ):
             job.lookup("prices", "tea", time=0)
         assert job.lookup("prices", "tea", time=2).values == [5]
