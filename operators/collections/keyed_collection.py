@@ -117,9 +117,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.operators.collections.builds import build_lookups
 
         if self._depth > 1:
-            raise GraphError(
-                f"look-ups {name!r} are in a loop, where times are pairs of epoch and round: use its result"
-            )
+            raise GraphError(f"look-ups {name!r} are in a loop, where times have rounds, too: use its result")
         self._stream._description.register("lookup", name, self._stream._description.size)
         self._stream._operator(f"lookup {name}", [], 0, build_lookups, [KeyPact(f"lookup {name}")])
         return self
