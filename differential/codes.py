@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.records import Column, Integers, values_of, with_one_nan
+from tidewheel.differential.records import Column, Integers, column_of, values_of, with_one_nan
 
 Translate: TypeAlias = Callable[[Integers], Integers]
 """Returns the new codes of old ones."""
@@ -83,6 +83,15 @@ class Codes:
             return [np.fromiter([values[code] for code in codes.tolist()], object, len(codes))]
         return [codes]
 
+    def find(self, values: Sequence[Any]) -> list[int | None]:
+        """Return the code of each of some values of one column, which can be hashed; None for one that has none."""
+        if self.kind == "object":
+            return [self._numbers.get(value) for value in values_of(column_of(values))]
+        if self.kind == "int":
+            return [_number(int, value) for value in values]
+        numbers = [_number(float, value) for value in values]
+        return [None if number is None else int(_of_floats(np.array([number]))[0]) for number in numbers]
+
     @property
     def wants_sweep(self) -> bool:
         """Whether twice as many values are interned as were in use at the last sweep."""
@@ -137,6 +146,16 @@ class Codes:
                     numbers[new] = number
             codes[place] = number
         return codes
+
+
+def _number(kind: Callable[[Any], Any], value: Any) -> Any:
+    """Return a value as a number of a kind, if that can be in a column and is equal to it; else None."""
+    try:
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    is_equal = number == value or (number != number and value != value)  # noqa: PLR0124 - where both are NaN
+    return number if is_equal and (kind is float or -(2**63) <= number < 2**63) else None
 
 
 def _kind(columns: Sequence[Column]) -> str:

@@ -10,7 +10,7 @@ import tidewheel as tw
 
 PAGE = Path(__file__).with_name("operators.md")
 
-_JOB = ("input", "probe", "captured", "wait", "stop", "explain", "statistics", "add", "drop")
+_JOB = ("input", "probe", "captured", "lookup", "wait", "stop", "explain", "statistics", "add", "drop")
 _INPUT = ("send", "advance_to", "close", "clone", "delayed")
 _PROBE = ("wait_until", "is_complete", "has_reached", "advances")
 _RESULTS = (

@@ -5,6 +5,7 @@ from tidewheel.runtime.description.partitioned_source import OperatorSource, Par
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.looking_up import LookedUp
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
@@ -34,6 +35,7 @@ __all__ = [
     "JobStatistics",
     "Key",
     "LentToken",
+    "LookedUp",
     "Notificator",
     "OperatorContext",
     "OperatorSource",

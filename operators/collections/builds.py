@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
+from tidewheel.differential.looking_up import LookUpState
 from tidewheel.differential.records import Array, Column, array_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
@@ -22,7 +23,8 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
-from tidewheel.runtime.worker.operator_context import pacts_of
+from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
+from tidewheel.runtime.worker.questions import ENDED
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
@@ -102,6 +104,23 @@ def build_reduce(depth: int, reduction: Reduction) -> Build:
         return schedule
 
     return build
+
+
+def build_lookups(context: OperatorContext) -> Schedule:
+    """Build an operator that keeps a collection for look-ups. It answers as of times that its frontier has passed."""
+    state = _arrangements(context, lambda: LookUpState(context.name))
+    questions, number = host_of(context).questions, instance_of(context).number
+
+    def schedule(input: InputPort) -> None:
+        for token, array in input:
+            state.receive(flat(token.time), array)
+        least = _lower_bound(input.frontier)
+        newest = ENDED if least is None else least[0] - 1
+        questions.answer(number, newest, state.since, state.read)
+        if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
+            state.let_go(questions.since(number, newest))
+
+    return schedule
 
 
 def build_consolidate() -> Build:

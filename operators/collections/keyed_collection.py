@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from tidewheel.operators.collections.collection_base import CollectionBase
 from tidewheel.operators.collections.column_collection import checked_columns
+from tidewheel.operators.collections.pacts import KeyPact
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
 
@@ -112,6 +113,33 @@ class KeyedCollection(CollectionBase):
 
         known = self.semijoin(keys, name=f"{name}: semijoin")
         return self._concat(name, (known._stage(f"{name}: negate", stages.negated, self._columns),))
+
+    def lookups(self, name: str) -> Self:
+        """Let ``job.lookup(name, key)`` read the values of keys while the job runs. Returns this collection.
+
+        Each worker keeps the records (key, value) of the keys that it owns, sorted by key.
+
+        Raises:
+            GraphError: the collection is in a loop, or the name is taken or none.
+            JobError: when the job runs, if a record is no pair.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> _ = flow.input("words").as_collection().count().lookups("counts")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("words") as words:
+        ...         words.send(["to", "be", "to"])
+        ...         words.advance_to(1)
+        ...         job.lookup("counts", "to")
+        LookedUp(time=0, counts={'to': {2: 1}})
+        """
+        from tidewheel.operators.collections.builds import build_lookups
+
+        if self._depth > 1:
+            raise GraphError(f"look-ups {name!r} are in a loop, where times have rounds, too: use its result")
+        self._stream._description.register("lookup", name, self._stream._description.size)
+        self._stream._operator(f"lookup {name}", [], 0, build_lookups, [KeyPact(f"lookup {name}")])
+        return self
 
     def distinct(self, *, name: str = "distinct") -> Self:
         """Keep each record once, as long as its count is above 0.

@@ -29,7 +29,7 @@ from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.transport.attachment import Attachment, Telemetry
 
-_KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration")
+_KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration", "lookup")
 """The kinds of named things; a name is unique among its kind."""
 
 
@@ -238,6 +238,7 @@ class DataflowDescription:
             dict(self._named["topic"]),
             dict(self._named["probe"]),
             dict(self._named["declaration"]),
+            dict(self._named["lookup"]),
         )
         fused = fuse(plan)
         declared_substreams(fused, CompiledGraph(fused.graph()))

@@ -67,6 +67,7 @@ def fuse(plan: Plan) -> Plan:
         inputs={name: place[index] for name, index in plan.inputs.items()},
         captures={name: place[index] for name, index in plan.captures.items()},
         topics={name: place[index] for name, index in plan.topics.items()},
+        lookups={name: place[index] for name, index in plan.lookups.items()},
         probes={name: moved(source) for name, source in plan.probes.items()},
         declarations={
             name: replace(declared, operator=place[declared.operator]) for name, declared in plan.declarations.items()

@@ -112,6 +112,8 @@ class Plan:
     """The outputs that `Job.probe` looks at, by the probe's name."""
     declarations: Mapping[str, DeclarationPlan] = field(default_factory=dict)
     """Where substreams are declared, by the declaration's name; they are numbered in this order."""
+    lookups: Mapping[str, int] = field(default_factory=dict)
+    """The operators that `Job.lookup` asks, by name."""
 
     def graph(self) -> GraphShape:
         """Return what progress tracking needs to know."""

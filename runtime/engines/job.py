@@ -15,10 +15,10 @@ from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.notebook import Figures, JobPicture
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
-from tidewheel.runtime.engines.remembering_job import RememberingJob, known
+from tidewheel.runtime.engines.readable_job import ReadableJob
+from tidewheel.runtime.engines.remembering_job import known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
@@ -38,7 +38,7 @@ _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5
 
 
-class Job(RememberingJob):
+class Job(ReadableJob):
     """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
 
     If all inputs are closed, the end of the block waits up to 10 s for the job to end. It waits up to 1 s if the
@@ -104,10 +104,6 @@ class Job(RememberingJob):
         """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
 
     @abstractmethod
-    def _fetch_captured(self, name: str) -> CapturedBatches:
-        """Return what all workers have captured."""
-
-    @abstractmethod
     def _release(self) -> None:
         """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
 
@@ -171,21 +167,6 @@ class Job(RememberingJob):
     def dataflows(self) -> "Mapping[str, Job]":
         """The dataflows that were added and not dropped, by name."""
         return dict(self._added)
-
-    def captured(self, name: str) -> CapturedBatches:
-        """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
-
-        It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
-        `wait`. On the local engine nothing runs before something is waited for. On Ray the batches stay on the workers'
-        nodes, in the object store, until the sequence is first looked at, which may be after the job has ended.
-
-        Raises:
-            JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
-                inside the ``with`` block.
-        """
-        known(self.plan, "capture", name, self.plan.captures)
-        self._check_alive()
-        return self._fetch_captured(name)
 
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""

@@ -1,7 +1,7 @@
 """The feed of a job of the local engine: what the driver sends lies where the next round of steps finds it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +11,7 @@ from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.questions import Answer
 from tidewheel.transport.batches import copy_of
 from tidewheel.transport.socket_address import DRIVER
 
@@ -46,6 +47,13 @@ class LocalFeed(Feed):
         """Return the frontier at a probe."""
         with self.lock:
             return self._job._cores[0].probes.frontier(probe)
+
+    def answers(self, numbers: Collection[int]) -> list[Answer]:
+        """Return the answers to some questions that have come."""
+        with self.lock:
+            for core in self._job._cores:
+                core.questions.tell(self.hear)
+            return super().answers(numbers)
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run the job until ``condition()`` holds."""

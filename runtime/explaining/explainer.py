@@ -41,8 +41,8 @@ class _Account:
 
 
 def explicable(plan: Plan) -> dict[str, Location]:
-    """Return the places that can be explained, by name; a probe goes before a topic, and a topic before a capture."""
-    ends = {**plan.captures, **plan.topics}
+    """Return the places that can be explained, by name; probes go before topics, captures and look-ups."""
+    ends = {**plan.lookups, **plan.captures, **plan.topics}
     return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
 
 

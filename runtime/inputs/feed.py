@@ -5,7 +5,7 @@ workers restore the order.
 """
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +19,7 @@ from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.explaining.statistics import InputStatistics
+from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.inputs.fed_job import EndCall
 from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
@@ -109,7 +110,7 @@ class FedInput:
         return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
 
 
-class Feed(ABC):
+class Feed(Asking):
     """Carries what the handles of one process say to the workers, in order, and says when they have to wait.
 
     Args:
@@ -131,6 +132,7 @@ class Feed(ABC):
     sender: Sender[Envelope]
 
     def __init__(self, number: int, workers: int, lock: RLock, config: RuntimeConfig, probes: Domains) -> None:
+        super().__init__()
         self.number = number
         self.workers = workers
         self.lock = lock
@@ -226,14 +228,14 @@ class Feed(ABC):
             TokenError: the job runs in this process alone.
         """
 
-    def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver knows its handles
+    def abandon(self, name: str, reason: str) -> None:
         """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
         """Fail the job with an error, since an input cannot be fed any more; from any thread."""
 
-    def wait_until_usable(self) -> None:  # noqa: B027 - only a job on Ray goes back to a snapshot
+    def wait_until_usable(self) -> None:
         """Wait while the job goes back to a snapshot; not with the lock."""
 
     def save(self, timeout: float) -> None:
@@ -252,15 +254,11 @@ class Feed(ABC):
         """Whether the job keeps snapshots, which this process can take."""
         return self._take_snapshot is not None
 
-    def check_saves(self) -> None:  # noqa: B027 - only another process does not know
+    def check_saves(self) -> None:
         """Raise JobError if the job keeps snapshots, and this process does not know when one is complete."""
 
-    def flush(self) -> None:  # noqa: B027 - the job ends with the process of its driver
+    def flush(self) -> None:
         """Wait until the workers have what was submitted, if this process may end before they do."""
-
-    @abstractmethod
-    def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:

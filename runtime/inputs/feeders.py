@@ -10,6 +10,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime.errors import FeederGone, JobError
 from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.snapshots.written_part import WrittenPart
+from tidewheel.runtime.worker.questions import Answer
 from tidewheel.transport.socket_address import SocketAddress
 
 _LONGEST_LOOK_S = 5.0
@@ -70,6 +71,7 @@ class WorkerStatus:
         heard: how many envelopes of the feeder have come, without a gap.
         steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
         written: its part of a snapshot, as it tells the driver once.
+        answer: its answer to a question of the driver.
         awaits: a snapshot behind this one is needed before anything else can happen; -1 for none.
     """
 
@@ -80,6 +82,7 @@ class WorkerStatus:
     heard: int = 0
     steps: int | None = None
     written: WrittenPart | None = None
+    answer: Answer | None = None
     awaits: int = -1
 
 

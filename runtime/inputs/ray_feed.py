@@ -215,6 +215,10 @@ class RayFeed(Feed):
                 continue  # a greeting
             if status.written is not None:
                 self._written(status.written)
+            if status.answer is not None:
+                with self._changed:
+                    self.hear(status.answer)
+                    self._changed.notify_all()
             if envelope.snapshot > self.snapshot:
                 self._snapshot_begun(envelope.snapshot)
             if status.failure is not None:

@@ -21,6 +21,7 @@ from tidewheel.runtime.inputs.input_position import Positions
 from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.substreams.news import SubstreamNews
 from tidewheel.runtime.worker.flow_control import Credit
+from tidewheel.runtime.worker.questions import Question
 from tidewheel.transport.batches import pack, unpack
 from tidewheel.transport.frames import dump_frames, dumps, pickled_size
 from tidewheel.transport.link import Codec
@@ -106,7 +107,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
     of the snapshot that the sender is in; see `Cut`. Whoever begins one says something in a ``marker``: a feeder tells
     worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty. ``saved`` is
-    the last snapshot that is durable, as the driver says; 0 for no news.
+    the last snapshot that is durable, as the driver says; 0 for no news. A ``question`` is one of the driver.
     """
 
     sender: int
@@ -122,6 +123,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     snapshot: int = 0
     marker: Positions | tuple[int, ...] | None = None
     saved: int = 0
+    question: Question | None = None
 
 
 _FIELDS = len(msgspec.structs.fields(Envelope))

@@ -10,6 +10,7 @@ from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import InputCommand, Message, Outbox
 from tidewheel.runtime.worker.flow_control import FlowControl
+from tidewheel.runtime.worker.questions import Questions
 from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class OperatorHost:
         probes: the frontiers at the probes.
         closing: the callbacks for the end.
         saving: the snapshots of the job.
+        questions: those of the driver to operators.
         received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
     """
 
@@ -116,6 +118,7 @@ class OperatorHost:
     probes: "ProbeWatch"
     closing: Closing
     saving: Saving
+    questions: Questions
     received: Message | InputCommand | None
     _compiled: CompiledGraph
     _tracker: Tracker

@@ -40,6 +40,7 @@ from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowC
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
 from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.questions import Questions
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport, waiting_at
@@ -101,17 +102,15 @@ class WorkerCore(OperatorHost):
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self._frontiers = {}
         self.flow = FlowControl(worker, workers, bytes_in_flight)
-        self._inbox: OrderedInbox[Envelope] = OrderedInbox()
-        self.intake = Intake()
+        self._inbox, self.intake = OrderedInbox[Envelope](), Intake()
         self._steps, self._to_release = 0, 1
         self.outbox = Outbox(worker, workers, incarnation)
         self.agenda = Agenda(clock, wake)
         self.activate = self.agenda.activate
         self.probes = ProbeWatch(plan, self._compiled, self)
-        self.closing = Closing()
+        self.closing, self.questions = Closing(), Questions(self.activate)
         self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
-        self.received = None
-        self.leaks: list[Leak] = []
+        self.received, self.leaks = None, list[Leak]()
         self._leaked_by, self._on_leak = Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)
@@ -182,6 +181,7 @@ class WorkerCore(OperatorHost):
             mailbox.put(envelope.sender, command)
             self.activate(operator)
         self.saving.hear(envelope.saved, self.activate)
+        self.questions.put(envelope.question)
         if isinstance(envelope.status, FeederStatus):
             self.feeder_statuses.append((envelope.sender, envelope.status))
             if envelope.status.is_leaving:

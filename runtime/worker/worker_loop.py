@@ -20,7 +20,6 @@ from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, uncounted_bytes
 from tidewheel.runtime.worker.failure import unsendable
@@ -231,6 +230,7 @@ class WorkerLoop:
     def _wait_for_work(self) -> None:
         while not self._stopping:
             self._answer()
+            self._core.questions.tell(lambda answer: self._tell(DRIVER, answer=answer))
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S
@@ -280,7 +280,7 @@ class WorkerLoop:
         if feeder not in self._routes:
             self._routes[feeder] = self.mail if status.address is None else self._connect({feeder: status.address})
         self.feeders.hear(feeder, status)
-        self._tell(feeder, self._core.steps_at_rest)
+        self._tell(feeder, steps=self._core.steps_at_rest)
         if status.is_leaving:
             self._core.forget(feeder)
             self._routes.pop(feeder).close(_ANSWER_LEAVES_WITHIN_S)
@@ -333,10 +333,10 @@ class WorkerLoop:
         for feeder in self._routes:
             self._tell(feeder)
 
-    def _tell(self, feeder: int, steps: int | None = None, written: WrittenPart | None = None) -> None:
-        """Send a feeder the status; sending the failure of this worker does not fail again."""
+    def _tell(self, feeder: int, **more: Any) -> None:
+        """Send a feeder the status, and more that it has; sending the failure of this worker does not fail again."""
         taken, heard = self._core.intake.taken.get(feeder, 0), self._core.heard(feeder)
-        status = replace(self._status, taken=taken, heard=heard, steps=steps, written=written)
+        status = replace(self._status, taken=taken, heard=heard, **more)
         self._statuses_sent += 1
         try:
             snapshot = self._core.memory.cut.number

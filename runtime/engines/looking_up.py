@@ -1,0 +1,151 @@
+"""Look-ups: what a collection has for some keys at one epoch, asked of the workers that own them."""
+
+import time as clock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.worker.questions import ENDED, Answer, Question
+from tidewheel.transport.frames import unpicklable
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.readable_job import ReadableJob
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The values that a collection has for some keys at one epoch.
+
+    Attributes:
+        time: the epoch; None for the state that stays, once the collection has ended.
+        counts: for each key the count of each value that it has. None of the counts is 0.
+    """
+
+    time: int | None
+    counts: Mapping[Any, Mapping[Any, int]]
+
+    @property
+    def values(self) -> list[Any]:
+        """The values of all keys, in no order; each as often as it is there."""
+        return [value for key in self.counts for value in self[key]]
+
+    def __getitem__(self, key: Any) -> list[Any]:
+        """Return the values of a key that was looked up, in no order; each as often as it is there."""
+        return [value for value, count in self.counts[key].items() for _ in range(count)]
+
+
+class _HasGoneBackError(Exception):
+    """The job goes back to a snapshot, so that its workers answer no more."""
+
+
+class LookUp:
+    """One look-up; see `tidewheel.runtime.worker.questions` for how several workers answer as of one time.
+
+    Args:
+        job: the job.
+        name: that of the look-ups of a collection.
+        keys: for each worker, which of the keys it owns.
+        time: as of which epoch; None for the newest that is complete.
+        timeout: in seconds.
+    """
+
+    def __init__(
+        self,
+        job: "ReadableJob",
+        name: str,
+        keys: Mapping[int, Sequence[Any]],
+        time: int | None,
+        timeout: float | None,
+    ) -> None:
+        self._job = job
+        self._name = name
+        self._keys = keys
+        self._time = time
+        self._timeout = timeout
+        self._until = None if timeout is None else clock.monotonic() + timeout
+        self._feed: Feed = job._feed
+        self._returns = 0
+
+    def run(self) -> LookedUp:
+        """Ask, and ask again where the job goes back to a snapshot meanwhile. For errors see `ReadableJob.lookup`."""
+        job = self._job
+        while True:
+            self._wait_for(lambda: not job._goes_back)
+            self._returns, self._feed = job._returns, job._feed
+            try:
+                answers = self._answers()
+            except _HasGoneBackError:
+                continue
+            time = max(answer.time for answer in answers.values())
+            job._note_read(self._name, self._feed, time)
+            counts = {
+                key: dict(found)
+                for worker, keys in self._keys.items()
+                for key, found in zip(keys, answers[worker].found or (), strict=True)
+            }
+            return LookedUp(None if time == ENDED else time, counts)
+
+    def _answers(self) -> dict[int, Answer]:
+        """Return the answer of each worker, all as of one time."""
+        is_exact = self._time is not None
+        least = self._job._read_until(self._name, self._feed) if self._time is None else self._time
+        asked: list[tuple[int, Question]] = []
+        try:
+            stays = not is_exact and len(self._keys) > 1
+            answers = self._ask(self._keys, asked, time=least, is_exact=is_exact, stays=stays)
+            newest = max(answer.time for answer in answers.values())
+            behind = [worker for worker, answer in answers.items() if answer.time < newest]
+            return answers | self._ask(behind, asked, time=newest, is_exact=True)
+        finally:
+            for worker, question in asked:
+                self._feed.withdraw(worker, question)
+
+    def _ask(self, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any) -> dict[int, Answer]:
+        """Ask workers, note that in ``asked``, and return their answers."""
+        operator = self._job.plan.lookups[self._name]
+        numbers: dict[int, int] = {}
+        for worker in workers:
+            question = Question(next(self._job._questions), operator, self._keys[worker], **how)
+            numbers[question.number] = worker
+            asked.append((worker, question))
+            self._send(worker, question)
+        self._wait_for(lambda: len(self._feed.answers(numbers)) == len(numbers) or self._has_gone_back)
+        answers = {numbers[answer.number]: answer for answer in self._feed.answers(numbers)}
+        if len(answers) < len(numbers):
+            raise _HasGoneBackError
+        for worker, answer in answers.items():
+            self._check(worker, answer)
+        return answers
+
+    def _send(self, worker: int, question: Question) -> None:
+        try:
+            self._feed.ask(worker, question)
+        except Rewound as error:
+            raise _HasGoneBackError from error
+        except (TypeError, AttributeError, PicklingError) as error:
+            reason = unpicklable(question, error)
+            raise JobError(f"look-up {self._name!r}: a key cannot be pickled: {reason}") from None
+
+    def _check(self, worker: int, answer: Answer) -> None:
+        if answer.problem is not None:
+            raise JobError(
+                f"look-up {self._name!r}: what worker {worker} has found cannot be pickled, so it cannot be sent: "
+                f"{answer.problem}"
+            )
+        if answer.found is None:
+            raise JobError(
+                f"look-up {self._name!r}: worker {worker} has no state of epoch {self._time!r} any more: its history "
+                f"begins at epoch {answer.time}. Leave time= out for the newest, or ask before the epoch is complete"
+            )
+
+    @property
+    def _has_gone_back(self) -> bool:
+        return self._job._goes_back or self._job._returns != self._returns
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        when = "" if self._time is None else f" as of epoch {self._time}"
+        left_s = None if self._until is None else round(max(0.0, self._until - clock.monotonic()), 1)
+        self._job._wait_for(condition, f"the answer to look-up {self._name!r}{when}", left_s, self._name)

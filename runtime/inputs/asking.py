@@ -1,0 +1,66 @@
+"""The questions of a process that feeds a dataflow to its workers, and their answers as they come."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from contextlib import suppress
+from threading import RLock
+from typing import Any
+
+from tidewheel.progress import TidewheelError
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.worker.questions import Answer, Question
+
+
+class Asking(ABC):
+    """The part of a feed that asks workers.
+
+    Attributes:
+        lock: what to hold while the sender is used.
+    """
+
+    lock: RLock
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Answer | None] = {}
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped, as far as is known."""
+
+    @abstractmethod
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""
+
+    @abstractmethod
+    def _envelope(self, worker: int, **parts: Any) -> Envelope:
+        """Return the next envelope for a worker."""
+
+    def ask(self, worker: int, question: Question) -> None:
+        """Ask a worker something.
+
+        Raises:
+            JobError: the job has failed or was stopped.
+            Rewound: the job goes back to a snapshot.
+            TypeError, AttributeError, PicklingError: a key cannot be pickled.
+        """
+        with self.lock:
+            self.check_alive()
+            self._answers[question.number] = None
+            self.send(worker, self._envelope(worker, question=question))
+
+    def withdraw(self, worker: int, question: Question) -> None:
+        """Expect no answer any more. Have the worker forget the question, too, if it may still know of it."""
+        with self.lock, suppress(TidewheelError):
+            if self._answers.pop(question.number, None) is None or question.stays:
+                self.check_alive()
+                forgotten = Question(question.number, question.operator)
+                self.send(worker, self._envelope(worker, question=forgotten))
+
+    def hear(self, answer: Answer) -> None:
+        """Receive an answer; one that nobody waits for any more changes nothing."""
+        if answer.number in self._answers:
+            self._answers[answer.number] = answer
+
+    def answers(self, numbers: Collection[int]) -> list[Answer]:
+        """Return the answers to some questions that have come."""
+        return [answer for number in numbers if (answer := self._answers.get(number)) is not None]

@@ -1,0 +1,128 @@
+"""Questions of the driver about what operators keep, such as look-ups by key, and the answers of one worker.
+
+A worker answers as of a time that is complete by its own frontier. No worker can receive anything at such a time any
+more, so each has all that belongs to it. Workers see frontiers at different moments. To read several at one time, the
+driver has each answer as of the newest time that it sees complete, and keep its history from there on. The greatest
+of these times is one that every worker still has, and soon sees complete. The driver asks again as of that time where
+the answer was of an earlier one. Then it says that the questions are to be forgotten.
+
+So an operator keeps its history from the least of these times on:
+
+- the newest time that is complete,
+- the times as of which it has answered a question that stays.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pickle import PicklingError
+from typing import Any, TypeAlias
+
+from tidewheel.transport.frames import unpicklable
+
+ENDED = 2**63 - 1
+"""The newest time that is complete when nothing can come any more."""
+
+Read: TypeAlias = Callable[[Sequence[Any], int], Sequence[Any]]
+"""Returns what an operator has for each of some keys as of a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question to one operator on one worker.
+
+    Attributes:
+        number: unlike that of any other question to this worker.
+        operator: the number of the operator.
+        keys: of what the question is; None has the worker forget the question with this number.
+        time: the answer waits until this time is complete.
+        is_exact: whether it is as of that time, and else of the newest that is complete.
+        stays: whether the operator keeps its history from the time of the answer on, until it forgets the question.
+    """
+
+    number: int
+    operator: int
+    keys: Sequence[Any] | None = None
+    time: int = 0
+    is_exact: bool = False
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a question.
+
+    Attributes:
+        number: of the question.
+        time: as of which time it is; if ``found`` is None, the earliest as of which it could be.
+        found: what there is for each key; None if the history begins later.
+        problem: why what was found cannot be sent.
+    """
+
+    number: int
+    time: int
+    found: Sequence[Any] | None = None
+    problem: str | None = None
+
+
+class Questions:
+    """The questions to the operators of one worker.
+
+    Args:
+        activate: schedules an operator.
+
+    Attributes:
+        answers: those that are to be sent to the driver.
+    """
+
+    def __init__(self, activate: Callable[[int], None]) -> None:
+        self._activate = activate
+        self._open: dict[int, Question] = {}
+        self._kept: dict[int, tuple[int, int]] = {}
+        self.answers: deque[Answer] = deque()
+
+    def put(self, question: Question | None) -> None:
+        """Receive a question, if there is one."""
+        if question is None:
+            return
+        self._open.pop(question.number, None)
+        self._kept.pop(question.number, None)
+        if question.keys is not None:
+            self._open[question.number] = question
+            self._activate(question.operator)
+
+    def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
+        """Have an operator answer what it can.
+
+        Args:
+            operator: its number.
+            newest: the newest time that is complete; -1 for none.
+            since: the time at which its history begins.
+            read: reads what it has.
+        """
+        if not self._open:
+            return
+        for question in list(self._open.values()):
+            if question.operator != operator or question.time > newest or question.keys is None:
+                continue
+            del self._open[question.number]
+            time = question.time if question.is_exact else newest
+            if time < since:
+                self.answers.append(Answer(question.number, since))
+                continue
+            self.answers.append(Answer(question.number, time, read(question.keys, time)))
+            if question.stays:
+                self._kept[question.number] = operator, time
+
+    def tell(self, send: Callable[[Answer], object]) -> None:
+        """Send the answers that there are; in place of one that cannot be pickled, why."""
+        while self.answers:
+            answer = self.answers.popleft()
+            try:
+                send(answer)
+            except (TypeError, AttributeError, PicklingError) as error:
+                send(replace(answer, found=None, problem=unpicklable(answer, error)))
+
+    def since(self, operator: int, newest: int) -> int:
+        """Return the time from which on an operator has to keep its history."""
+        return min([newest, *(time for asked, time in self._kept.values() if asked == operator)])

@@ -1,0 +1,130 @@
+"""What is read as of an epoch is the sum of all changes up to it, however they were merged and divided."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidewheel.differential import spine
+from tidewheel.differential.looking_up import LookUpState
+from tidewheel.differential.records import encode
+from tidewheel.operators.collections.pacts import owners_of_columns
+
+KINDS: dict[str, list[Any]] = {
+    "int": [0, 3, -(2**63), 2**40],
+    "float": [0.5, -2.25, float("inf"), 3.0],
+    "text": ["a", "b", ("c", 1), None],
+    "mixed": [1, "b", 2.5, (3, 4)],
+}
+
+
+def make() -> LookUpState:
+    return LookUpState("look-up")
+
+
+def found(state: LookUpState, keys: list[Any], time: int) -> list[dict[Any, int]]:
+    return [dict(one) for one in state.read(keys, time)]
+
+
+class History:
+    """Random changes, and what plain Python makes of them."""
+
+    def __init__(self, seed: int, keys: list[Any]) -> None:
+        self.random = Random(seed)
+        self.keys = keys
+        self.changes: list[tuple[int, Any, int]] = []
+
+    def change(self, state: LookUpState, time: int) -> None:
+        """Add some changes at a time, and remove others."""
+        records = [(self.random.choice(self.keys), self.random.randrange(3)) for _ in range(self.random.randint(1, 9))]
+        counts = [self.random.choice((1, 1, 2, -1)) for _ in records]
+        state.receive((time,), encode(records, counts))
+        self.changes += [(time, record, count) for record, count in zip(records, counts, strict=True)]
+
+    def at(self, time: int) -> list[dict[Any, int]]:
+        """Return the values of each key as of a time."""
+        sums: Counter[Any] = Counter()
+        for at, record, count in self.changes:
+            sums[record] += count * (at <= time)
+        return [{value: n for (one, value), n in sums.items() if one == key and n} for key in self.keys]
+
+
+@pytest.mark.parametrize("small", [1, 2048])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_has_each_epoch_from_since_on(kind: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of later epochs come before those of earlier ones, and batches are merged."""
+    monkeypatch.setattr(spine, "_SMALL", small)
+    for seed in range(10):
+        state, history = make(), History(seed, KINDS[kind])
+        for epoch in range(12):
+            history.change(state, epoch + history.random.randrange(3))
+            if history.random.random() < 0.5:
+                state.let_go(max(state.since, epoch))
+            for time in range(state.since, epoch + 3):
+                assert found(state, history.keys, time) == history.at(time), f"seed {seed}, epoch {epoch}"
+
+
+def test_keys_that_are_nowhere_have_nothing_and_change_nothing() -> None:
+    """A key of another type does not turn the codes of all keys into those of objects."""
+    state = make()
+    state.receive((0,), encode([(1, "one"), (2, "two")]))
+    nowhere = [3, "1", 1.5, 2**70, None, (1, 2), float("nan")]
+    assert found(state, [1, *nowhere, 2, 1.0, True, np.int64(2)], 0) == [
+        {"one": 1},
+        *[{} for _ in nowhere],
+        {"two": 1},
+        {"one": 1},
+        {"one": 1},
+        {"two": 1},
+    ]
+    assert state._keys.kind == "int"
+    assert found(make(), [1, "a"], 0) == [{}, {}], "nothing has come"
+
+
+def test_not_a_number_is_found() -> None:
+    """Each NaN is the same key, in a column of floats and of objects."""
+    for others in ([0.5], ["a"]):
+        state = make()
+        state.receive((0,), encode([(float("nan"), 1), *((other, 2) for other in others)]))
+        assert found(state, [float("nan"), *others], 0) == [{1: 1}, {2: 1}]
+
+
+def test_another_number_of_workers_has_the_same_history() -> None:
+    """All of it from the latest epoch on at which the history of one of the workers began, and nothing before."""
+    for seed in range(10):
+        random = Random(seed)
+        old = [make() for _ in range(3)]
+        keys = list(range(20))
+        history = History(seed, keys)
+        for epoch in range(8):
+            whole = make()
+            history.change(whole, epoch)
+            for state, share in zip(old, whole.divided(owners_of_columns, 3, make), strict=True):
+                state.add(share)
+        for state in old:
+            state.let_go(random.randrange(4))
+        parts = [state.divided(owners_of_columns, 2, make) for state in old]
+        new = [parts[0][worker].add(parts[1][worker]).add(parts[2][worker]) for worker in range(2)]
+        assert {state.since for state in new} == {max(state.since for state in old)}, f"seed {seed}"
+        owners = owners_of_columns([np.array(keys)], 2).tolist()
+        for time in range(new[0].since, 9):
+            read = [found(new[owner], [key], time)[0] for key, owner in zip(keys, owners, strict=True)]
+            assert read == history.at(time), f"seed {seed}, epoch {time}"
+
+
+def test_records_that_are_no_pairs_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"operator 'look-up' takes pairs \(key, value\), and 7 is none"):
+        make().receive((0,), encode([7]))
+
+
+def test_interned_values_that_are_gone_are_forgotten() -> None:
+    """Memory follows the size of the collection, and not the length of its history."""
+    state = make()
+    for epoch in range(40):
+        records = [(f"key {epoch} {number}", f"{number}") for number in range(200)]
+        state.receive((epoch,), encode(records))
+        state.receive((epoch + 1,), encode(records, [-1] * 200))
+        state.let_go(epoch)
+    assert len(state._keys) < 4000
