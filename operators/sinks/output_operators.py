@@ -116,6 +116,7 @@ class OutputOperators(StreamBase[Record]):
         ends: bool = False,
         wait_for: int = 0,
         visible: Literal["epoch", "snapshot"] = "epoch",
+        history: bool = False,
         name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
@@ -145,6 +146,9 @@ class OutputOperators(StreamBase[Record]):
                 delivery durable subscriptions of earlier runs count, and a log that has messages awaits no subscriber.
             visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
                 So a job that goes back does not change what was seen, though operators read clocks or random numbers.
+            history: whether records are changes, as of `Collection.changes`, and each subscriber first receives those
+                of all complete epochs as one epoch. `Subscription.to_arrow` returns the present state then. Publishers
+                keep it in memory; with exactly-once delivery the log keeps all epochs.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -162,7 +166,8 @@ class OutputOperators(StreamBase[Record]):
         """
         declared = declared_schema(topic, schema, self.schema)
         kept = topic_log(topic, delivery, log, retention)
-        publication = Publication(topic, self.nesting.domain, capacity, partition, declared, kept, ends, wait_for)
+        domain = self.nesting.domain
+        publication = Publication(topic, domain, capacity, partition, declared, kept, ends, wait_for, history)
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)
