@@ -251,7 +251,7 @@ class Publisher(SubscriberQueues):
         before = self._sequence if self._final is None else self._final.sequence - 1
         try:
             history = None if self._history is None else self._history.told(queue.where)
-        except DeliveryError as error:
+        except (DeliveryError, ProtocolError) as error:
             queue.close(Numbered(before, Disconnected(str(error))))
             return
         snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing, history)

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -256,6 +257,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     Raises:
         DeliveryError: a publisher does not take it on, or no longer has the next messages.
     """
+    options = replace(options, start="earliest") if info.has_history else options
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
     name = options.name or f"unnamed-{life}"
     reader = f"{process_id()}/{name}/{life}"

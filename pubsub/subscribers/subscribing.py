@@ -5,7 +5,6 @@ import math
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -62,10 +61,9 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
-    From the return on, nothing is missed. Of a topic with ``history=True`` the first epoch is the state, the sum of all
-    complete epochs before. A process outside of a cluster connects to the one that RAY_ADDRESS names.
-    Without that, it takes the cluster of ``ray start`` on this machine, else the only one there. See `topics` for what
-    Ray namespaces do.
+    From the return on, nothing is missed. With ``publish(..., history=True)`` the first epoch is the state. A process
+    outside of a cluster connects to the one that RAY_ADDRESS names. Without that, it takes the cluster of ``ray start``
+    on this machine, else the only one there. See `topics` for what Ray namespaces do.
 
     Args:
         topic: its name.
@@ -113,8 +111,6 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     here = _here(topic)
     info = here or find_topic(topic, timeout if blocking else 0.0)
     check_options(info, options, asked)
-    if info.has_history and info.delivery == "exactly_once":
-        asked = replace(asked, start="earliest")
     expected = _to_check(info, expected)
     reader = _reader(info, options, asked, is_here=here is not None)
     return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)

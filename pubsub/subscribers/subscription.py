@@ -236,9 +236,9 @@ class Subscription:
         Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
         any the table is empty. Do not mix it with iterating over events.
 
-        Of a topic with ``history=True`` it is the present state instead, as of the last whole epoch that has come: a
-        row for each record with a count, and the count in the column ``diff``. Columns are those of the changes or, for
-        records that are no rows, ``key`` and ``value`` of pairs, or ``record``.
+        Of a topic with ``history=True`` it is the present state instead, as of the last whole epoch that has come. Each
+        record has one row, and the column ``diff`` says how often it is there. The other columns are those of the
+        changes. Records that are no rows have the columns ``key`` and ``value`` if they are pairs, or else ``record``.
 
         Args:
             until: wait until this epoch is complete; None waits for nothing.
