@@ -116,6 +116,7 @@ class OutputOperators(StreamBase[Record]):
         ends: bool = False,
         wait_for: int = 0,
         visible: Literal["epoch", "snapshot"] = "epoch",
+        history: bool = False,
         name: str | None = None,
     ) -> Self:
         """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
@@ -128,23 +129,22 @@ class OutputOperators(StreamBase[Record]):
                 ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
                 the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
                 as good, so a bool is an int. None says what is known of the stream, or nothing.
-            capacity: how many bytes may wait, at each partition, for one subscriber that reads more slowly. With
-                exactly-once delivery that is what the log is for.
+            capacity: how many bytes may wait, at each partition, for one slow subscriber. A log keeps any number.
             delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
                 subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
             log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
                 ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
                 environment. A job started again with the same log goes on where it was, with any number of workers.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
-            ends: whether subscribers get the keys of substreams that have ended, as `Epoch.ended`. Each key comes once,
-                with the epoch of its last records or, from run to run, a later one. A subscriber that leaves out epochs
-                misses the ends in them. With exactly-once delivery a job that is started again needs a log of its own.
-                Records go to the worker that owns their substream.
+            ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`: each once, with the epoch of
+                its last records or, from run to run, a later one. One that leaves out epochs misses their ends.
+                With exactly-once delivery each run needs a new log. Records go to the worker of their substream.
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
                 first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
                 delivery durable subscriptions of earlier runs count, and a log that has messages awaits no subscriber.
             visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
                 So a job that goes back does not change what was seen, though operators read clocks or random numbers.
+            history: whether the records are changes, as of `Collection.changes`, whose sum each subscriber gets first.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -161,8 +161,8 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        kept = topic_log(topic, delivery, log, retention)
-        publication = Publication(topic, self.nesting.domain, capacity, partition, declared, kept, ends, wait_for)
+        domain, kept = self.nesting.domain, topic_log(topic, delivery, log, retention)
+        publication = Publication(topic, domain, capacity, partition, declared, kept, ends, wait_for, history)
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)

@@ -13,7 +13,8 @@ from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents
-from tidewheel.pubsub.messages.wire import DataMessage, WorkerPosition
+from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
+from tidewheel.pubsub.protocol.history import PartitionHistory
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 
@@ -66,7 +67,7 @@ class Published:
         """Return the shares of two workers as one.
 
         Without logs, moves of the frontier that were not received are left out. So are kept batches of times that
-        another worker had passed: its part of these epochs is not published again.
+        another worker had passed: its part of these epochs is not published again. A history has it.
         """
         partitions = [one._saved for one in (self, other) if isinstance(one._saved, Mapping)]
         if partitions:  # a worker that feeds none has nothing
@@ -79,7 +80,22 @@ class Published:
         sent = {time: batches for one in saved for time, batches in one.position.sent.items()}
         batches = [event for one in saved for event in one.kept if isinstance(event, DataMessage)]
         kept = [batch for batch in batches if all(one.less_equal(batch.time) for one in lowers)]
-        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved))
+        left_out = [(0, batch) for batch in batches if not all(one.less_equal(batch.time) for one in lowers)]
+        history = _joined(self._domain, [one.position.history for one in saved], left_out)
+        position = WorkerPosition(list(lower), sent, sum(one.position.events for one in saved), history=history)
         merged = Published(self._domain, position.lower, SavedEvents(position, kept))
         merged._lowers = lowers
         return merged
+
+
+def _joined(
+    domain: TimeDomain, histories: Sequence[History | None], batches: Sequence[tuple[int, DataMessage]]
+) -> History | None:
+    """Return the histories of several workers as one, with batches that it has from now on; None without any."""
+    known = [history for history in histories if history is not None]
+    if not known:
+        return None
+    joined = PartitionHistory(domain)
+    for history in (*known, History((), tuple(batches))):
+        joined.add(history)
+    return joined.told()

@@ -87,6 +87,7 @@ class TopicInfo:
         schema: the declared schema of its records; None if the publisher declares none.
         delivery: the guarantee to subscribers.
         goes_back: whether its job may go back, so that batches of open epochs become void.
+        has_history: whether subscribers receive the state first, and then changes.
     """
 
     name: str
@@ -97,6 +98,7 @@ class TopicInfo:
     schema: DeclaredSchema | None = None
     delivery: Delivery = "best_effort"
     goes_back: bool = False
+    has_history: bool = False
 
     @property
     def schema_text(self) -> str:

@@ -23,6 +23,7 @@ from tidewheel.pubsub.messages.wire import (
     LowerFrontierUpdate,
     WorkerPosition,
 )
+from tidewheel.pubsub.protocol.history import PartitionHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class SentEvents:
         generation: the generation of what the worker sends.
         keeps_end: whether the last move of the frontier, to nothing, is never dropped. A log may have to go back behind
             it, and then has to be told it again.
+        has_history: whether the position has all changes before it.
 
     Attributes:
         waiting: the number of events that the publisher has not confirmed.
@@ -75,6 +77,7 @@ class SentEvents:
         generation: Generation = FIRST,
         *,
         keeps_end: bool = False,
+        has_history: bool = False,
     ) -> None:
         begin = WorkerPosition([domain.minimum()], {}) if saved is None else saved.position
         self._lower = MutableAntichain(domain)
@@ -85,6 +88,7 @@ class SentEvents:
         self._number = begin.number
         self._generation = generation
         self._keeps_end = keeps_end
+        self._history = PartitionHistory(domain, begin.history) if has_history else None
         self._end: list[FeedEvent] = []
         self._events: deque[tuple[FeedEvent, EncodedMessage]] = deque()
         self.waiting = self.waiting_bytes = 0
@@ -129,6 +133,8 @@ class SentEvents:
             self.waiting_bytes -= message.size_bytes
             if isinstance(event, DataMessage):
                 self._durable[event.time] = self._durable.get(event.time, 0) + 1
+                if self._history is not None:
+                    self._history.receive(0, event)
             else:
                 updates += event.updates
                 last = event
@@ -139,6 +145,8 @@ class SentEvents:
                 self._confirmed -= 1
                 self._lower.update((time, -change) for time, change in last.updates)
             passed = [time for time in self._durable if not self._lower.less_equal(time)]
+            if self._history is not None:
+                self._history.advance(lambda time: not self._lower.less_equal(time))
             for time in passed:
                 del self._durable[time]
                 del self._indices[time]
@@ -147,7 +155,8 @@ class SentEvents:
     def position(self) -> WorkerPosition:
         """The position of the worker before the first event that is not durable."""
         lower, sent = list(self._lower.frontier), dict(self._durable)
-        return WorkerPosition(lower, sent, self._confirmed, self._generation, self._number)
+        history = None if self._history is None else self._history.told()
+        return WorkerPosition(lower, sent, self._confirmed, self._generation, self._number, history)
 
     @property
     def saved(self) -> SavedEvents:

@@ -1,6 +1,6 @@
 """The events of a subscription: batches, moves of the frontier, and the end; and whole epochs, made of batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -146,7 +146,7 @@ class RolledBack:
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
         """Tell whether a batch, or an end, that came before is void."""
         is_late = batch.partition == self.partition and batch.number > self.number
-        return is_late and self.frontier.less_equal(batch.time)
+        return is_late and self.frontier.less_equal(batch.encoded.time)  # that of a state may be later
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Epoch:
         return html_table(f"epoch {self.time!r}", ((None, batch.data) for batch in self.batches), len(self))
 
 
-def table_of(topic: str, epochs: Sequence[Epoch]) -> Any:
+def table_of(topic: str, epochs: Iterable[Epoch]) -> Any:
     """Return all records of some epochs, rows of Arrow or dicts, as one ``pyarrow.Table``.
 
     A column that a record lacks is null.

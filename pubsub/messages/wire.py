@@ -47,6 +47,7 @@ class WorkerPosition:
         events: the number of events that it has sent before; its publisher has all of them.
         generation: the generation of what it sends.
         number: the number of the publisher's last message before it; -1 if there is none.
+        history: all changes before it, if the topic is published with history.
     """
 
     lower: list[Time]
@@ -54,6 +55,7 @@ class WorkerPosition:
     events: int = 0
     generation: Generation = FIRST
     number: int = -1
+    history: "History | None" = None
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
@@ -62,7 +64,8 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     ``generation`` is how often the job had gone back to a snapshot. Epochs that are not after
     ``passed``, if there is any, may have a part before this, too: the worker had passed them before it went back.
     A publisher without a log that takes the place of one that has died says in ``standing`` the number of the last
-    message that stands. For a subscriber of the dead one, this is a `WentBack` then.
+    message that stands. For a subscriber of the dead one, this is a `WentBack` then. A topic that is published with
+    history has all changes so far in ``history``.
     """
 
     lower: list[Time]
@@ -70,6 +73,7 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     generation: int = 0
     passed: tuple[Time, ...] = ()
     standing: int | None = None
+    history: "History | None" = None
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True):
@@ -89,6 +93,17 @@ class DataMessage(msgspec.Struct, frozen=True):
     def __reduce__(self) -> tuple[Any, ...]:
         payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
         return type(self), (self.time, payload, self.encoding, self.records)
+
+
+class History(msgspec.Struct, frozen=True):
+    """All changes of one partition until now, for one that comes late.
+
+    ``as_of`` is the last complete epoch with changes; nothing without any. Each message has its number. The first one
+    may be a sum of the changes up to ``as_of``: it has no number but -1, as it never becomes void.
+    """
+
+    as_of: tuple[Time, ...]
+    messages: tuple[tuple[int, DataMessage], ...]
 
 
 class EpochsDropped(msgspec.Struct, frozen=True):

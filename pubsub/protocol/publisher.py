@@ -14,6 +14,8 @@ Invariants:
 - While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
 - A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
   which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
+- With history, the snapshot has all changes so far (`PartitionHistory`). A worker that goes on from a snapshot of its
+  job says what they are there.
 - A publisher that takes the place of one that has died keeps for a while what it has sent, within its capacity. So
   subscribers of the dead one may come back late, and miss nothing. A subscriber that would miss something is refused.
 
@@ -28,6 +30,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
+    Disconnected,
     Failed,
     FeedEvent,
     InitialFrontierSnapshot,
@@ -39,6 +42,7 @@ from tidewheel.pubsub.messages.wire import (
     WorkerPosition,
 )
 from tidewheel.pubsub.protocol.epochs import EpochStates
+from tidewheel.pubsub.protocol.history import PartitionHistory
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
@@ -59,6 +63,7 @@ class Publisher(SubscriberQueues):
             partition has failed.
         has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
         ends_alone: whether the partition ends when it has everything; if not, `end` is called then.
+        has_history: whether new subscribers receive all changes so far.
 
     Attributes:
         kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
@@ -80,9 +85,11 @@ class Publisher(SubscriberQueues):
         *,
         has_begun: bool = True,
         ends_alone: bool = True,
+        has_history: bool = False,
     ) -> None:
         super().__init__(capacity_bytes)
         self._domain = domain
+        self._history = PartitionHistory(domain) if has_history else None
         self._epochs = EpochStates(domain)
         self._generation = 0
         self.has_begun = has_begun
@@ -107,6 +114,8 @@ class Publisher(SubscriberQueues):
             return
         self._generation = position.generation.number
         self._epochs = EpochStates.at(self._domain, position.lower, position.sent)
+        if self._history is not None:
+            self._history = PartitionHistory(self._domain, position.history, position.number)
         if self.has_begun:
             self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
@@ -130,7 +139,7 @@ class Publisher(SubscriberQueues):
         self._may_end = True
         if self._final is None and not self.has_begun:
             self._generation = known.generation
-            self._epochs = EpochStates.at(self._domain, [], [])
+            self._epochs, self._history = EpochStates.at(self._domain, [], []), None
             self._begin_at(known.number + 1, known.number)
         elif self._final is None and self._generation != known.generation:
             self.fail("its publisher was started again after the end of the topic, and was sent parts of epochs again")
@@ -174,7 +183,9 @@ class Publisher(SubscriberQueues):
             return
         self._epochs.observe(message.time)
         self._records += message.records
-        self._broadcast(message)
+        numbered = self._broadcast(message)
+        if self._history is not None:
+            self._history.receive(numbered.sequence, message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Receive one move of the lower frontier, which is indivisible; empty, it ends the partition.
@@ -189,6 +200,8 @@ class Publisher(SubscriberQueues):
             self._sequence += 1  # each event has a number
         else:
             self._broadcast(LowerFrontierUpdate(changes))
+            if self._history is not None:
+                self._history.advance(self._epochs.is_completed)
             for queue in self.queues.values():
                 if queue.drops_epochs:
                     queue.prune(self._epochs.lower.less_equal)
@@ -234,9 +247,14 @@ class Publisher(SubscriberQueues):
     def _introduce(self, queue: OutgoingQueue, standing: int | None = None) -> None:
         """Tell a subscriber where it begins, and what stands if it was there before."""
         lower, upper = list(self._epochs.lower), self._epochs.upper()
-        snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing)
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.sequence - 1
+        try:
+            history = None if self._history is None else self._history.told(queue.where)
+        except (DeliveryError, ProtocolError) as error:
+            queue.close(Numbered(before, Disconnected(str(error))))
+            return
+        snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing, history)
         for numbered in (Numbered(before, snapshot), self._final):
             if numbered is not None:
                 queue.offer(numbered, size_of(numbered.message))

@@ -10,6 +10,8 @@ Invariants:
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
   batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
+- With history, the epochs up to the last one that some partition has added up become one, at that time. So the first
+  epoch is the state as of then, over all partitions, and each later one is as published.
 - The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so no epoch that was published whole is missing.
 
@@ -62,6 +64,7 @@ class Subscriber:
 
     Attributes:
         unseen: the partition and number of batches that the consumer will never see; who reads them removes them.
+        lacks_state: whether some partition has not sent its history, as there is none, or this goes on with a log.
     """
 
     def __init__(
@@ -96,6 +99,9 @@ class Subscriber:
         """What the consumer takes for the frontier, as long as the partitions have not reached it again."""
         self._leaves_out = True
         """Whether what comes again of epochs before that is left out here; a log has left it out."""
+        self.lacks_state = False
+        self._as_of: Time | None = None
+        """The epoch of the state, until it is complete; None without history, or without changes before."""
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Receive the next message of a partition; return the events for the consumer, in order.
@@ -121,6 +127,8 @@ class Subscriber:
             self._generations.snapshot(partition, numbered.sequence, message.generation)
             return self._start() if self.is_ready else []
         if isinstance(message, WentBack):
+            if self._began is None and (self._as_of is not None or not self._has_state_of(partition)):
+                raise self._without_state()
             stand = [one for one in self._waiting if one[0] == partition and self._stands(one[1], message)]
             others = [one for one in self._waiting if one[0] != partition]
             self._waiting = [*stand, *others]  # what stands may be of epochs that others complete
@@ -168,7 +176,8 @@ class Subscriber:
         return replace(self._counts)
 
     def _start(self) -> list[Event]:
-        if self._atomic:
+        state = self._state()
+        if self._atomic and state is None:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
         # A durable subscription may have had batches, in an earlier life, that returns before all snapshots make void.
@@ -176,7 +185,36 @@ class Subscriber:
         told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
             self._lower.update([(self._domain.minimum(), 1)])  # how far the log was that is ahead is not known
-        return [*told, *self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
+        least = Frontier(Antichain(self._domain, [self._domain.minimum()]))
+        first: list[Event] = [] if state is None else [least]
+        first += [event for partition, numbered in state or () for event in self._deliver(partition, numbered)]
+        return [*told, *first, *self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
+
+    def _state(self) -> list[tuple[int, Numbered]] | None:
+        """Return the messages of all histories, and set the epoch of the state; None for a topic without history."""
+        found = {partition: snapshot.history for partition, snapshot in self._snapshots.items()}
+        histories = {partition: history for partition, history in found.items() if history is not None}
+        self.lacks_state = len(histories) < len(found)
+        if not histories:
+            return None
+        generations = {snapshot.generation for snapshot in self._snapshots.values()}
+        if self._began is None and (self.lacks_state or len(generations) > 1):
+            raise self._without_state()
+        for time in (time for history in histories.values() for time in history.as_of):
+            if self._as_of is None or self._domain.less_equal(self._as_of, time):
+                self._as_of = time
+        return [(at, Numbered(*message)) for at, history in histories.items() for message in history.messages]
+
+    def _has_state_of(self, partition: int) -> bool:
+        """Tell whether the state of a partition is delivered, if it has a history."""
+        return self.is_ready or self._snapshots[partition].history is None
+
+    def _without_state(self) -> PublisherLost:
+        return PublisherLost(
+            f"topic {self._topic!r}: a worker or publisher has died before all partitions had sent their parts of the "
+            "state. Subscribe again",
+            topic=self._topic,
+        )
 
     def _deliver_waiting(self) -> list[Event]:
         """Deliver what has waited, but for what has to wait for other partitions to go back."""
@@ -237,17 +275,20 @@ class Subscriber:
         return [End()] if self.is_ended else []
 
     def _data(self, partition: int, message: DataMessage, number: int) -> list[Event]:
-        if message.time in self._dropped or not self._passes(message.time):
+        time = message.time
+        if self._as_of is not None and self._domain.less_equal(time, self._as_of):
+            time = self._as_of
+        if time in self._dropped or not self._passes(time):
             self._counts.filtered += 1
             self.unseen.append((partition, number))
             return []
         batch: Batch | SubstreamsEnded
         if message.encoding == "ends":
-            batch = SubstreamsEnded(message.time, partition, message, number)
+            batch = SubstreamsEnded(time, partition, message, number)
         else:
-            batch = Batch(message.time, partition, message, self._counts, self._expected, number)
+            batch = Batch(time, partition, message, self._counts, self._expected, number)
         if self._holds_epochs:
-            self._held.at(message.time).append(batch)
+            self._held.at(time).append(batch)
             return []
         self._counts.delivered += 1
         return [batch]
@@ -276,6 +317,8 @@ class Subscriber:
             self._shown = None
         if self._filter is not None and self._filter.is_done(frontier):
             self._filter = None
+        if self._as_of is not None and not frontier.less_equal(self._as_of):
+            self._as_of = None
         return [*self._completed(frontier), Frontier(frontier)]
 
     def _completed(self, frontier: Antichain) -> list[Event]:

@@ -175,9 +175,10 @@ class RayConnection(PublisherConnection):
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the job goes back: the
             connection waits for that, which ends it.
         generation: the generation of what is sent; an attribute, too, for the next connection.
+        has_history: whether subscribers receive the state first, so that snapshots of the job have it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - pickled, it is these
         self,
         topic: str,
         partition: int,
@@ -187,8 +188,10 @@ class RayConnection(PublisherConnection):
         awaits: bool = False,
         is_remembered: bool = False,
         generation: Generation = FIRST,
+        has_history: bool = False,
     ) -> None:
         super().__init__(topic, partition)
+        self._has_history = has_history and not has_log
         self._domain = domain
         self._publisher = publisher
         self._has_log = has_log
@@ -201,7 +204,7 @@ class RayConnection(PublisherConnection):
 
     def __reduce__(self) -> tuple[Any, ...]:
         described = self._topic, self.partition, self._domain, self._publisher, self._has_log, self._awaits
-        return type(self), (*described, self._is_remembered, self.generation)
+        return type(self), (*described, self._is_remembered, self.generation, self._has_history)
 
     def go_on(self, saved: Saved | None) -> None:
         """Begin to send where a snapshot is, or again: the publisher is told at once, as subscribers wait for that."""
@@ -268,7 +271,8 @@ class RayConnection(PublisherConnection):
             raise self._error(error) from error
 
     def _sent_events(self, saved: SavedEvents | None = None) -> SentEvents:
-        return SentEvents(self._domain, saved, self.generation, keeps_end=self._has_log)
+        has = {"keeps_end": self._has_log, "has_history": self._has_history}
+        return SentEvents(self._domain, saved, self.generation, **has)
 
     def _new_feed(self, sent: SentEvents | None = None) -> Feed:
         if self._has_log or self._is_remembered:

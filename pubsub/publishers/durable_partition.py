@@ -45,6 +45,7 @@ class DurablePartition(Partition):
             not durable waits for its reader, and nothing is forgotten after the start, in seconds.
         clock: seconds since 1970.
         segment_bytes: how long the files of the log become.
+        has_history: whether nothing is ever forgotten, as new subscribers need all of it.
 
     Raises:
         LogError: the log cannot be opened.
@@ -66,10 +67,12 @@ class DurablePartition(Partition):
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.time,
         segment_bytes: int = SEGMENT_BYTES,
+        has_history: bool = False,
     ) -> None:
         super().__init__(f"topic {identity.topic!r}, partition {identity.partition}", node)
         self._identity = identity
         self._retention_s = retention_s
+        self._has_history = has_history
         self._lease_s = lease_s
         self._clock = clock
         self._is_full = False
@@ -87,6 +90,7 @@ class DurablePartition(Partition):
             awaited=awaited,
             wait_s=PREDECESSOR_ENDS_WITHIN_S,
             segment_bytes=segment_bytes,
+            has_history=has_history,
         )
         living = LivingReaders(self.core.subscriptions.known, lease_s, retention_s)
         self.audience = Audience(self._name, self.core, self.changed, living, grace_s=lease_s)
@@ -128,7 +132,7 @@ class DurablePartition(Partition):
         self.children.show_life()
         self.audience.look(frozenset(self.children.names), now_s)
         if self.core.error is None:
-            self.core.look(forgets=self.audience.may_forget)
+            self.core.look(forgets=self.audience.may_forget and not self._has_history)
         is_idle = self._housekeeping is None or self._housekeeping.done()
         if is_idle and now_s - self._kept_house_s >= (0 if self.core.is_trim_due else _HOUSE_S):
             self._kept_house_s = now_s
@@ -138,7 +142,7 @@ class DurablePartition(Partition):
     async def _keep_house(self) -> None:
         """Remove files that nobody needs, and see whether the disk has room again if it was full."""
         core = self.core
-        if self.audience.may_forget:
+        if self.audience.may_forget and not self._has_history:
             core.expire(self._clock() - self._retention_s)
         try:
             await asyncio.to_thread(core.trim)

@@ -11,8 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
@@ -21,6 +24,7 @@ from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend
+from tidewheel.pubsub.exactly_once.subscription import prefix_end
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.log.errors import LogError, StoreFailed
 from tidewheel.pubsub.log.files import FILES, Files
@@ -28,7 +32,7 @@ from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
-from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WorkerPosition
+from tidewheel.pubsub.messages.wire import History, InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.log_reads import LogReads
@@ -65,6 +69,7 @@ class DurablePubend:
         wait_s: for how long another may still have the log open, in seconds.
         cache_bytes: how much of what was published last is kept in memory.
         segment_bytes: how long the files of the log become.
+        has_history: whether a new subscription learns which epoch is the last complete one.
         files: what changes files.
 
     Raises:
@@ -94,6 +99,7 @@ class DurablePubend:
         wait_s: float = 0.0,
         cache_bytes: int = CACHE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
+        has_history: bool = False,
         files: Files = FILES,
     ) -> None:
         self.messages = self.message_bytes = self.nacks = 0
@@ -101,6 +107,7 @@ class DurablePubend:
         self._domain = domain
         self._tell = tell
         self._clock = clock
+        self._has_history = has_history
         first = snapshot(Journal(domain), 0, 0, {})
         with ExitStack() as opened:
             self.log = open_log(directory, identity, first, segment_bytes, wait_s=wait_s, files=files)
@@ -316,6 +323,9 @@ class DurablePubend:
         self._note()
         if before != reader:
             self._tell_stranger(before)
+        if self._has_history and not prefix_end(begun.acknowledged):
+            as_of = tuple(time - 1 for time in self.told.lower if time)
+            begun = replace(begun, frontiers=structs.replace(begun.frontiers, history=History(as_of, ())))
         return begun
 
     def _tell_stranger(self, reader: str | None) -> None:

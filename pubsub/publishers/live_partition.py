@@ -50,8 +50,7 @@ class LivePartition(Partition):
     Args:
         name: of the partition, for messages and logs.
         domain: the times of the topic.
-        capacity_bytes: how much may wait for one subscriber.
-        awaited: how many subscribers it awaits before it publishes anything.
+        capacity_bytes, awaited, has_history: as for `Publisher`.
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
             begins. The numbers of messages are greater than those of a publisher that has died. The partition ends
             when `end` is called.
@@ -64,7 +63,7 @@ class LivePartition(Partition):
         may_return: whether subscribers of a publisher that has died may come: the job goes back, or has done so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
         self,
         name: str,
         domain: TimeDomain,
@@ -72,14 +71,15 @@ class LivePartition(Partition):
         awaited: int = 0,
         *,
         is_remembered: bool = False,
+        has_history: bool = False,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink, self.room_for = self, lambda _size: None
-        alone = not is_remembered
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, has_begun=alone, ends_alone=alone)
+        alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
+        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history)
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock

@@ -110,14 +110,21 @@ class LocalConnection(PublisherConnection):
         partition: the number of the partition.
         publisher: what it publishes by.
         remembered: the times of the topic, if its job keeps snapshots.
+        has_history: whether subscribers receive the state first.
     """
 
     def __init__(
-        self, topic: str, partition: int, publisher: LocalPublisher, remembered: TimeDomain | None = None
+        self,
+        topic: str,
+        partition: int,
+        publisher: LocalPublisher,
+        remembered: TimeDomain | None = None,
+        has_history: bool = False,
     ) -> None:
         super().__init__(topic, partition)
         self._publisher = publisher
         self._remembered = remembered
+        self._has_history = has_history
         self._sent: SentEvents | None = None
         self._log_at_s = monotonic() + AWAITED_S
         self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
@@ -126,7 +133,8 @@ class LocalConnection(PublisherConnection):
         """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
         assert not isinstance(saved, Mapping), "topics of local jobs have no logs"
         if self._remembered is not None:
-            self._sent = SentEvents(self._remembered, saved and SavedEvents(saved.position, ()))
+            before = saved and SavedEvents(saved.position, ())
+            self._sent = SentEvents(self._remembered, before, has_history=self._has_history)
             self._events = [] if saved is None else list(saved.kept)
             self._publisher.begin(self._sent.position)
 

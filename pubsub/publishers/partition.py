@@ -53,7 +53,7 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
     place = (position.lower, position.sent, position.events)
-    return frame_of(dumps((*place, *position.generation, position.number)), ())
+    return frame_of(dumps((*place, *position.generation, position.number, position.history)), ())
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
@@ -68,8 +68,8 @@ def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
 
 def _position_of(first: EncodedMessage) -> WorkerPosition:
     match unpickled(first.head):
-        case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number)):
-            return WorkerPosition(lower, sent, events, Generation(generation, complete), number)
+        case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number), history):
+            return WorkerPosition(lower, sent, events, Generation(generation, complete), number, history)
         case fields:
             raise ProtocolError(f"a worker has to say first where it begins, and not {fields!r:.100}")
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from tidewheel.progress import Time, TimeDomain
+from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
@@ -44,10 +44,11 @@ class Publication:
         log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
         ends: whether subscribers are told of the ends of substreams.
         awaited: how many subscribers each partition awaits before it publishes anything.
+        has_history: whether subscribers receive the state first, and then changes.
 
     Raises:
-        DeliveryError: the name is no text, empty or reserved, there is no such partition, or the capacity is no number
-            of bytes.
+        DeliveryError: the name is no text, empty or reserved, there is no such partition, the capacity is no number
+            of bytes, or there can be no history.
     """
 
     topic: str
@@ -58,6 +59,7 @@ class Publication:
     log: TopicLog | None = None
     ends: bool = False
     awaited: int = 0
+    has_history: bool = False
 
     may_be_reserved: ClassVar[bool] = False
 
@@ -70,6 +72,11 @@ class Publication:
         capacity: object = self.capacity_bytes
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity <= 0:
             raise DeliveryError(f"topic {name!r}: the capacity is a whole number of bytes above 0, not {capacity!r}")
+        if self.has_history and (self.ends or not isinstance(self.domain, IntegerDomain)):
+            raise DeliveryError(
+                f"topic {name!r}: history=True needs epochs that are whole numbers, and no ends=True: publish what "
+                "leaves the loop, and leave ends= out"
+            )
         if self.partition not in get_args(Partition):
             ways = " or ".join(map(repr, get_args(Partition)))
             raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
@@ -80,7 +87,8 @@ class Publication:
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
         goes_back = host.engine == "ray" and (host.keeps_snapshots or self.log is not None)
         life = uuid.uuid4().hex
-        return TopicInfo(self.topic, host.job, self.domain, tuple(partitions), life, declared, delivery, goes_back)
+        described = self.topic, host.job, self.domain, tuple(partitions)
+        return TopicInfo(*described, life, declared, delivery, goes_back, self.has_history)
 
     def partitions(self, host: AttachmentHost) -> int:
         """Return how many partitions the topic has, if its logs are not of another number of workers."""
@@ -108,10 +116,11 @@ class Publication:
         log, domain, name = self.log, self.domain, f"{self.topic!r}[{number}]"
         if log is None:
             live = partial(LivePartition, name, domain, self.capacity_bytes, self.awaited, node=node)
-            return partial(live, is_remembered=is_remembered)
+            return partial(live, is_remembered=is_remembered, has_history=self.has_history)
         identity = identity_of(self.topic, number, partitions, domain)
         place = log.of_partition(self.topic, number)
-        return partial(DurablePartition, place, identity, domain, node, self.awaited, retention_s=log.retention_s)
+        durable = partial(DurablePartition, place, identity, domain, node, self.awaited, retention_s=log.retention_s)
+        return partial(durable, has_history=self.has_history)
 
     def start(self, host: AttachmentHost) -> "RunningPublication":
         """Start a publisher for each partition, and register the topic.
@@ -203,6 +212,7 @@ class LocalPublication(RunningPublication):
                     publication.capacity_bytes,
                     publication.awaited,
                     has_begun=not host.keeps_snapshots,
+                    has_history=publication.has_history,
                 ),
                 self._changed,
                 host.pump,
@@ -215,7 +225,7 @@ class LocalPublication(RunningPublication):
         self.handles = publication.handles(
             host,
             [
-                LocalConnection(publication.topic, partition, publisher, remembered)
+                LocalConnection(publication.topic, partition, publisher, remembered, publication.has_history)
                 for partition, publisher in enumerate(self._publishers)
             ],
         )

@@ -94,6 +94,7 @@ class RayPublication(RunningPublication):
                 bool(self._awaited),
                 host.keeps_snapshots,
                 self._generation,
+                publication.has_history,
             )
             for partition, publisher in enumerate(self._publishers)
         ]

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend import IDLE_S, PATIENT_IDLE_S
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
+from tidewheel.pubsub.exactly_once.subscription import prefix_end
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
@@ -255,11 +257,19 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     Raises:
         DeliveryError: a publisher does not take it on, or no longer has the next messages.
     """
+    options = replace(options, start="earliest") if info.has_history else options
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
     name = options.name or f"unnamed-{life}"
     reader = f"{process_id()}/{name}/{life}"
     calls = PubendCalls(info, name, reader, options)
     begun = calls.subscribe()
+    if info.has_history and options.name is None and any(prefix_end(one.acknowledged) for one in begun):
+        calls.leave([one.acknowledged for one in begun])
+        raise DeliveryError(
+            f"topic {info.name!r}: its log has forgotten changes, as it was written without history=True. Give it a "
+            "new log",
+            topic=info.name,
+        )
     # With a condition, silence says that messages need no acknowledgement.
     awaits_silence = where is not None or (options.order == "total" and len(begun) > 1)
     greeting = Join(reader, None if where is None else MessageFilter(where), awaits_silence)

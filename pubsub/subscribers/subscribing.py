@@ -61,9 +61,9 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
-    From the return on, nothing is missed. A process outside of a cluster connects to the one that RAY_ADDRESS names.
-    Without that, it takes the cluster of ``ray start`` on this machine, else the only one there. See `topics` for what
-    Ray namespaces do.
+    From the return on, nothing is missed. With ``publish(..., history=True)`` the first epoch is the state. A process
+    outside of a cluster connects to the one that RAY_ADDRESS names. Without that, it takes the cluster of ``ray start``
+    on this machine, else the only one there. See `topics` for what Ray namespaces do.
 
     Args:
         topic: its name.

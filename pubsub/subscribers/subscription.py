@@ -11,6 +11,7 @@ from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, TopicStopped
+from tidewheel.pubsub.messages.changes import PresentState
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
@@ -79,6 +80,7 @@ class Subscription:
         self._done = DoneBatches(info.name, reader.acknowledge, ack) if reader.is_durable else None
         self._assembler = EpochAssembler(info.domain)
         self._complete: deque[Epoch] = deque()
+        self._state = PresentState(info.name) if info.has_history else None
         # A subscription that is dropped without being closed should not keep the publishers waiting for it.
         weakref.finalize(self, reader.release)
 
@@ -211,6 +213,8 @@ class Subscription:
 
     def _give_epoch(self) -> Epoch:
         epoch = self._complete.popleft()
+        if self._state is not None:
+            self._state.miss(f"epoch {epoch.time!r} was read by epochs()")
         self._give([epoch])
         return epoch
 
@@ -232,13 +236,18 @@ class Subscription:
         Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
         any the table is empty. Do not mix it with iterating over events.
 
+        Of a topic with ``history=True`` it is the present state instead, as of the last whole epoch that has come. Each
+        record has one row, and the column ``diff`` says how often it is there. The other columns are those of the
+        changes. Records that are no rows have the columns ``key`` and ``value`` if they are pairs, or else ``record``.
+
         Args:
             until: wait until this epoch is complete; None waits for nothing.
             timeout: in seconds; None waits as long as the topic lives.
 
         Raises:
             TimeoutError: the epoch was not complete in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them.
+            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them. Or it has
+                history, and epochs were read otherwise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -254,7 +263,9 @@ class Subscription:
             self._read_so_far()
         else:
             self._read_while(lambda: self._expects(until), timeout)
-        table = table_of(self.topic, list(self._complete))
+        if self._state is not None and self._subscriber.lacks_state:
+            self._state.miss("this subscription goes on where it was before")
+        table = table_of(self.topic, self._complete) if self._state is None else self._state.add(self._complete)
         self._give(self._complete)
         self._complete.clear()
         return table

@@ -75,6 +75,11 @@ def check_options(info: TopicInfo, options: DeliveryOptions, asked: Subscription
             "topics with exactly-once delivery: publish it with delivery='exactly_once'",
             topic=info.name,
         )
+    if info.has_history and (options.slow == "drop_epochs" or isinstance(asked.start, int)):
+        raise DeliveryError(
+            f"topic {info.name!r} has history, so each state needs all epochs: leave slow='drop_epochs' and start= out",
+            topic=info.name,
+        )
     if info.delivery == "exactly_once" and options.slow == "drop_epochs":
         raise DeliveryError(
             f"topic {info.name!r} has exactly-once delivery, so slow={options.slow!r} is not for it. The log keeps all "

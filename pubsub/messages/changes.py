@@ -1,0 +1,121 @@
+"""Sums of changes: of encoded batches, for a publisher, and of epochs as a table, for a subscriber.
+
+A change is a record and a count. A batch of changes is a list of pairs (record, count), or an Arrow table with a column
+``diff`` for the counts, as ``Collection.changes`` makes them. Records are hashable, and equal ones have one count.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from tidewheel.progress import Time
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
+from tidewheel.pubsub.messages.events import Epoch
+from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.transport.batches import is_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DIFF: Final = "diff"
+
+
+def summed(time: Time, messages: Iterable[DataMessage]) -> DataMessage:
+    """Return the sum of encoded changes, without records whose count is 0, as one message at ``time``.
+
+    Raises:
+        DeliveryError: a batch does not have changes, or cannot be decoded here.
+
+    >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
+    >>> decode_batch(summed(1, [encode_batch(0, [("a", 1), ("b", 1)]), encode_batch(1, [("a", -1), ("b", 1)])]))
+    [('b', 2)]
+    """
+    return encode_batch(time, sum_of([decode_batch(message) for message in messages]))
+
+
+def sum_of(batches: "list[list[tuple[Any, int]] | pa.Table]") -> "list[tuple[Any, int]] | pa.Table":
+    """Return the sum of batches of changes, all of them lists or all of them tables; raises DeliveryError."""
+    try:
+        if batches and is_arrow(batches[0]):
+            return _sum_of_tables(batches)
+        counts: dict[Any, int] = {}
+        for batch in batches:
+            for record, count in batch:
+                counts[record] = counts.get(record, 0) + count
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:  # errors of Arrow are among these
+        raise DeliveryError(
+            "a topic with history has changes: pairs (record, count), or tables with a column 'diff', as "
+            f"collection.changes() makes them: {type(error).__name__}: {error}"
+        ) from error
+    return [(record, count) for record, count in counts.items() if count]
+
+
+def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Batches of several workers may differ in whether a column can be null, or has whole numbers only.
+    table = pa.concat_tables(tables, promote_options="permissive")
+    names = [name for name in table.column_names if name != DIFF]
+    found = table.group_by(names).aggregate([(DIFF, "sum")])
+    counts = found.column(f"{DIFF}_sum")
+    return found.select(names).append_column(DIFF, counts).filter(pc.not_equal(counts, 0))
+
+
+class PresentState:
+    """The sum of the epochs of a topic with history, as a table.
+
+    Args:
+        topic: its name, for errors.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._sum: Any = []
+        self._table: Any = None
+        self._missing = ""
+
+    def miss(self, why: str) -> None:
+        """Record that some changes are not added, so that no later table is the present state."""
+        self._missing = why
+
+    def add(self, epochs: Iterable[Epoch]) -> Any:
+        """Add epochs; return the sum as a ``pyarrow.Table``: the columns of the records, and ``diff``.
+
+        Pairs have the columns ``key`` and ``value``, and other records that are no rows the column ``record``.
+        Complexity: O(records of the table), O(1) without new epochs.
+
+        Raises:
+            DeliveryError: the records make no table. Then the epochs are not added. Or some were missed.
+        """
+        if self._missing:
+            raise DeliveryError(
+                f"topic {self._topic!r}: {self._missing}, so to_arrow() lacks changes: use a new subscription for it, "
+                "without name=",
+                topic=self._topic,
+            )
+        batches = [batch.data for epoch in epochs for batch in epoch.batches]
+        if batches or self._table is None:
+            try:
+                total = sum_of([self._sum, *batches] if len(self._sum) else batches)
+                self._table = total if is_arrow(total) else _table_of(total)
+            except DeliveryError as error:
+                raise DeliveryError(f"topic {self._topic!r}: {error}", topic=self._topic) from error
+            self._sum = total
+        return self._table
+
+
+def _table_of(changes: list[tuple[Any, int]]) -> "pa.Table":
+    import pyarrow as pa
+
+    records = [record for record, _ in changes]
+    columns = {"record": records}
+    if records and all(isinstance(record, tuple) and len(record) == 2 for record in records):
+        columns = {"key": [key for key, _ in records], "value": [value for _, value in records]}
+    try:
+        counts = pa.array([count for _, count in changes], pa.int64())
+        return pa.table({**{name: pa.array(values) for name, values in columns.items()}, DIFF: counts})
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise DeliveryError(
+            f"its records make no columns: {error}. Use epochs(), or name columns in changes(columns=...)"
+        ) from error

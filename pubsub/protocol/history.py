@@ -1,0 +1,106 @@
+"""The history of one partition: all changes so far, which a new subscriber receives before the next ones. No I/O.
+
+Invariants:
+
+- The kept messages sum up to the changes that have come, each counted once.
+- A batch of an epoch that is not complete stays as it is, under its number. So if the job goes back, subscribers know
+  which of these batches are void.
+- The changes of complete epochs are one sum, at the time of the last one, and messages that wait to be added to it.
+  They wait until they are as large as the sum. So adding them up costs time in proportion to the changes, on average.
+"""
+
+from collections.abc import Callable
+from operator import itemgetter
+
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.changes import summed
+from tidewheel.pubsub.messages.delivery_options import Where
+from tidewheel.pubsub.messages.wire import DataMessage, History
+
+_LEAST_BYTES = 256 * 1024
+_NEVER_VOID = -1
+
+
+class PartitionHistory:
+    """The changes of one partition.
+
+    Args:
+        domain: the times of the topic, which are totally ordered.
+        history: where it begins; None for nothing.
+        number: the number of the last message that it includes.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
+    >>> history = PartitionHistory(IntegerDomain())
+    >>> for number, changes in enumerate(([("a", 1)], [("a", 1), ("b", 1)], [("b", -1)])):
+    ...     history.receive(number, encode_batch(number, changes))
+    >>> history.advance(lambda time: time < 2)
+    >>> [(number, message.time, decode_batch(message)) for number, message in history.told().messages]
+    [(-1, 1, [('a', 2), ('b', 1)]), (2, 2, [('b', -1)])]
+    """
+
+    def __init__(self, domain: TimeDomain, history: History | None = None, number: int = 0) -> None:
+        self._domain = domain
+        self._as_of: tuple[Time, ...] = () if history is None else history.as_of
+        self._complete: list[DataMessage] = []
+        self._open: dict[Time, list[tuple[int, DataMessage]]] = {}
+        for at, message in () if history is None else history.messages:
+            if at == _NEVER_VOID:
+                self._complete.append(message)
+            else:
+                self.receive(number, message)
+        self._sum_bytes = self._waiting_bytes = 0
+
+    def receive(self, number: int, message: DataMessage) -> None:
+        """Receive a batch of an epoch that is not complete."""
+        self._open.setdefault(message.time, []).append((number, message))
+
+    def advance(self, is_completed: Callable[[Time], bool]) -> None:
+        """Record that the frontier has moved.
+
+        Raises:
+            ProtocolError: a batch does not have changes.
+        """
+        for time in [time for time in self._open if is_completed(time)]:
+            messages = [message for _, message in self._open.pop(time)]
+            self._complete += messages
+            self._waiting_bytes += sum(len(message.payload) for message in messages)
+            self._as_of = self._later((time,))
+        if self._waiting_bytes > max(_LEAST_BYTES, self._sum_bytes):
+            self._add_up()
+
+    def _later(self, time: tuple[Time, ...]) -> tuple[Time, ...]:
+        is_later = not self._as_of or (time and self._domain.less_equal(self._as_of[0], time[0]))
+        return time if is_later else self._as_of
+
+    def _add_up(self) -> None:
+        if self._waiting_bytes or len(self._complete) > 1:
+            try:
+                self._complete = [summed(self._as_of[0], self._complete)]
+            except DeliveryError as error:
+                raise ProtocolError(str(error)) from error
+        self._sum_bytes = sum(len(message.payload) for message in self._complete)
+        self._waiting_bytes = 0
+
+    def told(self, where: Where | None = None) -> History:
+        """Return what a new subscriber with a condition receives.
+
+        Raises:
+            DeliveryError: the condition raised, or does not fit.
+            ProtocolError: a batch does not have changes.
+        """
+        self._add_up()
+        batches = [(_NEVER_VOID, message) for message in self._complete if message.records]
+        batches += sorted((one for found in self._open.values() for one in found), key=itemgetter(0))
+        told = [(number, message if where is None else where.of(message)) for number, message in batches]
+        return History(self._as_of, tuple((number, part) for number, part in told if part is not None))
+
+    def add(self, other: History) -> None:
+        """Add the history of another partition, whose batches are of this one from now on."""
+        added = PartitionHistory(self._domain, other)
+        self._as_of = self._later(added._as_of)
+        self._complete += added._complete
+        for messages in added._open.values():
+            for number, message in messages:
+                self.receive(number, message)

@@ -1,0 +1,180 @@
+"""Topics with history on a real Ray cluster: dashboards that come late, logs, and processes that die meanwhile."""
+
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.ray.leftovers import nothing_left
+from tests.ray.topics.test_exactly_once import kill, publishers
+from tests.ray.worker_killer import WorkerKiller
+from tidewheel.pubsub import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.messages import Begun
+from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+DEADLINE_S = 60.0
+EPOCHS = 60
+PAUSE_S = 0.01
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))]
+
+
+def collection(topic: str, **options: Any) -> tw.Dataflow:
+    """A job that publishes a collection of pairs, which several workers have parts of."""
+    flow = tw.Dataflow(f"publishes {topic}")
+    changes = flow.input("changes").as_collection(diff=True).changes(columns=["key", "value"])
+    changes.publish(topic, history=True, **options).probe("done")
+    return flow
+
+
+def changes_of(epoch: int) -> list[tuple[tuple[int, int], int]]:
+    """Return the changes of an epoch: each record is added, and goes three epochs later."""
+    added = [((n, epoch), 1) for n in range(5)]
+    return added if epoch < 3 else [*added, *(((n, epoch - 3), -1) for n in range(5))]
+
+
+def state_at(epoch: int) -> dict[tuple[int, int], int]:
+    """Return what plain Python makes of all changes until an epoch."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for one in range(epoch + 1):
+        for record, count in changes_of(one):
+            counts[record] += count
+    return {record: count for record, count in counts.items() if count}
+
+
+def rows(table: Any) -> dict[tuple[int, int], int]:
+    found = [((row["key"], row["value"]), row["diff"]) for row in table.to_pylist()]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def send(changes: Any, epochs: range) -> None:
+    for epoch in epochs:
+        changes.send(changes_of(epoch))
+        changes.advance_to(epoch + 1)
+
+
+def test_a_dashboard_has_the_state_whenever_it_comes() -> None:
+    """In the middle of epochs, while another one reads slowly, and when some partitions are ahead of others."""
+    topic = "histories, live"
+    with nothing_left(), tw.run(collection(topic), workers=2) as job, ExitStack() as opened:
+        changes = job.input("changes")
+        readers = []
+        for epoch in range(12):
+            send(changes, range(epoch, epoch + 1))
+            changes.send(changes_of(epoch + 1)[:2])
+            reader = opened.enter_context(tw.subscribe(topic))
+            changes.send([(record, -count) for record, count in changes_of(epoch + 1)[:2]])
+            readers.append(reader)
+            assert rows(reader.to_arrow(until=epoch, timeout=DEADLINE_S)) == state_at(epoch)
+        changes.close()
+        for reader in readers:
+            assert rows(reader.to_arrow(until=12, timeout=DEADLINE_S)) == state_at(11)
+        job.wait(timeout=DEADLINE_S)
+
+
+def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though all have acknowledged everything, a publisher has died, and the job was started again."""
+    topic = "histories, logged"
+    options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path}
+    with nothing_left(), tw.run(collection(topic, **options), workers=2) as job:
+        changes = job.input("changes")
+        with tw.subscribe(topic, name="named") as named:
+            send(changes, range(6))
+            assert rows(named.to_arrow(until=5, timeout=DEADLINE_S)) == state_at(5)
+        for publisher in publishers(topic):
+            kill(publisher)
+        with tw.subscribe(topic) as late:
+            first = next(iter(late.epochs(timeout=DEADLINE_S)))
+            assert first.time == 5
+            assert total([first]) == state_at(5)
+        send(changes, range(6, 8))
+        with tw.subscribe(topic) as late:
+            assert rows(late.to_arrow(until=7, timeout=DEADLINE_S)) == state_at(7)
+        with tw.subscribe(topic, name="named") as named:
+            with pytest.raises(DeliveryError, match="goes on where it was before, so to_arrow"):
+                named.to_arrow(until=7, timeout=DEADLINE_S)
+            found = [epoch for _, epoch in zip(range(2), named.epochs(timeout=DEADLINE_S), strict=False)]
+            assert [epoch.time for epoch in found] == [6, 7]
+        job.topic(topic).wait_until(8, timeout=DEADLINE_S)
+        begun = PubendCalls.subscribe
+        with monkeypatch.context() as patch:
+            patch.setattr(PubendCalls, "subscribe", lambda self: [forgetful(one) for one in begun(self)])
+            with pytest.raises(DeliveryError, match="its log has forgotten changes"):
+                tw.subscribe(topic)
+        job.stop()
+    with nothing_left(), tw.run(collection(topic, **options), workers=1) as job:
+        changes = job.input("changes")
+        send(changes, range(9))
+        with tw.subscribe(topic) as late:
+            assert rows(late.to_arrow(until=8, timeout=DEADLINE_S)) == state_at(8)
+        changes.close()
+        job.wait(timeout=DEADLINE_S)
+
+
+def forgetful(begun: Begun) -> Begun:
+    """Return the answer of a pubend whose log was written without history, and trimmed."""
+    return replace(begun, acknowledged=((0, 5),))
+
+
+def total(epochs: list[tw.Epoch]) -> dict[tuple[int, int], int]:
+    """Return the sum of the changes in some epochs."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for epoch in epochs:
+        for row in epoch.records:
+            counts[row["key"], row["value"]] += row["diff"]
+    return {record: count for record, count in counts.items() if count}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_state_outlives_workers_and_publishers(tmp_path: Path, seed: int) -> None:
+    """A best-effort topic of a job that goes back: those who come before, meanwhile and after have the same state."""
+    random = Random(seed)
+    topic = f"histories, recovered {seed}"
+    snapshots = tw.Snapshots(tmp_path, every_s=0.3, restarts=6)
+    kills = random.sample(range(10, EPOCHS - 5), 2)
+    with nothing_left(), tw.run(collection(topic), workers=2, snapshots=snapshots) as job, ExitStack() as opened:
+        readers = [opened.enter_context(tw.subscribe(topic))]
+        rewound = 0
+        while True:
+            try:
+                changes = job.input("changes")
+                for epoch in range(changes.position.batches, EPOCHS):
+                    if epoch in kills:
+                        kills.remove(epoch)
+                        WorkerKiller(random).strike()
+                        for publisher in publishers(topic)[: random.randint(0, 1)]:
+                            kill(publisher)
+                    changes.advance_to(epoch)
+                    changes.send(changes_of(epoch))
+                    if random.random() < 0.1:
+                        readers.append(opened.enter_context(tw.subscribe(topic, timeout=DEADLINE_S)))
+                    threading.Event().wait(PAUSE_S)
+                changes.advance_to(EPOCHS)
+                job.probe("done").wait_until(EPOCHS, timeout=DEADLINE_S)
+                break
+            except tw.Rewound:
+                rewound += 1
+        readers.append(opened.enter_context(tw.subscribe(topic)))
+        found = [table for reader in readers if (table := last_table(reader)) is not None]
+        assert rewound, f"seed {seed}: the job never went back"
+        assert len(found) > len(readers) // 2, f"seed {seed}"
+        for table in found:
+            assert table == state_at(EPOCHS - 1), f"seed {seed}"
+        assert last_table(readers[-1]) is not None, f"seed {seed}"
+        job.stop()
+
+
+def last_table(reader: tw.Subscription) -> dict[tuple[int, int], int] | None:
+    """Return the state after the last epoch; None if the reader is told that it has to subscribe again."""
+    try:
+        return rows(reader.to_arrow(until=EPOCHS - 1, timeout=DEADLINE_S))
+    except PublisherLost:
+        return None

@@ -1,0 +1,114 @@
+"""Sums of changes, as plain Python adds them up."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.messages.changes import PresentState, sum_of, summed
+from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
+from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
+
+RECORDS = st.sampled_from([(1, "a"), (1, "b"), (2, "a"), (None, "a"), (2, None)])
+BATCHES = st.lists(st.lists(st.tuples(RECORDS, st.integers(-2, 2)), max_size=5), min_size=1, max_size=6)
+
+
+def table(changes: list[tuple[Any, int]]) -> pa.Table:
+    columns = {
+        "key": pa.array([key for (key, _), _ in changes], pa.int64()),
+        "value": pa.array([value for (_, value), _ in changes], pa.string()),
+        "diff": pa.array([count for _, count in changes], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def epoch(*batches: Any) -> Epoch:
+    counter = SubscriberStatistics()
+    return Epoch(3, tuple(Batch(3, 0, encode_batch(3, batch), counter) for batch in batches))
+
+
+def counted(found: pa.Table) -> dict[Any, int]:
+    rows = [((row["key"], row["value"]), row["diff"]) for row in found.to_pylist()]
+    assert len(dict(rows)) == len(rows), "a record has two rows"
+    return dict(rows)
+
+
+@given(BATCHES)
+def test_lists_and_tables_have_the_same_sum(batches: list[list[tuple[Any, int]]]) -> None:
+    """Each record once, with the sum of its counts, and none whose count is 0."""
+    counts: Counter[Any] = Counter()
+    for batch in batches:
+        for record, count in batch:
+            counts[record] += count
+    expected = {record: count for record, count in counts.items() if count}
+    listed = decode_batch(summed(7, [encode_batch(0, batch) for batch in batches]))
+    assert dict(listed) == expected
+    assert len(listed) == len(expected)
+    assert counted(decode_batch(summed(7, [encode_batch(0, table(batch)) for batch in batches]))) == expected
+    state = PresentState("topic")
+    for batch in batches:
+        found = state.add([epoch(table(batch))])
+    assert counted(found) == expected
+
+
+def test_batches_may_differ_in_their_types() -> None:
+    """One worker may have only nulls, or only whole numbers, where another has floats."""
+    parts = [{"n": [None], "diff": [1]}, {"n": [1], "diff": [1]}, {"n": [1.0], "diff": [1]}, {"n": [0.5], "diff": [1]}]
+    found = sum_of([pa.table(part) for part in parts])
+    assert sorted(map(str, found.to_pylist())) == [
+        "{'n': 0.5, 'diff': 1}",
+        "{'n': 1.0, 'diff': 2}",
+        "{'n': None, 'diff': 1}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows"),
+    [
+        ([((1, "a"), 2), ((2, "b"), 1)], [{"key": 1, "value": "a", "diff": 2}, {"key": 2, "value": "b", "diff": 1}]),
+        ([("a", 2)], [{"record": "a", "diff": 2}]),
+        ([((1, 2, 3), -1)], [{"record": [1, 2, 3], "diff": -1}]),
+        ([("a", 1), ("a", -1)], []),
+    ],
+)
+def test_records_that_are_no_rows_have_columns(changes: Any, rows: Any) -> None:
+    """Pairs have two columns, and all other records one."""
+    assert PresentState("topic").add([epoch(changes)]).to_pylist() == rows
+
+
+def test_a_state_that_has_not_changed_is_the_same_table() -> None:
+    """Asking again costs nothing."""
+    state = PresentState("topic")
+    first = state.add([epoch([("a", 1)])])
+    assert state.add([]) is first
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], [("a", "b")], [([], 1)], pa.table({"n": [1]})], ids=str)
+def test_what_is_no_change_is_refused(wrong: Any) -> None:
+    """The error says what a topic with history has, and the state stays as it was."""
+    state = PresentState("topic")
+    before = state.add([epoch([("a", 1)])])
+    with pytest.raises(DeliveryError, match=r"topic 'topic': .* pairs \(record, count\), or tables"):
+        state.add([epoch(wrong)])
+    assert state.add([]) is before
+
+
+def test_records_of_several_types_make_no_table() -> None:
+    """The error says what to do, and nothing of the epoch is added."""
+    state = PresentState("topic")
+    state.add([epoch([("a", 1)])])
+    with pytest.raises(DeliveryError, match=r"no columns: .*changes\(columns=\.\.\.\)"):
+        state.add([epoch([(1, 1)])])
+    assert state.add([epoch([("a", 1)])]).to_pylist() == [{"record": "a", "diff": 2}]
+
+
+def test_a_state_that_has_missed_changes_is_no_table() -> None:
+    """It would not be the present state."""
+    state = PresentState("topic")
+    state.miss("epoch 3 was read by epochs()")
+    with pytest.raises(DeliveryError, match=r"topic 'topic': epoch 3 was read by epochs\(\), so to_arrow\(\) lacks"):
+        state.add([])
