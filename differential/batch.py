@@ -51,7 +51,7 @@ class Batch:
         keys = self.column(0)
         firsts = starts_of(keys)
         self.keys = keys[firsts]
-        self.starts = np.append(firsts, len(keys))
+        self.starts = np.concatenate([firsts, [len(keys)]])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -187,7 +187,7 @@ def batch_of(updates: Updates) -> Batch | None:
 
 def advanced(column: Integers, coordinate: int) -> Integers:
     """Return a column of times with those before a coordinate set to it."""
-    if column.strides == (0,):
+    if column.strides == (0,) and len(column):
         return constant(max(int(column[0]), coordinate), len(column))
     return np.maximum(column, coordinate) if coordinate else column
 

@@ -52,9 +52,11 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    ends = np.cumsum(counts)
+    ends = counts.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - ends + counts, counts) + np.arange(total)
+    if total == len(counts) and counts.all():
+        return starts
+    return (starts - ends + counts).repeat(counts) + np.arange(total)
 
 
 class Spine:
