@@ -85,13 +85,15 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
-    def place(self, keys: Integers) -> "Placed":
-        """Return which of some keys are here; they are distinct and in order."""
+    def place(self, keys: Integers) -> "Placed | None":
+        """Return which of some keys are here, None if none is; they are distinct and in order."""
         if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
             found = places = np.arange(len(keys))
         else:
             places = self._places(keys)
             found = (self.keys[places] == keys).nonzero()[0]
+            if not len(found):
+                return None
             places = places[found]
         starts = self.starts[places]
         return Placed(self, found, places, starts, self.starts[places + 1] - starts)

@@ -42,7 +42,7 @@ def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArra
     return found
 
 
-_SMALL = 2048
+_SMALL = 8192
 """The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
 
 
@@ -56,7 +56,8 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
     total = int(ends[-1]) if len(ends) else 0
     if total == len(counts) and counts.all():
         return starts
-    return (starts - ends + counts).repeat(counts) + np.arange(total)
+    offsets = starts - ends + counts
+    return np.repeat(offsets, counts) + np.arange(total)
 
 
 class Spine:
@@ -117,7 +118,7 @@ class Spine:
 
     def place(self, keys: Integers) -> list[Placed]:
         """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
-        return [placed for placed in (batch.place(keys) for batch in self.batches) if len(placed.found)]
+        return [placed for batch in self.batches if (placed := batch.place(keys)) is not None]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
         """Replace the codes of all keys or values by what a function returns for them."""
