@@ -158,12 +158,12 @@ def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[Fla
     """
     rows = []
     for one in placed:
-        masks = one.batch.time_masks() if one.counts.sum() > _FEW_ROWS else None
-        if masks is None:
+        masks = one.batch.time_masks() if one.places is not None and one.counts.sum() > _FEW_ROWS else None
+        if masks is None or one.places is None:
             taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
             rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
         else:
-            yield from _from_masks(*masks, one, time)
+            yield from _from_masks(*masks, one.found, one.places, time)
     together = concatenate(rows, len(time))
     is_later = ~at_or_before(together.times, time)
     if is_later.any():
@@ -173,9 +173,9 @@ def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[Fla
 
 
 def _from_masks(
-    times: list[FlatTime], by_key: Integers, placed: Placed, time: FlatTime
+    times: list[FlatTime], by_key: Integers, found: Integers, places: Integers, time: FlatTime
 ) -> Iterator[tuple[FlatTime, Integers]]:
-    mine = by_key[placed.places]
+    mine = by_key[places]
     present = int(np.bitwise_or.reduce(mine))
     together: dict[FlatTime, int] = {}
     for bit, one in enumerate(times):
@@ -184,4 +184,4 @@ def _from_masks(
             together[bound] = together.get(bound, 0) | 1 << bit
     for bound, bits in together.items():
         if bound != time:
-            yield bound, placed.found[(mine & bits) != 0]
+            yield bound, found[(mine & bits) != 0]

@@ -29,10 +29,16 @@ from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import FlatTime, Updates, at_time, portions, split_by_time, summed, unique
-
-_MOST_KEYS = 1 << 17
-"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+from tidewheel.differential.updates import (
+    MOST_KEYS,
+    FlatTime,
+    Updates,
+    at_time,
+    portions,
+    split_by_time,
+    summed,
+    unique,
+)
 
 PUT_OFF = -1
 """The number that a `Piece` with keys that are put off has instead of that of a spine."""
@@ -77,8 +83,8 @@ class ReduceState(Arrangements):
             return None, []
         keys = unique(*parts) if len(parts) > 1 else parts[0]
         later, changes = list[FlatTime](), list[Array]()
-        for first in range(0, len(keys), _MOST_KEYS):
-            some = keys[first : first + _MOST_KEYS]
+        for first in range(0, len(keys), MOST_KEYS):
+            some = keys[first : first + MOST_KEYS]
             placed = self.spines[0].place(some)
             result = self._result(time, some, placed, reduction)
             had = self.spines[1].look_up(some)

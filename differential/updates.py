@@ -20,6 +20,9 @@ FlatTime: TypeAlias = tuple[int, ...]
 MOST_ROWS = 1 << 20
 """So many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
 
+MOST_KEYS = 1 << 17
+"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+
 MOST_ROWS_TOGETHER = 1 << 17
 """Arrays with so many updates in all are encoded and sorted together."""
 

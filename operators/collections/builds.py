@@ -38,8 +38,7 @@ def build_join(depth: int, project: Project) -> Build:
             for side, port in enumerate((left, right)):
                 lent = dict[FlatTime, LentToken]()
                 for times, arrays in portions(_received(port, lent)):
-                    joined = state.receive(side, times, arrays)
-                    if joined is not None:
+                    for joined in state.receive(side, times, arrays):
                         _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
             state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
