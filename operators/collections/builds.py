@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
-from tidewheel.differential.records import Array, Column, array_of
+from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.updates import MOST_ROWS, FlatTime, flat, lower_bound, nested, portions, split_by_time
@@ -59,13 +59,13 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
     """Send updates at their times, each at or after one for which a token was lent."""
     for time, rows in split_by_time(times):
         if time in lent:
-            output.send(lent[time], array[rows])
+            output.send(lent[time], rows_of(array, rows))
         else:
             before = next(
                 token for early, token in lent.items() if all(a <= b for a, b in zip(early, time, strict=True))
             )
             with before.delayed(nested(time)) as later:
-                output.send(later, array[rows])
+                output.send(later, rows_of(array, rows))
 
 
 def build_reduce(depth: int, reduction: Reduction) -> Build:
