@@ -193,9 +193,9 @@ class Collection(KeyedCollection):
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that a function of it returns.
 
-        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work:
-        let the records to which most others give way enter first. The loop ends when all have entered and nothing
-        changes any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
+        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work.
+        Let records enter first to which most others give way. The loop ends when all have entered and nothing changes
+        any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
 
         Args:
             function: a function of a record that returns a whole number, the same each time; the first round is 0. A
