@@ -141,7 +141,7 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections.builds import build_consolidate
 
-        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()))
+        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), is_summed=True)
 
     def changes(self, columns: Sequence[str] | None = None, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
@@ -188,7 +188,7 @@ class Collection(KeyedCollection):
         """
         from tidewheel.operators.collections.stages import nothing
 
-        return self._stage(name, nothing)
+        return type(self)(self._stream._stage(name, nothing), is_empty=True)
 
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that a function of it returns.
@@ -300,8 +300,11 @@ class Collection(KeyedCollection):
             finally:
                 _BODY.reset(outside)
             results = self._results(name, loop, made, len(entered))
-            for one, back, result in zip(entered, feedbacks, results, strict=True):
-                changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
+            for one, back, result, begun in zip(entered, feedbacks, results, (self, *others), strict=True):
+                if begun._is_empty and result._is_summed:
+                    changed = result._stream
+                else:  # an update and its contrary would go round forever
+                    changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
                 if max_rounds is not None:
                     (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
                 back.connect(changed)

@@ -21,12 +21,15 @@ class CollectionBase:
 
     Args:
         stream: batches as `tidewheel.differential.records` describes them.
+        is_empty: whether there will never be a record.
+        is_summed: whether each record has at most one update at each time.
     """
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_is_empty", "_is_summed", "_stream")
 
-    def __init__(self, stream: StreamBase[Any]) -> None:
+    def __init__(self, stream: StreamBase[Any], *, is_empty: bool = False, is_summed: bool = False) -> None:
         self._stream: Any = stream  # its methods return a Stream, a class that imports this one
+        self._is_empty, self._is_summed = is_empty, is_summed
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
@@ -48,7 +51,7 @@ class CollectionBase:
         from tidewheel.operators.collections.builds import build_reduce
 
         pact: Pact = KeyPact(name) if reduction.form == "pair" else RecordPact()
-        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact))
+        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact), is_summed=True)
 
     def _join(self, name: str, other: Self, project: "Project") -> Self:
         from tidewheel.operators.collections.builds import build_join
