@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 
 import numpy as np
 
@@ -19,8 +17,8 @@ from tidewheel.differential.packing import (
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
-MASK_BITS = 63
-"""The most times for which a batch has a mask of bits for each key."""
+MOST_INDEXED = 1 << 20
+"""A batch with more rows keeps no index of its keys, which may take twice the memory of the rows."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
@@ -31,7 +29,7 @@ _VALUE, _TIMES = 1, 2
 
 
 class Batch:
-    """Sorted updates that never change, with the places where each key begins; not empty.
+    """Sorted updates that never change; not empty.
 
     Args:
         columns: keys, values, the coordinates of times, and diffs, if they are not packed.
@@ -39,7 +37,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("_columns", "_masks", "_packing", "_words", "keys", "starts")
+    __slots__ = ("_columns", "_index", "_packing", "_words")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -47,14 +45,30 @@ class Batch:
         self._columns = columns
         self._words = words
         self._packing = packing
-        self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
-        keys = self.column(0)
-        firsts = starts_of(keys)
-        self.keys = keys[firsts]
-        self.starts = np.append(firsts, len(keys))
+        self._index: tuple[Integers, Integers] | None = None
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return len(self._columns[0] if self._words is None else self._words)
+
+    @property
+    def keys(self) -> Integers:
+        """The distinct keys."""
+        return self.index()[0]
+
+    def index(self) -> tuple[Integers, Integers]:
+        """Return the distinct keys, and the first row of each with the number of all rows behind them.
+
+        The first call takes time linear in the batch. So does each one if there are very many rows, as they may have as
+        many keys.
+        """
+        if self._index is not None:
+            return self._index
+        keys = self.column(0)
+        firsts = starts_of(keys)
+        index = keys[firsts], np.concatenate([firsts, [len(keys)]])
+        if len(self) <= MOST_INDEXED:
+            self._index = index
+        return index
 
     @property
     def values(self) -> Integers:
@@ -85,51 +99,33 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
-    def place(self, keys: Integers) -> "Placed":
-        """Return which of some keys are here; they are distinct and in order."""
-        if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
+    def place(self, keys: Integers) -> "Placed | None":
+        """Return which of some keys are here, None if none is; they are distinct and in order."""
+        if len(self) > max(MOST_INDEXED, _MOST_PLACES * len(keys)) and self._packing is not None:
+            return self._searched(keys)
+        all_keys, all_starts = self.index()
+        if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
             found = places = np.arange(len(keys))
         else:
-            places = self._places(keys)
-            found = (self.keys[places] == keys).nonzero()[0]
+            places = _places(all_keys, keys)
+            found = (all_keys[places] == keys).nonzero()[0]
+            if not len(found):
+                return None
             places = places[found]
-        starts = self.starts[places]
-        return Placed(self, found, places, starts, self.starts[places + 1] - starts)
+        starts = all_starts[places]
+        return Placed(self, found, starts, all_starts[places + 1] - starts)
 
-    def _places(self, keys: Integers) -> Integers:
-        """Return the place of each of some keys in the batch, any place for a key that is not here."""
-        least = self.keys[0]
-        span = int(self.keys[-1]) - int(least) + 1
-        if len(keys) < _MANY_KEYS or span > _MOST_PLACES * len(keys):
-            places = self.keys.searchsorted(keys)
-            places[places == len(self.keys)] = 0
-            return places
-        table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
-        table[self.keys - least] = np.arange(len(self.keys))
-        found: Integers = table.take(keys - least, mode="clip")
-        return found
-
-    def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
-
-        The first call takes time linear in the batch.
-        """
-        if self._masks is None:
-            self._masks = (self._made_masks(),)
-        return self._masks[0]
-
-    def _made_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        times = self.take(self.keys, None).times
-        least = [int(column.min()) for column in times]
-        sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
-        if prod(sizes) > MASK_BITS:
-            return None
-        numbers = np.zeros(len(self), np.int64)
-        for column, start, size in zip(times, least, sizes, strict=True):
-            numbers *= size
-            numbers += column - start
-        spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
-        return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, self.starts[:-1])
+    def _searched(self, keys: Integers) -> "Placed | None":
+        """Return which of some keys are here, without an index."""
+        assert self._words is not None, "the updates are packed"
+        assert self._packing is not None, "the updates are packed"
+        least, most, shift = self._packing.least[0], self._packing.greatest[0], self._packing.shifts[0]
+        first = int(keys.searchsorted(least))
+        begins = keys[first : int(keys.searchsorted(most, side="right"))] - least << shift
+        starts = self._words.searchsorted(begins)
+        counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
+        found = counts.nonzero()[0]
+        return Placed(self, found + first, starts[found], counts[found]) if len(found) else None
 
     def _ranges(self, since: FlatTime) -> list[tuple[int, int]] | None:
         """Return the range of each column with the times advanced to ``since``; None if the updates are not packed."""
@@ -161,16 +157,28 @@ class Placed:
     Attributes:
         batch: the batch.
         found: the places of these keys among all that the reader has asked for.
-        places: their places in the batch.
         starts: the first row of each.
         counts: the number of its rows.
     """
 
     batch: Batch
     found: Integers
-    places: Integers
     starts: Integers
     counts: Integers
+
+
+def _places(all_keys: Integers, keys: Integers) -> Integers:
+    """Return the place of each of some keys among all keys, any place for a key that is not there."""
+    least = all_keys[0]
+    span = int(all_keys[-1]) - int(least) + 1
+    if len(keys) < _MANY_KEYS or span > _MOST_PLACES * len(keys):
+        places = all_keys.searchsorted(keys)
+        places[places == len(all_keys)] = 0
+        return places
+    table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
+    table[all_keys - least] = np.arange(len(all_keys))
+    found: Integers = table.take(keys - least, mode="clip")
+    return found
 
 
 def batch_of(updates: Updates) -> Batch | None:
@@ -187,7 +195,7 @@ def batch_of(updates: Updates) -> Batch | None:
 
 def advanced(column: Integers, coordinate: int) -> Integers:
     """Return a column of times with those before a coordinate set to it."""
-    if column.strides == (0,):
+    if column.strides == (0,) and len(column):
         return constant(max(int(column[0]), coordinate), len(column))
     return np.maximum(column, coordinate) if coordinate else column
 

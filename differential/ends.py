@@ -1,13 +1,19 @@
-"""The least or greatest value of keys, read from the ends of their rows, and the times of keys without their rows.
+"""The least or greatest value of keys, read from the ends of their rows, and the times at which to look at them again.
 
 A key may have very many values, such as a node all of whose neighbours offer it a label. Its least value is mostly
 among the first few in each batch, which is sorted. So a look-up reads a few rows of each key and batch, and reads
-more only for the keys for which these do not decide it. The times of the key's updates are a bit mask for each batch.
+more only for the keys for which these do not decide it.
+
+The rows that decide it also tell whether the end can change at later times, where other updates of the key count as
+well. It cannot if none of these has a value that comes before the end, or takes the end away. Then a reduction need not
+look at the key again at those times.
 
 The order of values has to be that of their codes: of whole numbers and floats, and not of interned values.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,13 +25,24 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate, split
 _FIRST = 8
 """The number of rows of each key and batch that are read first."""
 
-_FEW_ROWS = 2048
-"""So many rows are read faster than their masks are made."""
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The ends of some keys at a time.
+
+    Attributes:
+        places: the places of the keys that have an end, in no order.
+        values: the end of each of these.
+        is_settled: for each of all keys whether it has an end that is the same at all later times, by all rows there
+            are.
+    """
+
+    places: Integers
+    values: Integers
+    is_settled: "np.typing.NDArray[np.bool_]"
 
 
-def ends_of(
-    spine: Spine, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool
-) -> tuple[Integers, Integers]:
+def ends_of(spine: Spine, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
     """Return the least or greatest value, with a positive count at a time, of each key that has one.
 
     Args:
@@ -34,14 +51,15 @@ def ends_of(
         keys: distinct, in order.
         time: the sum of all updates at or before it counts.
         greatest: whether to return the greatest values.
-
-    Returns:
-        The places of these keys in ``keys``, in no order, and their values.
     """
     places, values = [keys[:0]], [keys[:0]]
+    is_settled = np.zeros(len(keys), bool)
     left, most = np.arange(len(keys)), _FIRST
     while len(left):
-        groups, found, has_all, bounds = _read(placed, len(left), time, most, greatest=greatest)
+        updates, has_all, bounds = _read(placed, len(left), len(time), most, greatest=greatest)
+        is_now = at_or_before(updates.times, time)
+        has_later = not is_now.all()
+        groups, found = _ends(updates.take(is_now) if has_later else updates, greatest=greatest)
         ends = np.zeros(len(left), np.int64)
         ends[groups] = found
         has_end = np.zeros(len(left), bool)
@@ -49,21 +67,28 @@ def ends_of(
         is_certain = has_end & ((ends > bounds) if greatest else (ends < bounds))
         is_done = has_all | is_certain
         chosen = is_done & has_end
+        is_settled[left[chosen]] = True
+        if has_later:
+            later = updates.take(~is_now)
+            bound = ends[later.keys]
+            is_nearer = (later.values > bound) if greatest else (later.values < bound)
+            is_nearer |= (later.values == bound) & (later.diffs < 0)
+            is_settled[left[later.keys[is_nearer]]] = False
         places.append(left[chosen])
         values.append(ends[chosen])
         left, most = left[~is_done], most * 8
         placed = spine.place(keys[left]) if len(left) else []
-    return np.concatenate(places), np.concatenate(values)
+    return Ends(np.concatenate(places), np.concatenate(values), is_settled)
 
 
 def _read(
-    placed: Sequence[Placed], count: int, time: FlatTime, most: int, *, greatest: bool
-) -> tuple[Integers, Integers, "np.typing.NDArray[np.bool_]", Integers]:
+    placed: Sequence[Placed], count: int, depth: int, most: int, *, greatest: bool
+) -> tuple[Updates, "np.typing.NDArray[np.bool_]", Integers]:
     """Read a few rows of each of ``count`` keys.
 
     Returns:
-        The places of keys that have a positive value in these rows, and the end of these; then for each key whether
-        all of its rows were read, and else a bound, which values in other rows do not exceed.
+        These rows, with the places of keys as keys; then for each key whether all of its rows were read, and else a
+        bound, which values in other rows do not exceed.
     """
     has_all = np.ones(count, bool)
     bounds = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
@@ -81,8 +106,11 @@ def _read(
             has_all[cut] = False
             bounds[cut] = closer(bounds[cut], last)
         parts.append(one.batch.take(np.repeat(found, taken), ranges(starts, taken)))
-    updates = concatenate(parts, len(time))
-    updates = updates.take(at_or_before(updates.times, time))
+    return concatenate(parts, depth), has_all, bounds
+
+
+def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
+    """Return the places of keys that have a positive value in some rows, and the end of these."""
     groups, values, counts = summed([updates.keys, updates.values], updates.diffs)
     is_positive = counts > 0
     groups, values = groups[is_positive], values[is_positive]
@@ -91,40 +119,34 @@ def _read(
         np.not_equal(groups[1:], groups[:-1], out=is_end[:-1])
     else:
         np.not_equal(groups[1:], groups[:-1], out=is_end[1:])
-    return groups[is_end], values[is_end], has_all, bounds
+    return groups[is_end], values[is_end]
 
 
-def bounds_with(placed: Sequence[Placed], keys: Integers, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
-    """Yield each least upper bound of ``time`` and an update's time that is later than it, with the keys of such.
+def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
+    """Yield least upper bounds of ``time`` and another time at which a key has an update, with the places of such keys.
 
-    The keys of each are distinct, in order. A bound may come several times.
+    A key has all bounds that are later than ``time``, but for those that another of its bounds comes before: they are
+    next from there. If some bounds are not ordered, all of them are yielded.
+
+    Args:
+        placed: the keys in the batches.
+        count: the number of keys.
+        time: the time.
     """
     rows = []
     for one in placed:
-        masks = one.batch.time_masks() if one.counts.sum() > _FEW_ROWS else None
-        if masks is None:
-            taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
-            rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
-        else:
-            yield from _from_masks(*masks, one, keys, time)
+        taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
+        rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
     together = concatenate(rows, len(time))
-    is_later = ~at_or_before(together.times, time)
-    if is_later.any():
-        later = together.take(is_later)
-        for bound, chosen in split_by_time(later.times):
-            yield bound, keys[unique(later.keys[chosen])]
-
-
-def _from_masks(
-    times: list[FlatTime], by_key: Integers, placed: Placed, keys: Integers, time: FlatTime
-) -> Iterator[tuple[FlatTime, Integers]]:
-    mine = by_key[placed.places]
-    present = int(np.bitwise_or.reduce(mine))
-    together: dict[FlatTime, int] = {}
-    for bit, one in enumerate(times):
-        if present >> bit & 1:
-            bound = tuple(map(max, one, time))
-            together[bound] = together.get(bound, 0) | 1 << bit
-    for bound, bits in together.items():
-        if bound != time:
-            yield bound, keys[placed.found[(mine & bits) != 0]]
+    later = together.take(~at_or_before(together.times, time))
+    bounds = list(split_by_time(later.times))
+    ordered = pairwise(bound for bound, _ in bounds)
+    is_chain = all(a <= b for one, other in ordered for a, b in zip(one, other, strict=True))
+    is_left = np.ones(count, bool)
+    for bound, chosen in bounds:
+        places = unique(later.keys[chosen])
+        if is_chain:
+            places = places[is_left[places]]
+            is_left[places] = False
+        if len(places):
+            yield bound, places

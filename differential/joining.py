@@ -5,7 +5,7 @@ what they add to the result, at the least upper bounds of the times. Each pair o
 the two arrives. That needs no order of arrival, and no frontier but for compaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from tidewheel.differential.codes import Codes
 from tidewheel.differential.packing import constant, range_of
 from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
 from tidewheel.differential.spine import Spine, ranges
-from tidewheel.differential.updates import FlatTime, Updates
+from tidewheel.differential.updates import MOST_KEYS, FlatTime, Updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class JoinState(Arrangements):
         self.spines[0].let_go(right)
         self.spines[1].let_go(left)
 
-    def receive(self, side: int, times: Sequence[FlatTime], arrays: Sequence[Array]) -> Joined | None:
-        """Add updates of side 0 or 1, each array at its time; return what they add to the result, if anything.
+    def receive(self, side: int, times: Sequence[FlatTime], arrays: Sequence[Array]) -> Iterator[Joined]:
+        """Add updates of side 0 or 1, each array at its time; yield what they add to the result, some keys at a time.
 
         Raises:
             TypeError: a record is no pair, or cannot be hashed.
@@ -59,22 +59,26 @@ class JoinState(Arrangements):
         counts = [len(array) for array in arrays]
         coordinates = tuple(_column_of_times(one, counts) for one in zip(*times, strict=True))
         batch = batch_of(Updates(keys, values, coordinates, diffs))
-        joined = self._joined(batch, other, side) if batch is not None and len(other) else None
         own.add(batch)
+        if batch is not None and len(other):
+            keys, starts = batch.index()
+            for first in range(0, len(keys), MOST_KEYS):
+                joined = self._joined(batch, keys[first : first + MOST_KEYS], starts[first:], other, side)
+                if joined is not None:
+                    yield joined
         self.sweep()
-        return joined
 
-    def _joined(self, batch: Batch, other: Spine, side: int) -> Joined | None:
-        found = other.look_up(batch.keys)
+    def _joined(self, batch: Batch, keys: Integers, starts: Integers, other: Spine, side: int) -> Joined | None:
+        """Join some keys of a batch, which begin at these rows, with the other side."""
+        found = other.look_up(keys)
         if not len(found):
             return None
-        mine = found.keys
-        if len(batch) > len(batch.keys):  # else each of the others has one partner, the row with the place of its key
-            starts = batch.starts[found.keys]
-            partners = batch.starts[found.keys + 1] - starts
-            mine = ranges(starts, partners)
+        mine = starts[found.keys]
+        partners = starts[found.keys + 1] - mine
+        if int(partners.max()) > 1:
+            mine = ranges(mine, partners)
             found = found.take(np.repeat(np.arange(len(found)), partners))
-        updates = batch.take(batch.keys[found.keys], mine)
+        updates = batch.take(keys[found.keys], mine)
         values = [updates.values, found.values]
         left, right = values if side == 0 else values[::-1]
         columns = (

@@ -6,6 +6,7 @@ instructions, and merges sorted parts several times faster than it sorts.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from sys import byteorder
 from typing import Self
 
 import numpy as np
@@ -22,9 +23,6 @@ _MANY_COUNTED = 2000
 
 _EXACT = 2**53
 """Floats are exact up to here."""
-
-_FEW = 100
-"""So many equal values are written faster than a view of one is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,15 @@ class Packing:
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Self | None:
         """Return the packing of columns between these least and greatest numbers; None if a word has no room."""
-        found = list(ranges)
-        widths = [(greatest - least).bit_length() for least, greatest in found]
-        if sum(widths) > WORD_BITS:
+        least, greatest = zip(*ranges, strict=True)
+        widths = [(most - first).bit_length() for first, most in zip(least, greatest, strict=True)]
+        shifts, shift = [], sum(widths)
+        if shift > WORD_BITS:
             return None
-        shifts = tuple(sum(widths[number + 1 :]) for number in range(len(widths)))
-        return cls(tuple(least for least, _ in found), tuple(most for _, most in found), tuple(widths), shifts)
+        for width in widths:
+            shift -= width
+            shifts.append(shift)
+        return cls(least, greatest, tuple(widths), tuple(shifts))
 
     @classmethod
     def of(cls, columns: Sequence[Integers]) -> Self | None:
@@ -93,17 +94,15 @@ class Packing:
 
 
 def constant(value: int, count: int) -> Integers:
-    """Return a column that has the same value in each row, which takes no memory if there are many."""
-    if count <= _FEW:
-        return np.full(count, value, np.int64)
-    return np.broadcast_to(np.int64(value), count)
+    """Return a column that has the same value in each row, and takes no memory for each."""
+    return np.ndarray(count, np.int64, value.to_bytes(8, byteorder, signed=True), strides=(0,))
 
 
 def range_of(column: Integers) -> tuple[int, int]:
     """Return the least and the greatest number of a column."""
     if column.strides == (0,):
         return int(column[0]), int(column[0])
-    return int(column.min()), int(column.max())
+    return int(np.minimum.reduce(column)), int(np.maximum.reduce(column))
 
 
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
@@ -162,6 +161,7 @@ def starts_of(values: Integers) -> Integers:
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]
     """
-    is_first = np.ones(len(values), bool)
+    is_first = np.empty(len(values), bool)
+    is_first[:1] = True
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
-    return np.flatnonzero(is_first)
+    return is_first.nonzero()[0]

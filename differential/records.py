@@ -94,6 +94,14 @@ def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
     return made
 
 
+def rows_of(array: Array, rows: Any) -> Array:
+    """Return the updates in a slice, in some places, or where a mask is true; several times faster than an index."""
+    if isinstance(rows, slice):
+        return array[rows]
+    found: Array = array.take(rows.nonzero()[0] if rows.dtype.kind == "b" else rows)
+    return found
+
+
 def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
     """Return updates that add each record once, or as often as ``diffs`` says.
 

@@ -6,9 +6,13 @@ subtracts what the output at or before ``t`` has been so far. The difference is 
 
 A change at ``t`` can change the output at later times than ``t``, too: where it meets another change of the key for the
 first time. These are the least upper bounds of ``t`` with the other times at which the key's input has changed. So the
-key is put off until each of them that is later. As that happens at these times again, the key is looked at, in the end,
-at the least upper bounds of all sets of its times. Times are completed in an order in which none comes before a lesser
+key is put off until those that are later. As that happens at these times again, the key is looked at, in the end, at
+the least upper bounds of all sets of its times. Times are completed in an order in which none comes before a lesser
 one, so such a bound is still to come.
+
+Two things save most of this work. If one bound comes before another, the key is put off until the first, and from there
+until the next. And it is not put off if neither the input nor the output that there is can change its result at a later
+time, which `tidewheel.differential.ends` tells.
 
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
 """
@@ -20,15 +24,21 @@ import numpy as np
 from tidewheel.differential.arrangements import Arrangements, Piece
 from tidewheel.differential.batch import Batch, Placed, batch_of
 from tidewheel.differential.codes import Codes, Translate
-from tidewheel.differential.ends import bounds_with, ends_of
+from tidewheel.differential.ends import ends_of, next_bounds
 from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Integers, array_of, as_pairs, gathered
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import FlatTime, at_time, portions, split_by_time, summed, unique
-
-_MOST_KEYS = 1 << 17
-"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+from tidewheel.differential.updates import (
+    MOST_KEYS,
+    FlatTime,
+    Updates,
+    at_time,
+    portions,
+    split_by_time,
+    summed,
+    unique,
+)
 
 PUT_OFF = -1
 """The number that a `Piece` with keys that are put off has instead of that of a spine."""
@@ -73,22 +83,36 @@ class ReduceState(Arrangements):
             return None, []
         keys = unique(*parts) if len(parts) > 1 else parts[0]
         later, changes = list[FlatTime](), list[Array]()
-        for first in range(0, len(keys), _MOST_KEYS):
-            some = keys[first : first + _MOST_KEYS]
+        for first in range(0, len(keys), MOST_KEYS):
+            some = keys[first : first + MOST_KEYS]
             placed = self.spines[0].place(some)
-            for bound, put_off in bounds_with(placed, some, time):
-                self._put_off.setdefault(bound, []).append(put_off)
-                later.append(bound)
-            change = self._difference(time, some, self._result(time, some, placed, reduction), reduction)
+            result = self._result(time, some, placed, reduction)
+            had = self.spines[1].look_up(some)
+            is_now = at_or_before(had.times, time)
+            if result.is_settled is not None:
+                result.is_settled[had.keys[~is_now]] = False
+            later += self._put_off_from(time, some, placed, result)
+            change = self._difference(time, some, result, had if is_now.all() else had.take(is_now), reduction)
             changes += [] if change is None else [change]
         self.sweep()
         return (np.concatenate(changes) if len(changes) > 1 else changes[0]) if changes else None, later
 
+    def _put_off_from(
+        self, time: FlatTime, keys: Integers, placed: Sequence[Placed], result: Result
+    ) -> Iterator[FlatTime]:
+        """Put keys off until the later times at which their result may change; yield these times."""
+        if result.is_settled is not None and result.is_settled.any():
+            keys = keys[~result.is_settled]
+            placed = self.spines[0].place(keys) if len(keys) else []
+        for bound, places in next_bounds(placed, len(keys), time):
+            self._put_off.setdefault(bound, []).append(keys[places])
+            yield bound
+
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed], reduction: Reduction) -> Result:
         """Return what the output of ``keys`` has to be at a time."""
         if isinstance(reduction, Extreme) and self._codes[0].kind in {"int", "float"}:
-            groups, values = ends_of(self.spines[0], placed, keys, time, greatest=reduction.greatest)
-            return Result(groups, values, constant(1, len(groups)))
+            ends = ends_of(self.spines[0], placed, keys, time, greatest=reduction.greatest)
+            return Result(ends.places, ends.values, constant(1, len(ends.places)), ends.is_settled)
         found = self.spines[0].look_up(keys)
         is_now = at_or_before(found.times, time)
         if not is_now.all():
@@ -109,15 +133,13 @@ class ReduceState(Arrangements):
         self.spines[0].add(new)
         return new
 
-    def _difference(self, time: FlatTime, keys: Integers, result: Result, reduction: Reduction) -> Array | None:
-        """Return by what the output of ``keys`` changes at a time, and add it to the output."""
+    def _difference(
+        self, time: FlatTime, keys: Integers, result: Result, had: Updates, reduction: Reduction
+    ) -> Array | None:
+        """Return by what the output of ``keys`` changes at a time, where it is ``had``, and add it to the output."""
         values = result.values
         if not reduction.keeps_values:
             values = self.encode_values(1, values)
-        had = self.spines[1].look_up(keys)
-        if len(had):
-            is_now = at_or_before(had.times, time)
-            had = had if is_now.all() else had.take(is_now)
         counts = result.counts
         groups = result.groups
         if len(had):

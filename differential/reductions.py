@@ -89,12 +89,14 @@ class Rows:
 class Result:
     """The rows of a result: places of keys, values and counts.
 
-    ``values`` are codes of the input's values if the reduction keeps these, else a column.
+    ``values`` are codes of the input's values if the reduction keeps these, else a column. ``is_settled`` says for each
+    key whether the result of the input there is will be the same at all later times; None if that is not known of any.
     """
 
     groups: Integers
     values: Column
     counts: Integers
+    is_settled: "np.typing.NDArray[np.bool_] | None" = None
 
 
 class Reduction(ABC):

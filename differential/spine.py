@@ -42,7 +42,7 @@ def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArra
     return found
 
 
-_SMALL = 2048
+_SMALL = 8192
 """The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
 
 
@@ -52,9 +52,12 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    ends = np.cumsum(counts)
+    ends = counts.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - ends + counts, counts) + np.arange(total)
+    if total == len(counts) and counts.all():
+        return starts
+    offsets = starts - ends + counts
+    return np.repeat(offsets, counts) + np.arange(total)
 
 
 class Spine:
@@ -115,7 +118,7 @@ class Spine:
 
     def place(self, keys: Integers) -> list[Placed]:
         """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
-        return [placed for placed in (batch.place(keys) for batch in self.batches) if len(placed.found)]
+        return [placed for batch in self.batches if (placed := batch.place(keys)) is not None]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
         """Replace the codes of all keys or values by what a function returns for them."""

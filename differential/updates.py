@@ -18,7 +18,13 @@ FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
 
 MOST_ROWS = 1 << 20
-"""About so many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
+"""So many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
+
+MOST_KEYS = 1 << 17
+"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+
+MOST_ROWS_TOGETHER = 1 << 17
+"""Arrays with so many updates in all are encoded and sorted together."""
 
 
 def flat(time: Any) -> FlatTime:
@@ -75,16 +81,20 @@ def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -
 
 
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
-    """Yield arrays and their times some at a time, large ones in parts, so that temporary columns are not too long."""
+    """Yield arrays and their times: small ones together, larger ones alone, and very large ones in parts.
+
+    So small ones cost few calls, and the temporary columns of all others are not too long.
+    """
     times, arrays, count = list[FlatTime](), list[Array](), 0
     for time, array in updates:
         for first in range(0, len(array), MOST_ROWS):
-            times.append(time)
-            arrays.append(array[first : first + MOST_ROWS])
-            count += len(arrays[-1])
-            if count >= MOST_ROWS:
+            part = array[first : first + MOST_ROWS]
+            if arrays and count + len(part) > MOST_ROWS_TOGETHER:
                 yield times, arrays
                 times, arrays, count = [], [], 0
+            times.append(time)
+            arrays.append(part)
+            count += len(part)
     if arrays:
         yield times, arrays
 

@@ -16,7 +16,7 @@ def components(edges: tw.Collection) -> tw.Collection:
         return offers.concat(late).reduce_min()
 
     arcs = edges.concat(edges.map(lambda one, other: (other, one), columns=True))
-    nodes = arcs.map(lambda node, neighbour: (node, node), columns=True).distinct()
+    nodes = arcs.map(lambda node, neighbour: node, columns=True).distinct().map(lambda node: (node, node), columns=True)
     return nodes.empty().iterate(spread)
 
 

@@ -308,7 +308,10 @@ def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int
     else:
         picked = np.split(np.argsort(owner_of, kind="stable"), np.cumsum(np.bincount(owner_of, minlength=parts))[:-1])
     # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy.
-    return [(batch.take(pick) if is_arrow(batch) else batch[pick]) if len(pick) else None for pick in picked]
+    # Arrays with fields are taken from by `take` several times faster than by an index.
+    return [
+        (batch.take(pick) if is_arrow(batch) else batch.take(pick, axis=0)) if len(pick) else None for pick in picked
+    ]
 
 
 @dataclass(frozen=True, slots=True)

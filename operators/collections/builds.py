@@ -13,7 +13,7 @@ from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
 from tidewheel.differential.looking_up import LookUpState
-from tidewheel.differential.records import Array, Column, array_of
+from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.updates import MOST_ROWS, FlatTime, flat, lower_bound, nested, portions, split_by_time
@@ -40,8 +40,7 @@ def build_join(depth: int, project: Project) -> Build:
             for side, port in enumerate((left, right)):
                 lent = dict[FlatTime, LentToken]()
                 for times, arrays in portions(_received(port, lent)):
-                    joined = state.receive(side, times, arrays)
-                    if joined is not None:
+                    for joined in state.receive(side, times, arrays):
                         _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
             state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
@@ -62,13 +61,13 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
     """Send updates at their times, each at or after one for which a token was lent."""
     for time, rows in split_by_time(times):
         if time in lent:
-            output.send(lent[time], array[rows])
+            output.send(lent[time], rows_of(array, rows))
         else:
             before = next(
                 token for early, token in lent.items() if all(a <= b for a, b in zip(early, time, strict=True))
             )
             with before.delayed(nested(time)) as later:
-                output.send(later, array[rows])
+                output.send(later, rows_of(array, rows))
 
 
 def build_reduce(depth: int, reduction: Reduction) -> Build:

@@ -105,7 +105,7 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         from tidewheel.operators.collections.builds import build_consolidate
 
-        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), self._columns)
+        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), self._columns, is_summed=True)
 
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
@@ -163,14 +163,14 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         from tidewheel.operators.collections.stages import nothing
 
-        return self._stage(name, nothing, self._columns)
+        return type(self)(self._stream._stage(name, nothing), self._columns, is_empty=True)
 
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that a function of it returns.
 
-        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work:
-        let the records to which most others give way enter first. The loop ends when all have entered and nothing
-        changes any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
+        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work.
+        Let records enter first to which most others give way. The loop ends when all have entered and nothing changes
+        any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
 
         Args:
             function: a function of a record that returns a whole number, the same each time; the first round is 0. A
@@ -280,8 +280,11 @@ class Collection(ColumnCollection, KeyedCollection):
             finally:
                 _BODY.reset(outside)
             results = self._results(name, loop, made, len(entered))
-            for one, back, result in zip(entered, feedbacks, results, strict=True):
-                changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
+            for one, back, result, begun in zip(entered, feedbacks, results, (self, *others), strict=True):
+                if begun._is_empty and result._is_summed:
+                    changed = result._stream
+                else:  # an update and its contrary would go round forever
+                    changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
                 if max_rounds is not None:
                     (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
                 back.connect(changed)

@@ -22,13 +22,18 @@ class CollectionBase:
         stream: batches as `tidewheel.differential.records` describes them.
         columns: the names of the columns of the records, as `tidewheel.operators.collections.rows` has them; none if
             they have no names.
+        is_empty: whether there will never be a record.
+        is_summed: whether each record has at most one update at each time.
     """
 
-    __slots__ = ("_columns", "_stream")
+    __slots__ = ("_columns", "_is_empty", "_is_summed", "_stream")
 
-    def __init__(self, stream: StreamBase[Any], columns: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, stream: StreamBase[Any], columns: tuple[str, ...] = (), *, is_empty: bool = False, is_summed: bool = False
+    ) -> None:
         self._stream: Any = stream  # its methods return a Stream, a class that imports this one
         self._columns = columns
+        self._is_empty, self._is_summed = is_empty, is_summed
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
@@ -50,7 +55,8 @@ class CollectionBase:
         from tidewheel.operators.collections.builds import build_reduce
 
         pact: Pact = KeyPact(name) if reduction.form == "pair" else RecordPact()
-        return type(self)(self._stream._unary(name, build_reduce(self._depth, reduction), pact), columns)
+        built = build_reduce(self._depth, reduction)
+        return type(self)(self._stream._unary(name, built, pact), columns, is_summed=True)
 
     def _join(self, name: str, other: Self, project: "Project", columns: tuple[str, ...] = ()) -> Self:
         from tidewheel.operators.collections.builds import build_join

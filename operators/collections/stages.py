@@ -16,6 +16,7 @@ from tidewheel.differential.records import (
     columns_of,
     decode,
     encode,
+    rows_of,
 )
 from tidewheel.differential.updates import split_by_time
 from tidewheel.operators.collections.rows import column_from, folded, joined_columns, unfolded
@@ -42,8 +43,7 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
     """Return the updates of records for which a predicate is true."""
     mask = np.fromiter((bool(predicate(record)) for record in decode(array)), bool, len(array))
-    found: Array = array[mask]
-    return found
+    return rows_of(array, mask)
 
 
 def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Array) -> Array:
@@ -54,8 +54,7 @@ def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Arr
             f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: return an array with "
             f"True or False for each of {len(array)} records"
         )
-    found: Array = array[mask.astype(bool)]
-    return found
+    return rows_of(array, mask.astype(bool))
 
 
 def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array:
@@ -96,7 +95,7 @@ def entering(
     outer, first = now
     for (number,), rows in split_by_time([np.maximum(numbers, first)]):
         if most is None or number < most:
-            yield (outer, number), array[rows]
+            yield (outer, number), rows_of(array, rows)
 
 
 def project_pairs(joined: Joined) -> Sequence[Column]:

@@ -97,6 +97,8 @@ def interpret(program: Program, inputs: Sequence[Any], variables: Sequence[Any] 
     start = interpret(arguments[0], inputs, variables).threshold(_clipped)
     if name == "closure":  # it only grows, so it ends
         return start.distinct().iterate(lambda inner: body(inner).distinct().concat(inner).distinct())
+    if name == "from nothing":
+        return start.empty().iterate(lambda inner: body(inner).distinct().concat(inner, start.distinct()).distinct())
     if name == "rounds":
         return start.iterate(lambda inner: body(inner).threshold(_clipped), max_rounds=arguments[1])
     assert name == "together"
@@ -114,7 +116,7 @@ def programs(draw: st.DrawFn, size: int = 5, variables: int = 0) -> Program:
     leaves = [("input", number) for number in range(INPUTS)] + [("variable", number) for number in range(variables)]
     if size <= 0:
         return draw(st.sampled_from(leaves))
-    kind = draw(st.sampled_from(("one", "two", "one", "two", "closure", "rounds", "together")))
+    kind = draw(st.sampled_from(("one", "two", "one", "two", "closure", "from nothing", "rounds", "together")))
     if kind == "one":
         names = [*sorted(ONE), *(sorted(IN_LOOPS) * 3 if variables else [])]
         return draw(st.sampled_from(names)), draw(programs(size - 1, variables))
@@ -126,7 +128,7 @@ def programs(draw: st.DrawFn, size: int = 5, variables: int = 0) -> Program:
             draw(programs(size - 1 - left, variables)),
         )
     start = draw(programs(draw(st.integers(0, 1)), variables))
-    if kind == "closure":
+    if kind in {"closure", "from nothing"}:
         return kind, start, draw(programs(size - 2, variables + 1))
     if kind == "rounds":
         return kind, start, draw(st.integers(1, 3)), draw(programs(size - 2, variables + 1))

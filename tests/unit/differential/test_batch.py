@@ -14,21 +14,31 @@ BIG = np.iinfo(np.int64)
 Keys = st.sets(st.sampled_from((BIG.min, -7, -2, -1, 0, 1, 2, 3, 50, BIG.max)), min_size=1)
 
 
-def test_keys_are_where_a_search_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_keys_are_where_they_are_expected(indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a batch with an index by a search or a table, and else by a search among its words."""
+    if not indexed:
+        monkeypatch.setattr(batches, "MOST_INDEXED", 0)
+        monkeypatch.setattr(batches, "_MOST_PLACES", 0)
     monkeypatch.setattr(batches, "_MANY_KEYS", 0)
-    by_table = []
+    kinds = set()
 
     @law_settings(200)
     @given(Keys, Keys)
     def holds(present: set[int], asked: set[int]) -> None:
         have, keys = np.array(sorted(present)), np.array(sorted(asked))
-        batch = batch_of(at_time(have, have, np.ones(len(have), np.int64), (0,)))
+        rows = np.repeat(have, 2)
+        values = np.arange(len(rows)) % 2 * 7
+        batch = batch_of(at_time(rows, values, np.ones(len(rows), np.int64), (0,)))
         assert batch is not None
-        by_table.append(max(present) - min(present) < batches._MOST_PLACES * len(keys))
         placed = batch.place(keys)
-        assert keys[placed.found].tolist() == sorted(present & asked) == batch.keys[placed.places].tolist()
-        assert batch.values_at(placed.starts).tolist() == sorted(present & asked)
+        if placed is None:
+            assert not present & asked
+            return
+        both = sorted(present & asked)
+        assert keys[placed.found].tolist() == both == batch.column(0, placed.starts).tolist()
+        assert placed.counts.tolist() == [2] * len(both)
+        kinds.add(max(present) - min(present) < batches._MOST_PLACES * len(keys))
 
     holds()
-    assert any(by_table)
-    assert not all(by_table)
+    assert kinds == ({True, False} if indexed else {False}), "by a table and by a search"

@@ -9,23 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.differential import batch as batches_of
 from tidewheel.differential import ends, spine
-from tidewheel.differential.ends import bounds_with, ends_of
+from tidewheel.differential.ends import ends_of, next_bounds
 from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, consolidate
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 3))
 Rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 3), Times, st.sampled_from((1, 1, -1, 2))), max_size=12)
 KEYS = np.arange(4)
+LATER = [(epoch, number) for epoch in range(3) for number in range(4)]
 BIG = np.iinfo(np.int64)
 
 
 @pytest.fixture(autouse=True)
 def one_row_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one row of each key and batch read first, all times by masks, and small batches merged by size only."""
+    """Have one row of each key and batch read first, and small batches merged by size only."""
     monkeypatch.setattr(ends, "_FIRST", 1)
-    monkeypatch.setattr(ends, "_FEW_ROWS", 0)
     monkeypatch.setattr(spine, "_SMALL", 0)
 
 
@@ -58,20 +57,23 @@ def test_the_end_is_that_of_all_values_with_a_positive_count(greatest: bool) -> 
             if count > 0:
                 found[key].append(value)
         made = spine_of(batches)
-        places, values = ends_of(made, made.place(KEYS), KEYS, time, greatest=greatest)
+        ends = ends_of(made, made.place(KEYS), KEYS, time, greatest=greatest)
         end: Any = max if greatest else min
-        assert sorted(zip(places.tolist(), values.tolist(), strict=True)) == sorted(
-            (k, end(v)) for k, v in found.items()
-        )
+        now = dict(zip(ends.places.tolist(), ends.values.tolist(), strict=True))
+        assert now == {key: end(values) for key, values in found.items()}
+        settled = set(KEYS[ends.is_settled].tolist())
+        assert settled <= now.keys()
+        for later in LATER:
+            if less_equal(time, later):
+                then = ends_of(made, made.place(KEYS), KEYS, later, greatest=greatest)
+                ends_then = dict(zip(then.places.tolist(), then.values.tolist(), strict=True))
+                assert {key: ends_then.get(key) for key in settled} == {key: now[key] for key in settled}
 
     holds()
 
 
-@pytest.mark.parametrize("masks", [True, False])
-def test_bounds_are_those_of_all_times_of_a_key(masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether they are read from masks or, where a batch has too many times for these, from all rows."""
-    if not masks:
-        monkeypatch.setattr(batches_of, "MASK_BITS", 1)
+def test_a_key_has_the_first_of_all_bounds_of_its_times() -> None:
+    """And all of them where they are not ordered."""
 
     @law_settings(60)
     @given(st.lists(Rows, max_size=4), Times)
@@ -84,11 +86,17 @@ def test_bounds_are_those_of_all_times_of_a_key(masks: bool, monkeypatch: pytest
                 bound = tuple(map(max, at, time))
                 if bound != time:
                     expected[bound].add(key)
-        found: dict[FlatTime, set[int]] = defaultdict(set)
-        for bound, keys in bounds_with(made.place(KEYS), KEYS, time):
-            assert keys.tolist() == sorted(set(keys.tolist()))
-            found[bound] |= set(keys.tolist())
-        assert found == expected
+        found: dict[FlatTime, set[int]] = {}
+        for bound, places in next_bounds(made.place(KEYS), len(KEYS), time):
+            assert places.tolist() == sorted(set(places.tolist()))
+            assert bound not in found
+            found[bound] = set(places.tolist())
+            assert found[bound] <= expected[bound]
+        for bound, keys in expected.items():
+            for key in keys:
+                assert any(key in found[one] and less_equal(one, bound) for one in found), "or one that comes before"
+        is_chain = all(less_equal(a, b) or less_equal(b, a) for a in expected for b in expected)
+        assert not is_chain or sum(map(len, found.values())) == len(set().union(*expected.values()))
 
     holds()
 
@@ -97,5 +105,5 @@ def test_the_largest_values_have_ends() -> None:
     """A value may be as large as a bound that stands for none."""
     made = spine_of([[(0, value, (0, 0), 1) for value in (BIG.min, BIG.max)], [(1, BIG.max, (0, 0), 1)]])
     for greatest, expected in ((False, [BIG.min, BIG.max]), (True, [BIG.max, BIG.max])):
-        places, values = ends_of(made, made.place(KEYS), KEYS, (0, 0), greatest=greatest)
-        assert dict(zip(places.tolist(), values.tolist(), strict=True)) == dict(enumerate(expected))
+        found = ends_of(made, made.place(KEYS), KEYS, (0, 0), greatest=greatest)
+        assert dict(zip(found.places.tolist(), found.values.tolist(), strict=True)) == dict(enumerate(expected))

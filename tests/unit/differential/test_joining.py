@@ -38,8 +38,7 @@ def test_the_result_is_right_at_every_time(arrivals: list[tuple[int, Any]]) -> N
         times = [time for time, _ in batches]
         arrays = [encode([record for record, _ in batch], [count for _, count in batch]) for _, batch in batches]
         known[side].extend((time, record, count) for time, batch in batches for record, count in batch)
-        joined = state.receive(side, times, arrays)
-        if joined is not None:
+        for joined in state.receive(side, times, arrays):
             rows = zip(*(one.tolist() for one in (*joined.columns, *joined.times, joined.diffs)), strict=True)
             found += [((e, r), (key, (left, right)), diff) for key, left, right, e, r, diff in rows]
             assert all(any(less_equal(early, time) for early in times) for time, _, _ in found[-len(joined.diffs) :])
@@ -59,10 +58,10 @@ def accumulated(updates: list[Any], time: FlatTime) -> PlainCollection:
 def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
     """The end of one input frees the arrangement of the other."""
     state = JoinState(1, "test")
-    state.receive(0, [(0,)], [encode([(1, 2)])])
+    assert not list(state.receive(0, [(0,)], [encode([(1, 2)])]))
     state.let_go(left=(1,), right=None)
     assert len(state.spines[0]) == 0
-    state.receive(0, [(1,)], [encode([(1, 3)])])
+    assert not list(state.receive(0, [(1,)], [encode([(1, 3)])]))
     assert len(state.spines[0]) == 0
 
 
@@ -71,7 +70,7 @@ def test_keys_out_of_use_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     state = JoinState(1, "test")
     for epoch in range(1500):
         state.let_go(left=(epoch,), right=(epoch,))
-        state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")])])
-        state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")], [-1])])
+        assert not list(state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")])]))
+        assert not list(state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")], [-1])]))
     assert len(state.spines[0]) < 20
     assert len(state._keys) < 1100
