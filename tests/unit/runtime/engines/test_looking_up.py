@@ -62,7 +62,7 @@ class GroupJob:
         self.plan = self.group.cores[0].plan
         self._feed = GroupFeed(self.group)
         self._questions, self._read, self._lock = count(), dict[str, Any](), RLock()
-        self._goes_back, self._returns = False, 0
+        self._goes_back = False
         self.epoch = 0
         self.goes_on = True
         self._change()
@@ -204,8 +204,15 @@ def test_it_asks_again_when_the_job_goes_back() -> None:
     wait = job._wait_for
 
     def wait_for(condition: Callable[[], bool], *rest: object) -> None:
-        if not job._returns and asked:
-            job._returns, job._feed = 1, GroupFeed(job.group)
+        if asked and job._feed is first and not job._goes_back:
+            job._goes_back = True
+            assert condition(), "the wait ends"
+            return
+        if job._goes_back:
+            assert not condition(), "it waits for other workers"
+            job._feed = GroupFeed(job.group)
+            assert not condition(), "they are not there yet"
+            job._goes_back = False
         wait(condition, *rest)
 
     def ask(worker: int, question: Question) -> None:
