@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
 
 import tidewheel as tw
 from measurement import Report, arguments
@@ -90,7 +90,7 @@ def called(times: int) -> list[float]:
     """Return how many seconds each call of an actor takes."""
     import ray
 
-    actor = ray.remote(Actor).options(num_cpus=0).remote()
+    actor: Any = ray.remote(Actor).options(num_cpus=0).remote()
     ray.get(actor.number.remote(), timeout=DEADLINE_S)
     seconds = []
     for _ in range(times):
