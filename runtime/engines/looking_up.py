@@ -130,10 +130,7 @@ class LookUp:
 
     def _check(self, worker: int, answer: Answer) -> None:
         if answer.problem is not None:
-            raise JobError(
-                f"look-up {self._name!r}: what worker {worker} has found cannot be pickled, so it cannot be sent: "
-                f"{answer.problem}"
-            )
+            raise JobError(f"look-up {self._name!r}: worker {worker} cannot answer: {answer.problem}")
         if answer.found is None:
             raise JobError(
                 f"look-up {self._name!r}: worker {worker} has no state of epoch {self._time!r} any more: its history "

@@ -1,6 +1,7 @@
 """The questions of a process that feeds a dataflow to its workers, and their answers as they come."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from threading import RLock
@@ -16,11 +17,13 @@ class Asking(ABC):
 
     Attributes:
         lock: what to hold while the sender is used.
+        told: how many envelopes each worker has to hear before it has all but questions.
     """
 
     lock: RLock
 
     def __init__(self) -> None:
+        self.told = Counter[int]()
         self._answers: dict[int, list[Answer]] = {}
 
     @abstractmethod
@@ -55,6 +58,11 @@ class Asking(ABC):
                 self.check_alive()
                 forgotten = Question(question.number, question.operator)
                 self.send(worker, self._envelope(worker, question=forgotten))
+
+    def note_sent(self, worker: int, envelope: Envelope) -> None:
+        """Note that an envelope was sent, the number of which is one less than how many there are now."""
+        if envelope.question is None:
+            self.told[worker] = envelope.sequence + 1
 
     def hear(self, answer: Answer) -> None:
         """Receive an answer; one that nobody waits for any more changes nothing."""
