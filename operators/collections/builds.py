@@ -110,12 +110,18 @@ def build_lookups(context: OperatorContext) -> Schedule:
     state = _arrangements(context, lambda: LookUpState(context.name))
     questions, number = host_of(context).questions, instance_of(context).number
 
-    def schedule(input: InputPort) -> None:
-        for token, array in input:
-            state.receive(flat(token.time), array)
+    def answer(input: InputPort) -> int:
+        """Answer what can be answered; return the newest epoch that is complete."""
         least = _lower_bound(input.frontier)
         newest = ENDED if least is None else least[0] - 1
         questions.answer(number, newest, state.since, state.read)
+        return newest
+
+    def schedule(input: InputPort) -> None:
+        questions.when_asked(number, partial(answer, input))
+        for token, array in input:
+            state.receive(flat(token.time), array)
+        newest = answer(input)
         if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
             state.let_go(questions.since(number, newest))
 

@@ -67,20 +67,19 @@ class LookUp:
         self._timeout = timeout
         self._until = None if timeout is None else clock.monotonic() + timeout
         self._feed: Feed = job._feed
-        self._returns = 0
+        self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
         """Ask, and ask again where the job goes back to a snapshot meanwhile. For errors see `ReadableJob.lookup`."""
-        job = self._job
         while True:
-            self._wait_for(lambda: not job._goes_back)
-            self._returns, self._feed = job._returns, job._feed
+            self._wait_for(self._is_there)
             try:
                 answers = self._answers()
             except _HasGoneBackError:
+                self._gone = self._feed
                 continue
             time = max(answer.time for answer in answers.values())
-            job._note_read(self._name, self._feed, time)
+            self._job._note_read(self._name, self._feed, time)
             counts = {
                 key: dict(found)
                 for worker, keys in self._keys.items()
@@ -131,19 +130,21 @@ class LookUp:
 
     def _check(self, worker: int, answer: Answer) -> None:
         if answer.problem is not None:
-            raise JobError(
-                f"look-up {self._name!r}: what worker {worker} has found cannot be pickled, so it cannot be sent: "
-                f"{answer.problem}"
-            )
+            raise JobError(f"look-up {self._name!r}: worker {worker} cannot answer: {answer.problem}")
         if answer.found is None:
             raise JobError(
                 f"look-up {self._name!r}: worker {worker} has no state of epoch {self._time!r} any more: its history "
                 f"begins at epoch {answer.time}. Leave time= out for the newest, or ask before the epoch is complete"
             )
 
+    def _is_there(self) -> bool:
+        """Take the feed of the job, and tell whether its workers are there; each time it goes back it has others."""
+        self._feed = self._job._feed
+        return not self._job._goes_back and self._feed is not self._gone
+
     @property
     def _has_gone_back(self) -> bool:
-        return self._job._goes_back or self._job._returns != self._returns
+        return self._job._goes_back or self._job._feed is not self._feed
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         when = "" if self._time is None else f" as of epoch {self._time}"

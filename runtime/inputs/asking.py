@@ -1,6 +1,7 @@
 """The questions of a process that feeds a dataflow to its workers, and their answers as they come."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from threading import RLock
@@ -16,12 +17,14 @@ class Asking(ABC):
 
     Attributes:
         lock: what to hold while the sender is used.
+        told: how many envelopes each worker has to hear before it has all but questions.
     """
 
     lock: RLock
 
     def __init__(self) -> None:
-        self._answers: dict[int, Answer | None] = {}
+        self.told = Counter[int]()
+        self._answers: dict[int, list[Answer]] = {}
 
     @abstractmethod
     def check_alive(self) -> None:
@@ -45,22 +48,26 @@ class Asking(ABC):
         """
         with self.lock:
             self.check_alive()
-            self._answers[question.number] = None
+            self._answers[question.number] = []
             self.send(worker, self._envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
         """Expect no answer any more. Have the worker forget the question, too, if it may still know of it."""
         with self.lock, suppress(TidewheelError):
-            if self._answers.pop(question.number, None) is None or question.stays:
+            if not self._answers.pop(question.number, None) or question.stays:
                 self.check_alive()
                 forgotten = Question(question.number, question.operator)
                 self.send(worker, self._envelope(worker, question=forgotten))
 
+    def note_sent(self, worker: int, envelope: Envelope) -> None:
+        """Note that an envelope was sent, the number of which is one less than how many there are now."""
+        if envelope.question is None:
+            self.told[worker] = envelope.sequence + 1
+
     def hear(self, answer: Answer) -> None:
         """Receive an answer; one that nobody waits for any more changes nothing."""
-        if answer.number in self._answers:
-            self._answers[answer.number] = answer
+        self._answers.get(answer.number, []).append(answer)
 
     def answers(self, numbers: Collection[int]) -> list[Answer]:
         """Return the answers to some questions that have come."""
-        return [answer for number in numbers if (answer := self._answers.get(number)) is not None]
+        return [answer for number in numbers for answer in self._answers.get(number, ())]

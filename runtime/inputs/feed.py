@@ -200,6 +200,7 @@ class Feed(Asking):
         with lost_peers_fail_the_job():
             size = self.sender.send(worker, envelope)
         self.sequences[worker] += 1
+        self.note_sent(worker, envelope)
         return size
 
     def has_room(self, worker: int, size: int) -> bool:

@@ -172,8 +172,7 @@ class RayFeed(Feed):
 
     def _steps_at_rest(self) -> list[int | None]:
         """Return how many steps each worker has taken; None for one that has something to do, or has not answered."""
-        told = zip(self.statuses, self.sequences, strict=True)
-        return [status.steps if status.heard == sent else None for status, sent in told]
+        return [one.steps if one.heard >= self.told[worker] else None for worker, one in enumerate(self.statuses)]
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""

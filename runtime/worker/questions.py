@@ -15,6 +15,7 @@ So an operator keeps its history from the least of these times on:
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pickle import PicklingError
 from typing import Any, TypeAlias
 
@@ -56,7 +57,7 @@ class Answer:
         number: of the question.
         time: as of which time it is; if ``found`` is None, the earliest as of which it could be.
         found: what there is for each key; None if the history begins later.
-        problem: why what was found cannot be sent.
+        problem: why there is no answer.
     """
 
     number: int
@@ -66,7 +67,7 @@ class Answer:
 
 
 class Questions:
-    """The questions to the operators of one worker.
+    """The questions to the operators of one worker, which are answered between two steps.
 
     Args:
         activate: schedules an operator.
@@ -79,6 +80,7 @@ class Questions:
         self._activate = activate
         self._open: dict[int, Question] = {}
         self._kept: dict[int, tuple[int, int]] = {}
+        self._asked: dict[int, Callable[[], object]] = {}
         self.answers: deque[Answer] = deque()
 
     def put(self, question: Question | None) -> None:
@@ -89,7 +91,11 @@ class Questions:
         self._kept.pop(question.number, None)
         if question.keys is not None:
             self._open[question.number] = question
-            self._activate(question.operator)
+            self._asked.get(question.operator, partial(self._activate, question.operator))()
+
+    def when_asked(self, operator: int, call: Callable[[], object]) -> None:
+        """Have an operator called, outside its schedule function, where a question comes; else it is scheduled."""
+        self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
         """Have an operator answer what it can.
@@ -110,7 +116,10 @@ class Questions:
             if time < since:
                 self.answers.append(Answer(question.number, since))
                 continue
-            self.answers.append(Answer(question.number, time, read(question.keys, time)))
+            try:
+                self.answers.append(Answer(question.number, time, read(question.keys, time)))
+            except Exception as error:  # noqa: BLE001 - a user's key may raise anything when it is compared
+                self.answers.append(Answer(question.number, time, problem=f"{type(error).__name__}: {error}"))
             if question.stays:
                 self._kept[question.number] = operator, time
 
@@ -121,7 +130,8 @@ class Questions:
             try:
                 send(answer)
             except (TypeError, AttributeError, PicklingError) as error:
-                send(replace(answer, found=None, problem=unpicklable(answer, error)))
+                reason = unpicklable(answer, error)
+                send(replace(answer, found=None, problem=f"what it has found cannot be pickled: {reason}"))
 
     def since(self, operator: int, newest: int) -> int:
         """Return the time from which on an operator has to keep its history."""

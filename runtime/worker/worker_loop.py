@@ -230,7 +230,7 @@ class WorkerLoop:
     def _wait_for_work(self) -> None:
         while not self._stopping:
             self._answer()
-            self._core.questions.tell(lambda answer: self._tell(DRIVER, answer=answer))
+            self._core.questions.tell(lambda one: self._tell(DRIVER, steps=self._core.steps_at_rest, answer=one))
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S

@@ -62,7 +62,7 @@ class GroupJob:
         self.plan = self.group.cores[0].plan
         self._feed = GroupFeed(self.group)
         self._questions, self._read, self._lock = count(), dict[str, Any](), RLock()
-        self._goes_back, self._returns = False, 0
+        self._goes_back = False
         self.epoch = 0
         self.goes_on = True
         self._change()
@@ -93,7 +93,7 @@ class GroupJob:
             core.receive(envelope)
         elif not core.is_idle:
             group.step(worker)
-            core.questions.tell(self._feed.hear)
+        core.questions.tell(self._feed.hear)
 
     def _wait_for(self, condition: Callable[[], bool], *_: object) -> None:
         for _action in range(MOST_ACTIONS):
@@ -189,11 +189,26 @@ def test_faults_are_caught(owner: Any, method: str, fault: Any, monkeypatch: pyt
         collections.deque(hammer(seed, 4) for seed in range(20))
 
 
+def test_an_idle_worker_stays_idle() -> None:
+    """It takes no step for an answer: a feeder that waits for room sees by its steps that nothing else happens."""
+    job = settled(GroupJob(0, 2))
+    job.group.run()
+    job.group.advance("pairs", 1)
+    job.group.run()
+    for worker, core in enumerate(job.group.cores):
+        before = core.steps_at_rest
+        job._feed.ask(worker, Question(worker, job.plan.lookups["pairs"], [1]))
+        job.group.deliver(worker)
+        assert core.is_idle
+        assert [answer.time for answer in core.questions.answers] == [0]
+        assert core.steps_at_rest == before
+
+
 def test_what_cannot_be_sent_is_said() -> None:
     """A worker that cannot send what it has found says so, and goes on."""
     job: Any = GroupJob(0, 1)
     question = LookUp(job, "pairs", {0: [1]}, None, None)
-    with pytest.raises(tw.JobError, match="what worker 0 has found cannot be pickled, so it cannot be sent: no lock"):
+    with pytest.raises(tw.JobError, match="look-up 'pairs': worker 0 cannot answer: no lock"):
         question._check(0, Answer(0, 1, problem="no lock"))
 
 
@@ -204,8 +219,15 @@ def test_it_asks_again_when_the_job_goes_back() -> None:
     wait = job._wait_for
 
     def wait_for(condition: Callable[[], bool], *rest: object) -> None:
-        if not job._returns and asked:
-            job._returns, job._feed = 1, GroupFeed(job.group)
+        if asked and job._feed is first and not job._goes_back:
+            job._goes_back = True
+            assert condition(), "the wait ends"
+            return
+        if job._goes_back:
+            assert not condition(), "it waits for other workers"
+            job._feed = GroupFeed(job.group)
+            assert not condition(), "they are not there yet"
+            job._goes_back = False
         wait(condition, *rest)
 
     def ask(worker: int, question: Question) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.worker.questions import Question
 from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 
@@ -193,6 +195,19 @@ def test_who_waits_for_workers_at_rest_is_let_in(feed: OwnFeed, workers: Workers
     assert feed.wait(never, 1.0) is Admission.TIMED_OUT
     workers.silent = set()
     assert feed.wait(never, None) is Admission.LET_IN
+
+
+def test_questions_do_not_keep_workers_from_rest(feed: OwnFeed, workers: Workers) -> None:
+    """One that is always under way neither, as no step answers it."""
+    feed.join(soon())
+    workers.steps = [3, 5]
+    numbers = count()
+
+    def ask() -> bool:
+        feed.ask(0, Question(next(numbers), 0, ["a"]))
+        return False
+
+    assert feed.wait(ask, 10.0) is Admission.LET_IN
 
 
 def test_what_cannot_be_sent_leaves_no_gap(feed: OwnFeed, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,25 @@ def test_a_question_waits_for_its_time() -> None:
     assert answers(questions) == [], "each is answered once"
 
 
+def test_an_operator_that_can_is_called_at_once() -> None:
+    """So that it need not be scheduled; what another one is asked is no matter to it."""
+    activated: list[int] = []
+    questions = Questions(activated.append)
+    questions.when_asked(ACTIVE, lambda: questions.answer(ACTIVE, 3, 0, read))
+    questions.put(Question(1, ACTIVE, ["a"], 2))
+    questions.put(Question(2, OTHER, ["b"], 2))
+    assert answers(questions) == [Answer(1, 3, [("a", 3)])]
+    assert activated == [OTHER]
+
+
+def test_a_key_that_cannot_be_compared_fails_no_worker() -> None:
+    questions = Questions(lambda operator: None)
+    questions.put(Question(1, ACTIVE, ["a"], 0))
+    questions.answer(ACTIVE, 0, 0, lambda keys, time: [1 // 0])
+    [answer] = answers(questions)
+    assert (answer.found, answer.problem) == (None, "ZeroDivisionError: integer division or modulo by zero")
+
+
 def test_a_time_before_the_history_is_told_with_its_begin() -> None:
     questions = Questions(lambda operator: None)
     questions.put(Question(1, ACTIVE, ["a"], 2, is_exact=True))
@@ -79,4 +98,5 @@ def test_what_cannot_be_pickled_is_said() -> None:
 
     questions.tell(send)
     assert [answer.number for answer in sent] == [1, 2]
-    assert all("cannot pickle '_thread.lock'" in str(answer.problem) for answer in sent)
+    said = "what it has found cannot be pickled: TypeError: cannot pickle '_thread.lock'"
+    assert all(said in str(answer.problem) for answer in sent)
