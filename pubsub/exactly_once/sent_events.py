@@ -155,7 +155,7 @@ class SentEvents:
     def position(self) -> WorkerPosition:
         """The position of the worker before the first event that is not durable."""
         lower, sent = list(self._lower.frontier), dict(self._durable)
-        history = None if self._history is None else self._history.told()
+        history = None if self._history is None else self._history.kept
         return WorkerPosition(lower, sent, self._confirmed, self._generation, self._number, history)
 
     @property
