@@ -97,7 +97,7 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
             assert first.time == 5
             assert total([first]) == state_at(5)
         send(changes, range(6, 8))
-        with tw.subscribe(topic) as late:
+        with tw.relay(topic), tw.subscribe(topic) as late:
             assert rows(late.to_arrow(until=7, timeout=DEADLINE_S)) == state_at(7)
         with tw.subscribe(topic, name="named") as named:
             with pytest.raises(DeliveryError, match="goes on where it was before, so to_arrow"):
