@@ -136,8 +136,8 @@ class OutputOperators(StreamBase[Record]):
                 ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
                 environment. A job started again with the same log goes on where it was, with any number of workers.
             retention: for how long a durable subscription that nobody reads holds the log, in seconds.
-            ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`: each once, with the epoch of
-                its last records or, from run to run, a later one. One that leaves out epochs misses their ends.
+            ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each comes once, with the
+                epoch of its last records or, from run to run, a later one. With dropped epochs their ends are lost.
                 With exactly-once delivery each run needs a new log. Records go to the worker of their substream.
             wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
                 first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once

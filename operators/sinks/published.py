@@ -98,4 +98,4 @@ def _joined(
     joined = PartitionHistory(domain)
     for history in (*known, History((), tuple(batches))):
         joined.add(history)
-    return joined.told()
+    return joined.kept

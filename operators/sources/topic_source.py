@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
@@ -51,9 +52,10 @@ class TopicSource(OperatorSource[Any]):
         tokens = tokens_at_first(context)
         if context.worker:
             return lambda output: None
-        intake = _Intake(self._connect, context.activate)
+        is_restored = instance_of(context).kept.is_restored
+        intake = _Intake(partial(self._connect, is_restored), context.activate)
         context.on_close(intake.close)
-        missing_since = tokens.times if instance_of(context).kept.is_restored else ()
+        missing_since = tokens.times if is_restored else ()
 
         def schedule(output: OutputPort) -> None:
             nonlocal missing_since
@@ -69,8 +71,8 @@ class TopicSource(OperatorSource[Any]):
 
         return schedule
 
-    def _connect(self, is_closed: Callable[[], bool]) -> Subscription:
-        """Connect; raise DeliveryError if that is not possible, or the topic's times are others than here."""
+    def _connect(self, is_restored: bool, is_closed: Callable[[], bool]) -> Subscription:
+        """Connect; raise DeliveryError if that is not possible, or the topic does not fit here."""
         until_s = math.inf if self.timeout is None else time.monotonic() + self.timeout
         subscription: Subscription | None = None
         while subscription is None:
@@ -92,6 +94,13 @@ class TopicSource(OperatorSource[Any]):
             raise DeliveryError(
                 f"topic {self.topic!r} has times of {subscription.domain!r}, and this dataflow of {self.domain!r}. "
                 "Publish it outside of loops, or read it into a dataflow that has its times",
+                topic=self.topic,
+            )
+        if is_restored and subscription.has_history:
+            subscription.close()
+            raise DeliveryError(
+                f"topic {self.topic!r} begins with its state, and the snapshot from which this job goes on has it "
+                "already. Run this job without snapshots=, or publish the topic without history=True",
                 topic=self.topic,
             )
         return subscription

@@ -14,6 +14,7 @@ from itertools import chain
 
 from tidewheel.progress import MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, check_size, encode
 from tidewheel.pubsub.messages.wire import (
     FIRST,
@@ -56,6 +57,9 @@ class SentEvents:
             it, and then has to be told it again.
         has_history: whether the position has all changes before it.
 
+    Raises:
+        DeliveryError: it is to have them, and a snapshot that was taken without history does not.
+
     Attributes:
         waiting: the number of events that the publisher has not confirmed.
         waiting_bytes: the size of the kept events in bytes.
@@ -80,6 +84,11 @@ class SentEvents:
         has_history: bool = False,
     ) -> None:
         begin = WorkerPosition([domain.minimum()], {}) if saved is None else saved.position
+        if has_history and begin.events and begin.history is None:
+            raise DeliveryError(
+                "a topic is published with history=True, and the snapshot from which its job goes on was taken "
+                "without, so the first changes are missing. Begin with other snapshots"
+            )
         self._lower = MutableAntichain(domain)
         self._lower.update((time, 1) for time in begin.lower)
         self._durable = dict(begin.sent)
@@ -155,7 +164,7 @@ class SentEvents:
     def position(self) -> WorkerPosition:
         """The position of the worker before the first event that is not durable."""
         lower, sent = list(self._lower.frontier), dict(self._durable)
-        history = None if self._history is None else self._history.told()
+        history = None if self._history is None else self._history.kept
         return WorkerPosition(lower, sent, self._confirmed, self._generation, self._number, history)
 
     @property

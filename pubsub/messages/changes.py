@@ -79,18 +79,20 @@ class PresentState:
         """Record that some changes are not added, so that no later table is the present state."""
         self._missing = why
 
-    def add(self, epochs: Iterable[Epoch]) -> Any:
+    def add(self, epochs: Iterable[Epoch], *, lacks: bool = False) -> Any:
         """Add epochs; return the sum as a ``pyarrow.Table``: the columns of the records, and ``diff``.
 
+        There is none if the subscription ``lacks`` the state at its beginning.
         Pairs have the columns ``key`` and ``value``, and other records that are no rows the column ``record``.
         Complexity: O(records of the table), O(1) without new epochs.
 
         Raises:
             DeliveryError: the records make no table. Then the epochs are not added. Or some were missed.
         """
-        if self._missing:
+        missing = "this subscription goes on where it was before" if lacks else self._missing
+        if missing:
             raise DeliveryError(
-                f"topic {self._topic!r}: {self._missing}, so to_arrow() lacks changes: use a new subscription for it, "
+                f"topic {self._topic!r}: {missing}, so to_arrow() lacks changes: use a new subscription for it, "
                 "without name=",
                 topic=self._topic,
             )

@@ -98,8 +98,8 @@ class DataMessage(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """All changes of one partition until now, for one that comes late.
 
-    ``as_of`` is the last complete epoch with changes; nothing without any. Each message has its number. The first one
-    may be a sum of the changes up to ``as_of``: it has no number but -1, as it never becomes void.
+    ``as_of`` is the last complete epoch with changes; nothing without any. Each message has its number. Those with
+    changes up to ``as_of``, often one sum, have the number -1 instead, as they never become void.
     """
 
     as_of: tuple[Time, ...]

@@ -91,10 +91,18 @@ class PartitionHistory:
             ProtocolError: a batch does not have changes.
         """
         self._add_up()
-        batches = [(_NEVER_VOID, message) for message in self._complete if message.records]
-        batches += sorted((one for found in self._open.values() for one in found), key=itemgetter(0))
-        told = [(number, message if where is None else where.of(message)) for number, message in batches]
-        return History(self._as_of, tuple((number, part) for number, part in told if part is not None))
+        kept = self.kept
+        if where is None:
+            return kept
+        told = [(number, where.of(message)) for number, message in kept.messages]
+        return History(kept.as_of, tuple((number, part) for number, part in told if part is not None))
+
+    @property
+    def kept(self) -> History:
+        """All of it, as it is. Complexity: O(messages), and not of records, so a snapshot takes no time."""
+        complete = [(_NEVER_VOID, message) for message in self._complete if message.records]
+        batches = sorted((one for found in self._open.values() for one in found), key=itemgetter(0))
+        return History(self._as_of, (*complete, *batches))
 
     def add(self, other: History) -> None:
         """Add the history of another partition, whose batches are of this one from now on."""

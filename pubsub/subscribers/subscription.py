@@ -3,7 +3,7 @@
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,6 +52,7 @@ class Subscription:
         domain: the order of the topic's times.
         is_local: whether a job of this process publishes the topic, one that runs when it is read from.
         goes_back: whether batches of epochs that are not complete may become void.
+        has_history: whether it begins with the state.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Subscription:
     ) -> None:
         self.topic = info.name
         self.domain = info.domain
-        self.is_local, self.goes_back = isinstance(reader, LocalTopicReader), info.goes_back
+        self.is_local = isinstance(reader, LocalTopicReader)
+        self.goes_back, self.has_history = info.goes_back, info.has_history
         self._subscriber = reader.subscriber = Subscriber(
             info.domain,
             len(info.partitions),
@@ -113,9 +115,7 @@ class Subscription:
             self._reader.read(WAIT_S)
         if not self._reader.events:
             raise StopIteration
-        event: Event = self._reader.events.popleft()
-        self._give([event])
-        return event
+        return self._give_event()
 
     def __aiter__(self) -> Self:
         return self
@@ -130,6 +130,9 @@ class Subscription:
             await self._reader.read_async()
         if not self._reader.events:
             raise StopAsyncIteration
+        return self._give_event()
+
+    def _give_event(self) -> Event:
         event: Event = self._reader.events.popleft()
         self._give([event])
         return event
@@ -179,8 +182,10 @@ class Subscription:
         if self._done is not None:
             self._done.settle()
 
-    def _give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record what the consumer gets."""
+    def _give(self, given: Sequence[Event | Epoch], *, in_table: bool = False) -> None:
+        """Record what the consumer gets; if that is not in the table of the state, no later table has it."""
+        if given and self._state is not None and not in_table:
+            self._state.miss("epochs or events of this subscription were read otherwise")
         if self._done is not None:
             self._done.give(given)
 
@@ -213,8 +218,6 @@ class Subscription:
 
     def _give_epoch(self) -> Epoch:
         epoch = self._complete.popleft()
-        if self._state is not None:
-            self._state.miss(f"epoch {epoch.time!r} was read by epochs()")
         self._give([epoch])
         return epoch
 
@@ -236,9 +239,8 @@ class Subscription:
         Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
         any the table is empty. Do not mix it with iterating over events.
 
-        Of a topic with ``history=True`` it is the present state instead, as of the last whole epoch that has come. Each
-        record has one row, and the column ``diff`` says how often it is there. The other columns are those of the
-        changes. Records that are no rows have the columns ``key`` and ``value`` if they are pairs, or else ``record``.
+        With ``history=True`` it is the present state instead: a row for each record, with its count in the column
+        ``diff``. Pairs that are no rows have the columns ``key`` and ``value``, and other records ``record``.
 
         Args:
             until: wait until this epoch is complete; None waits for nothing.
@@ -246,8 +248,7 @@ class Subscription:
 
         Raises:
             TimeoutError: the epoch was not complete in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them. Or it has
-                history, and epochs were read otherwise.
+            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -263,10 +264,9 @@ class Subscription:
             self._read_so_far()
         else:
             self._read_while(lambda: self._expects(until), timeout)
-        if self._state is not None and self._subscriber.lacks_state:
-            self._state.miss("this subscription goes on where it was before")
-        table = table_of(self.topic, self._complete) if self._state is None else self._state.add(self._complete)
-        self._give(self._complete)
+        found, state = self._complete, self._state
+        table = table_of(self.topic, found) if state is None else state.add(found, lacks=self._subscriber.lacks_state)
+        self._give(self._complete, in_table=True)
         self._complete.clear()
         return table
 

@@ -141,14 +141,32 @@ def test_another_job_has_the_same_collection(topic: str) -> None:
     assert sorted(found) == [(("a", 1), 1), (("b", 1), 1)]
 
 
-def test_a_table_needs_all_epochs(topic: str) -> None:
+@pytest.mark.parametrize("read", [iter, tw.Subscription.epochs, lambda reader: reader.take(SOON_S)])
+def test_a_table_needs_all_epochs(topic: str, read: Any) -> None:
     """Whoever has read some of them otherwise is told so, and not shown a wrong table."""
     with tw.run(collection(topic), engine="local") as job, tw.subscribe(topic) as reader:
         with job.input("changes") as changes:
             changes.send([((1, "a"), 1)])
-        next(iter(reader.epochs(timeout=SOON_S)))
-        with pytest.raises(DeliveryError, match=r"epoch 0 was read by epochs\(\)"):
+        next(iter(read(reader)))
+        with pytest.raises(DeliveryError, match=r"epochs or events .* were read otherwise"):
             reader.to_arrow()
+
+
+def test_a_job_cannot_receive_the_state_twice(topic: str, tmp_path: Path) -> None:
+    """Its snapshot has the collection already, so adding the state again would double it."""
+    other = tw.Dataflow(f"reads {topic}")
+    other.from_topic(topic).as_collection(diff=True).changes().capture("read").probe("read")
+    snapshots = tw.Snapshots(tmp_path, every_s=1000.0)
+    with tw.run(collection(topic), engine="local") as job, job.input("changes") as changes:
+        with tw.run(other, engine="local", snapshots=snapshots) as reading:
+            changes.send([((1, "a"), 1)])
+            changes.advance_to(1)
+            reading.probe("read").wait_until(1, timeout=SOON_S)
+            reading.snapshot(timeout=SOON_S)
+            reading.stop()
+        refused = pytest.raises(tw.JobError, match="begins with its state, and the snapshot")
+        with refused, tw.run(other, engine="local", snapshots=snapshots) as reading:
+            reading.wait(timeout=SOON_S)
 
 
 def test_epochs_cannot_be_dropped(topic: str) -> None:

@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 DEADLINE_S = 60.0
 EPOCHS = 60
 PAUSE_S = 0.01
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))]
+RUNS = [("best_effort", 0), *(pytest.param("best_effort", seed, marks=pytest.mark.long) for seed in range(1, 6))]
+RUNS += [pytest.param("exactly_once", seed, marks=pytest.mark.long) for seed in range(4)]
 
 
 def collection(topic: str, **options: Any) -> tw.Dataflow:
@@ -96,7 +97,7 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
             assert first.time == 5
             assert total([first]) == state_at(5)
         send(changes, range(6, 8))
-        with tw.subscribe(topic) as late:
+        with tw.relay(topic), tw.subscribe(topic) as late:
             assert rows(late.to_arrow(until=7, timeout=DEADLINE_S)) == state_at(7)
         with tw.subscribe(topic, name="named") as named:
             with pytest.raises(DeliveryError, match="goes on where it was before, so to_arrow"):
@@ -133,14 +134,16 @@ def total(epochs: list[tw.Epoch]) -> dict[tuple[int, int], int]:
     return {record: count for record, count in counts.items() if count}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_state_outlives_workers_and_publishers(tmp_path: Path, seed: int) -> None:
-    """A best-effort topic of a job that goes back: those who come before, meanwhile and after have the same state."""
+@pytest.mark.parametrize(("delivery", "seed"), RUNS)
+def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str, seed: int) -> None:
+    """The job goes back: those who come before, meanwhile and after have the same state."""
     random = Random(seed)
-    topic = f"histories, recovered {seed}"
-    snapshots = tw.Snapshots(tmp_path, every_s=0.3, restarts=6)
+    topic = f"histories, recovered {delivery} {seed}"
+    options = {} if delivery == "best_effort" else {"delivery": delivery, "log": tmp_path / "log"}
+    snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=0.3, restarts=6)
     kills = random.sample(range(10, EPOCHS - 5), 2)
-    with nothing_left(), tw.run(collection(topic), workers=2, snapshots=snapshots) as job, ExitStack() as opened:
+    flow = collection(topic, **options)
+    with nothing_left(), tw.run(flow, workers=2, snapshots=snapshots) as job, ExitStack() as opened:
         readers = [opened.enter_context(tw.subscribe(topic))]
         rewound = 0
         while True:

@@ -9,7 +9,8 @@ import pytest
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
+from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, History, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
 INTEGERS = IntegerDomain()
@@ -102,3 +103,18 @@ def test_fewer_workers_leave_out_what_one_of_them_had_passed(order: tuple[int, .
     connection = Connection()
     reduce(Published.merge, [shares[number] for number in order]).connect(connection)
     assert connection.sent.saved == SavedEvents(WorkerPosition([4], {}, 4), [LATER])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 2, 0)])
+def test_fewer_workers_have_the_history_of_all(order: tuple[int, ...]) -> None:
+    """With the batches that are left out, which no publisher has any more."""
+    first, second = (encode_batch(time, [(time, 1)]) for time in (3, 4))
+    passed = SavedEvents(WorkerPosition([5], {}, 2, history=History((3,), ((-1, first),))), [])
+    idle = SavedEvents(WorkerPosition([4], {}, 1, history=History((), ())), [])
+    kept: list[FeedEvent] = [second, LowerFrontierUpdate([(4, -1), (5, 1)]), LATER]
+    held_back = SavedEvents(WorkerPosition([4], {4: 1}, 1, history=History((), ((7, second),))), kept)
+    shares = [Published(INTEGERS, [5], saved) for saved in (passed, idle, held_back)]
+    merged = reduce(Published.merge, [shares[number] for number in order])
+    assert isinstance(merged._saved, SavedEvents)
+    assert merged._saved.kept == [LATER]
+    assert merged._saved.position.history == History((3,), ((-1, first), (0, second), (0, second)))

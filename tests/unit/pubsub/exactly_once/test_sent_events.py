@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.unit.pubsub.exactly_once.test_journal import INTEGERS, integer_runs
 from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
+from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, place_of
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 
@@ -111,3 +112,10 @@ def test_what_cannot_be() -> None:
         Journal(INTEGERS).begin(worker.position)
     with pytest.raises(ProtocolError, match=r"lacks batches that its worker takes for durable"):
         Journal(INTEGERS).begin(WorkerPosition([5], {}))
+
+
+def test_a_snapshot_without_history_is_refused() -> None:
+    """The state would lack what was sent before it; one of a worker that had sent nothing lacks nothing."""
+    SentEvents(INTEGERS, SavedEvents(WorkerPosition([0], {}), []), has_history=True)
+    with pytest.raises(DeliveryError, match="so the first changes are missing"):
+        SentEvents(INTEGERS, SavedEvents(WorkerPosition([3], {}, 5), []), has_history=True)

@@ -23,7 +23,8 @@ def test_it_goes_on_from_what_it_has_told() -> None:
     for number, time in enumerate((0, 3, 1, 5)):
         history.receive(number, encode_batch(time, [("a", 1)]))
     history.advance(lambda time: time < 3)
-    again = PartitionHistory(IntegerDomain(), history.told(), number=3)
+    again = PartitionHistory(IntegerDomain(), history.kept, number=3)
+    assert [number for number, _ in history.kept.messages] == [-1, -1, 1, 3]
     assert read(again.told()) == ((1,), [(-1, 1, [("a", 2)]), (3, 3, [("a", 1)]), (3, 5, [("a", 1)])])
     again.receive(4, encode_batch(3, [("a", -3)]))
     again.advance(lambda time: time < 4)
@@ -38,7 +39,7 @@ def test_the_last_complete_epoch_never_goes_back() -> None:
     early.receive(0, encode_batch(3, [("b", 1)]))
     joined = PartitionHistory(IntegerDomain())
     for one in (late, early):
-        joined.add(one.told())
+        joined.add(one.kept)
     joined.advance(lambda time: time < 4)
     assert read(joined.told()) == ((5,), [(-1, 5, [("a", 1), ("b", 1)])])
 
