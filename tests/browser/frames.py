@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,5 +123,9 @@ def _busy_ms(events: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
 
 def private_bytes(of: psutil.Process) -> int:
     """Return the memory that the largest page of a browser has for itself, in bytes."""
-    renderers = [process for process in of.children(recursive=True) if "--type=renderer" in process.cmdline()]
-    return max(int(process.memory_full_info().uss) for process in renderers)
+    found = []
+    for process in of.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # a browser ends some of its processes as it starts
+            if "--type=renderer" in process.cmdline():
+                found.append(int(process.memory_full_info().uss))
+    return max(found)

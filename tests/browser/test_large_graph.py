@@ -6,6 +6,7 @@
 import subprocess
 import sys
 import threading
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from tidewheel.pubsub.gateway import Gateway
 pytestmark = [needs_chromium, pytest.mark.long]
 
 OPERATORS, WORKERS, SECONDS = 2000, 64, 12
+MEMORY_SECONDS = 100
+"""So long that the browser has collected its garbage more than once."""
 MOST_MS_A_FRAME = 100
 MOST_BYTES = 200 << 20
 _SILENT: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -112,7 +115,7 @@ def test_each_frame_is_short_and_memory_is_bounded(browser: Browser, how: str) -
     assert max(costs.busy_ms) < MOST_MS_A_FRAME, str(costs)
     assert max(at_pace.heap) < MOST_BYTES, str(at_pace)
     assert shown >= (OPERATORS if how == "all in sight" else 8), f"{shown} operators"
-    assert drawn < OPERATORS / 2 or how == "all in sight", "what was never in sight takes no memory"
+    assert drawn < OPERATORS * 3 / 4 or how == "all in sight", "what was never in sight takes no memory"
 
 
 def test_it_opens_in_short_tasks(browser: Browser) -> None:
@@ -143,6 +146,43 @@ def test_an_operator_that_was_never_in_sight_is_reached(browser: Browser) -> Non
         jobs.end("large-1")
 
 
+def test_the_edges_of_a_graph_that_is_far_away_are_drawn_together(browser: Browser) -> None:
+    """One path has all edges that look the same. Near again, each edge in sight is an element with its numbers."""
+    jobs = HandJobs()
+    first = large(1, "")
+    jobs.put(first)
+    with paged(jobs) as gateway, opened(browser, gateway, "&job=large-1") as page:
+        page.locator(".frame svg").wait_for(timeout=20_000)
+        page.get_by_role("button", name="Fit all").click()
+        for second in (2, 3):
+            jobs.put(large(second, first["picture"]))
+            page.wait_for_function(_LEVELS_ARE, arg=_levels(second), timeout=20_000)
+        expect(page.get_by_role("img", name="2k edges")).to_have_count(1)
+        expect(page.locator("[data-edge]").filter(visible=True)).to_have_count(0)
+        assert page.locator("[data-edges]").count() < 50
+        page.get_by_role("button", name="Fit the width").click()
+        edge = page.locator("[data-edge='1021']")
+        expect(edge).to_have_attribute("data-level", "3", timeout=20_000)
+        assert edge.evaluate("edge => getComputedStyle(edge).display") != "none"
+        expect(page.locator("[data-edges]")).to_have_count(0)
+        jobs.end("large-1")
+
+
+_LEVELS_ARE = """(wanted) => {
+    const found = {};
+    for (const { dataset } of document.querySelectorAll("[data-edges]")) {
+        found[dataset.level] = (found[dataset.level] ?? 0) + Number(dataset.edges);
+    }
+    return Object.keys({ ...found, ...wanted }).every((level) => found[level] === wanted[level]);
+}"""
+
+
+def _levels(second: int) -> dict[str, int]:
+    """Return how many edges have each level, by the fill that each has; all have a rate."""
+    fills = [edge["fill"] for edge in large(second, "none")["edges"].values()]
+    return Counter(str(1 + sum(fill >= least for least in (0.3, 0.6, 0.9))) for fill in fills)
+
+
 def _is_shown(gateway: Gateway, second: int) -> bool:
     """Tell whether a browser looks at the job, and what it has had last."""
     if "large-1" not in gateway.jobs.documents():
@@ -151,7 +191,7 @@ def _is_shown(gateway: Gateway, second: int) -> bool:
     return bool(page.listeners) and page.shown.number == second
 
 
-@pytest.mark.parametrize("how", ["as it opens"])
+@pytest.mark.parametrize("how", ["as it opens", "all in sight"])
 def test_memory_is_bounded_without_a_debugger(browser: Browser, how: str, tmp_path: Path) -> None:
     """Playwright has a browser keep what it receives; a person's browser does not. Nobody asks for a collection."""
     jobs = HandJobs()
@@ -166,7 +206,7 @@ def test_memory_is_bounded_without_a_debugger(browser: Browser, how: str, tmp_pa
                 assert eventually(lambda: _is_shown(gateway, 1), 30.0)
                 if how == "all in sight":
                     _fit_all(browser, tmp_path / "DevToolsActivePort")
-                for second in range(2, 60):
+                for second in range(2, MEMORY_SECONDS):
                     jobs.put(large(second, first["picture"]))
                     assert eventually(partial(_is_shown, gateway, second))
                     threading.Event().wait(0.3)  # as long as a browser needs for it

@@ -2,9 +2,10 @@
 // most a few milliseconds a frame.
 
 import { operatorsOf } from "./attention.js";
+import { EdgeGroups, levelOf, widthOf } from "./edge_groups.js";
 import { count, firstTime, lag, rate, share, shortened } from "./format.js";
 import { Hint, wordsOf } from "./hint.js";
-import { boxAround, boxOf, cleaned, pictureOf, shape } from "./picture.js";
+import { boxAround, boxOf, cleaned, partOf, pictureOf, shape } from "./picture.js";
 
 const BUDGET_MS = 12;
 const MARGIN = 200;
@@ -71,6 +72,7 @@ export class Graph {
     this.svg.addEventListener("pointerleave", () => this.#hover(this.svg.contains(document.activeElement) ? document.activeElement : null));
     this.layers = ["scopes", "edges", "operators"].map(() => shape("g"));
     this.svg.append(...this.layers);
+    this.groups = new EdgeGroups(this.layers[1], this.edges);
     this.frame.replaceChildren(this.svg);
     this.#grow(performance.now() + BUDGET_MS);
     this.begin();
@@ -90,7 +92,7 @@ export class Graph {
     this.failed = new Set(errors.flatMap(operatorsOf));
     if (!this.svg) return;
     for (const [number, node] of this.operators) if (!operators || operators.has(number)) node.isStale = true;
-    for (const [number, node] of this.edges) if (!edges || edges.has(number)) node.isStale = true;
+    for (const [number, node] of this.edges) if (!edges || edges.has(number)) node.isStale = this.groups.isStale = true;
     for (const [name, node] of this.scopes) this.#paintScope(name, node);
     this.#schedule();
   }
@@ -135,6 +137,7 @@ export class Graph {
     this.svg.setAttribute("height", this.size[1] * this.scale);
     if (wasFar && this.scale >= FAR) for (const node of this.operators.values()) node.isStale = true;
     this.svg.dataset.far = this.scale < FARTHER ? "names" : this.scale < FAR ? "numbers" : "";
+    this.groups.show(this.isLarge && this.scale < FARTHER);
     this.frame.scrollTo({
       left: middle[0] * this.scale - this.frame.clientWidth / 2,
       top: middle[1] * this.scale - this.frame.clientHeight / 2,
@@ -148,11 +151,12 @@ export class Graph {
     const { operator, edge, scope } = part.dataset;
     const [rectangle, line] = [part.querySelector("rect"), part.querySelector("path")];
     if (operator !== undefined && rectangle) {
-      const node = { number: operator, part, box: boxOf(rectangle), isStale: true, shown: {} };
+      const node = { number: operator, text: part.outerHTML, box: boxOf(rectangle), isStale: true, shown: {} };
       this.operators.set(operator, node);
       if (this.operators.size === 1) this.#moveFocus(node, false);
     } else if (edge !== undefined && line) {
-      this.edges.set(edge, { part, box: boxAround(line), isStale: true, shown: {} });
+      this.edges.set(edge, { text: part.outerHTML, way: line.getAttribute("d"), box: boxAround(line), isStale: true, shown: {} });
+      this.groups.isStale = true;
     } else if (scope !== undefined && rectangle) {
       this.#addScope(cleaned(part));
     } else return false;
@@ -162,8 +166,8 @@ export class Graph {
   /** The element of an operator or edge, which is made when it is first needed. */
   #drawn(node) {
     if (node.group) return node.group;
-    const group = (node.group = cleaned(node.part));
-    node.part = null;
+    const group = (node.group = partOf(node.text));
+    node.text = null;
     node.line = group.querySelector("path");
     this.layers[node.number === undefined ? 1 : 2].append(group);
     if (node.number !== undefined) {
@@ -226,7 +230,9 @@ export class Graph {
   /** Paint until a moment what has changed and is in sight; return whether that was all. */
   #paintStale(until) {
     const sight = this.#sight(this.isLarge ? MARGIN : EVERYWHERE);
-    for (const [nodes, paint] of [[this.operators, this.#paintOperator], [this.edges, this.#paintEdge]]) {
+    if (this.groups.isShown) this.groups.paint(this.job);
+    const edges = this.groups.isShown ? [] : this.edges;
+    for (const [nodes, paint] of [[this.operators, this.#paintOperator], [edges, this.#paintEdge]]) {
       for (const [number, node] of nodes) {
         if (!node.isStale || !isWithin(node.box, sight)) continue;
         node.isStale = false;
@@ -274,8 +280,8 @@ export class Graph {
     const speed = this.job.live?.edges?.[number]?.records;
     set(node, "rate", speed);
     set(node, "fill", edge.fill);
-    set(node, "level", edge.fill >= 0.9 ? 4 : edge.fill >= 0.6 ? 3 : edge.fill >= 0.3 ? 2 : speed ? 1 : 0);
-    const width = (1.2 + 1.4 * Math.log10(1 + (speed ?? 0))).toFixed(1);
+    set(node, "level", levelOf(edge.fill, speed));
+    const width = widthOf(speed).toFixed(1);
     if (node.shown.width !== width) node.line.setAttribute("stroke-width", (node.shown.width = width));
   }
 
