@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("_columns", "_masks", "_packing", "_words", "keys", "starts")
+    __slots__ = ("__weakref__", "_columns", "_masks", "_packing", "_words", "keys", "starts")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -40,6 +41,9 @@ class Batch:
         firsts = starts_of(keys)
         self.keys = keys[firsts]
         self.starts = np.append(firsts, len(keys))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (self._columns, self._words, self._packing)
 
     def __len__(self) -> int:
         return int(self.starts[-1])

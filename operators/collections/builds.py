@@ -9,6 +9,8 @@ from operator import add
 from typing import TypeAlias, TypeVar
 
 from tidewheel.differential.arrangements import Arrangements
+from tidewheel.differential.batch import Batch
+from tidewheel.differential.codes import Interned
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
 from tidewheel.differential.records import Array, Column, array_of
@@ -21,7 +23,10 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.state.state_pickling import declare_frozen
 from tidewheel.runtime.worker.operator_context import pacts_of
+
+declare_frozen(Batch, Interned)
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
