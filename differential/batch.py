@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("_columns", "_index", "_packing", "_words")
+    __slots__ = ("__weakref__", "_columns", "_index", "_packing", "_words")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -46,6 +47,9 @@ class Batch:
         self._words = words
         self._packing = packing
         self._index: tuple[Integers, Integers] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (self._columns, self._words, self._packing)
 
     def __len__(self) -> int:
         return len(self._columns[0] if self._words is None else self._words)

@@ -6,6 +6,8 @@ bits each, the parts of a pair, make one code together. All other values are int
 
 The kind of the codes is that of the first values. When values of another kind come, the codes become numbers of
 interned values for good, and whoever keeps codes translates them: `Codes.encode` says so first.
+
+In pickled codes the interned values are in parts, of which those without new values are the same objects as before.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +25,24 @@ _LOW = np.int64((1 << 32) - 1)
 _SIGN = np.int64(2**63 - 1)
 _FEWEST = 1000
 """A table with fewer values is not worth a sweep."""
+_TOGETHER = 1 << 10
+"""So many interned values are pickled together."""
+
+
+class Forgotten:
+    """Stands in the place of a value that was forgotten: the class itself, of which there is no instance."""
+
+
+class Interned:
+    """Some interned values with consecutive numbers, which never change."""
+
+    __slots__ = ("__weakref__", "values")
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Interned, (self.values,)
 
 
 class Codes:
@@ -32,14 +52,29 @@ class Codes:
         kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value.
     """
 
-    __slots__ = ("_free", "_numbers", "_swept", "_values", "kind")
+    __slots__ = ("_free", "_numbers", "_parts", "_swept", "_values", "kind")
 
     def __init__(self) -> None:
         self.kind: str | None = None
         self._numbers: dict[Any, int] = {}
         self._values: list[Any] = []
         self._free: list[int] = []
+        self._parts: dict[int, Interned] = {}
         self._swept = 0
+
+    def __getstate__(self) -> tuple[str | None, int, list[Interned]]:
+        parts = range(0, len(self._values), _TOGETHER)
+        for number, first in enumerate(parts):
+            if number not in self._parts:
+                self._parts[number] = Interned(tuple(self._values[first : first + _TOGETHER]))
+        return self.kind, self._swept, [self._parts[number] for number in range(len(parts))]
+
+    def __setstate__(self, state: tuple[str | None, int, list[Interned]]) -> None:
+        self.kind, self._swept, parts = state
+        self._values = [value for part in parts for value in values_of(column_of(part.values))]
+        self._numbers = {value: number for number, value in enumerate(self._values) if value is not Forgotten}
+        self._free = [number for number, value in enumerate(self._values) if value is Forgotten]
+        self._parts = {}
 
     def __len__(self) -> int:
         """Return how many values are interned."""
@@ -108,8 +143,9 @@ class Codes:
             value = self._values[number]
             if numbers.get(value) == number:
                 del numbers[value]
-                self._values[number] = None
+                self._values[number] = Forgotten
                 self._free.append(number)
+                self._parts.pop(number // _TOGETHER, None)
         self._swept = len(numbers)
 
     def _promote(self, translate: Callable[[Translate], None]) -> None:
@@ -144,6 +180,7 @@ class Codes:
                         number = len(self._values)
                         self._values.append(new)
                     numbers[new] = number
+                    self._parts.pop(number // _TOGETHER, None)
             codes[place] = number
         return codes
 

@@ -10,6 +10,8 @@ from operator import add
 from typing import TypeAlias, TypeVar
 
 from tidewheel.differential.arrangements import Arrangements
+from tidewheel.differential.batch import Batch
+from tidewheel.differential.codes import Interned
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Joined, JoinState
 from tidewheel.differential.looking_up import LookUpState
@@ -23,8 +25,11 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.state.state_pickling import declare_frozen
 from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
 from tidewheel.runtime.worker.questions import ENDED
+
+declare_frozen(Batch, Interned)
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""

@@ -2,9 +2,13 @@
 
 What operators keep by key is written in pieces, so a part may need the files of earlier ones. Once a sweep of a keyed
 state has ended, the files before that sweep are needed no more; see `KeyedState`.
+
+Frozen values that no file has yet are written to a file of their own. Parts name that file as long as they need at
+least half of it. What they need of a file with less is written again, so that old files go.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 from tidewheel.runtime.snapshots.entries import Blob
@@ -12,9 +16,12 @@ from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.written_part import WrittenPart
-from tidewheel.runtime.state.part_file import write_part
+from tidewheel.runtime.state.part_file import write_frozen, write_part
 from tidewheel.runtime.state.worker_part import WorkerPart
 from tidewheel.transport.frames import dumps
+
+_LEAST_USED = 0.5
+"""The least share of a file of frozen values for which the file is kept."""
 
 
 class PartWriter:
@@ -32,6 +39,7 @@ class PartWriter:
         self._incarnation = incarnation
         self._identity = identity
         self._files: dict[int, Blob] = {}
+        self._frozen: dict[str, tuple[Blob, float]] = {}  # with the share in the file that each value has
         self._sweeps: dict[tuple[str, str], int] = {}
         self._whole_since: dict[tuple[str, str], int] = {}
         self._is_torn = False
@@ -47,13 +55,29 @@ class PartWriter:
             return WrittenPart(part.number, part.worker, failure="an earlier part could not be written")
         try:
             name = blob_name(self._incarnation, part.number, f"worker-{part.worker}-{self._identity}")
+            self._write_frozen(part, f"{name}-frozen")
             self._files[part.number] = self._folder.write(name, list(_politely(write_part(part))))
         except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on, and the snapshot fails
             self._is_torn = True
             reason = str(error) if isinstance(error, SnapshotError) else f"{type(error).__name__}: {error}"
             return WrittenPart(part.number, part.worker, failure=reason)
         self._forget_old(part)
-        return WrittenPart(part.number, part.worker, tuple(self._files.values()), dumps(part.positions))
+        frozen = dict.fromkeys(blob for blob, _ in self._frozen.values())
+        return WrittenPart(part.number, part.worker, (*frozen, *self._files.values()), dumps(part.positions))
+
+    def _write_frozen(self, part: WorkerPart, file: str) -> None:
+        """Write the frozen values of which no file has enough, and forget those that are not in the part."""
+        names = dict.fromkeys(name for one in part.operators.values() for name in one.kept.frozen)
+        used = Counter[Blob]()
+        for name in names.keys() & self._frozen.keys():
+            blob, share = self._frozen[name]
+            used[blob] += share  # type: ignore[assignment] # it counts in parts of a file
+        self._frozen = {name: it for name, it in self._frozen.items() if name in names and used[it[0]] >= _LEAST_USED}
+        new = [name for name in names if name not in self._frozen]
+        if new:
+            *pieces, index, end = _politely(write_frozen(part, frozenset(new)))
+            blob, total = self._folder.write(file, [*pieces, index, end]), sum(map(len, pieces))
+            self._frozen |= {name: (blob, len(piece) / total) for name, piece in zip(new, pieces, strict=True)}
 
     def _forget_old(self, part: WorkerPart) -> None:
         for operator, one in part.operators.items():

@@ -3,6 +3,7 @@
 It is found by names: an operator that is built again, from a snapshot, asks for the same names and gets what it had.
 """
 
+import pickle
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class SavedOperator:
         keyed: what each of these workers had by name and key.
         times: the tokens of each notificator, pickled, in the order in which the operator made them; from each worker.
         formats: how many functions of ``migrate=`` each state has behind it, by name; none if it is not there.
+        frozen: the frozen values of the states by name, pickled.
     """
 
     worker: int = 0
@@ -56,6 +58,7 @@ class SavedOperator:
     keyed: dict[str, list[KeyedChanges]] = field(default_factory=dict)
     times: list[list[bytes]] = field(default_factory=list)
     formats: dict[str, int] = field(default_factory=dict)
+    frozen: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class OperatorCut:
         times: the tokens of each notificator, pickled.
         stamps: of the tokens in all these.
         formats: as in `SavedOperator`.
+        frozen: the frozen values that the states name.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class OperatorCut:
     times: list[bytes] = field(default_factory=list)
     stamps: list[Stamp] = field(default_factory=list)
     formats: dict[str, int] = field(default_factory=dict)
+    frozen: dict[str, Any] = field(default_factory=dict)
 
 
 class OperatorState:
@@ -102,6 +107,7 @@ class OperatorState:
         self.by_key: dict[str, dict[Any, Any]] = {}
         self._formats: dict[str, int] = {}
         self.notificators: list[Notificator] = []
+        self._frozen: dict[str, Any] = {}
 
     @property
     def captured(self) -> list[Any]:
@@ -188,6 +194,7 @@ class OperatorState:
         """Raise SnapshotError if the operator has not asked for all that it had, once it was built."""
         if self._saved is None:
             return
+        self._saved.frozen, self._frozen = {}, {}
         left = [*self._saved.states, *self._saved.keyed]
         if left:
             names = ", ".join(map(repr, sorted(left)))
@@ -230,10 +237,11 @@ class OperatorState:
 
     def _pickled(self, cut: OperatorCut, name: str, value: Any) -> bytes:
         try:
-            pickled = pickle_state(value)
+            pickled = pickle_state(value, names_frozen=True)
         except Exception as error:
             raise self._unpicklable(name, error) from error
         cut.stamps += [token._stamp for token in pickled.tokens]
+        cut.frozen |= pickled.frozen
         return pickled.data
 
     # ------------------------------------------------------------------ from a snapshot
@@ -323,12 +331,18 @@ class OperatorState:
             return token
 
         try:
-            return unpickle_state(data, make)
+            return unpickle_state(data, make, self._frozen_value)
         except Exception as error:
             raise self._error(
                 f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}. Let the program have the "
                 "classes that were saved, and give migrate= what converts them"
             ) from error
+
+    def _frozen_value(self, name: str) -> Any:
+        if name not in self._frozen:
+            assert self._saved is not None, "it was saved"
+            self._frozen[name] = pickle.loads(self._saved.frozen[name])  # noqa: S301 - from the snapshots of this job
+        return self._frozen[name]
 
     def _unpicklable(self, name: str, error: Exception) -> SnapshotError:
         return self._error(f"keeps something in {name!r} that cannot be pickled: {type(error).__name__}: {error}")

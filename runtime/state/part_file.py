@@ -2,10 +2,12 @@
 
 Keyed states are written in chunks of pairs, so that no other thread waits long for the interpreter. The other values
 that may change are pickled already; messages and batches never change, so they are pickled here.
+
+Frozen values are in files of their own, which have the same form: some may be needed for long, and others not.
 """
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -20,7 +22,9 @@ from tidewheel.transport.batches import pack, unpack
 
 _LENGTH = 8
 
-_Kind: TypeAlias = Literal["state", "format", "times", "all", "pairs", "gone", "unread", "mailbox", "substreams"]
+_Kind: TypeAlias = Literal[
+    "state", "format", "times", "all", "pairs", "gone", "frozen", "unread", "mailbox", "substreams"
+]
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -47,8 +51,27 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
     Raises:
         SnapshotError: a record or a key cannot be pickled.
     """
+    return _file_of(part, _pieces(part, _pieces_of))
+
+
+def write_frozen(part: WorkerPart, names: Collection[str]) -> Iterator[bytes]:
+    """Yield the pieces of a file with the frozen values of these names, one piece for each and then the index.
+
+    Raises:
+        SnapshotError: a value cannot be pickled.
+    """
+
+    def pieces_of(one: OperatorPart) -> Iterator[tuple[_Kind, str, bytes]]:
+        for name, value in one.kept.frozen.items():
+            if name in names:
+                yield "frozen", name, pickle_state(value).data
+
+    return _file_of(part, _pieces(part, pieces_of))
+
+
+def _file_of(part: WorkerPart, pieces: Iterable[tuple[str, _Kind, str, bytes]]) -> Iterator[bytes]:
     entries: list[_Entry] = []
-    for operator, kind, name, data in _pieces(part):
+    for operator, kind, name, data in pieces:
         entries.append(_Entry(operator, kind, name, len(data)))
         if data:
             yield data
@@ -57,10 +80,12 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
     yield len(index).to_bytes(_LENGTH, "little")
 
 
-def _pieces(part: WorkerPart) -> Iterator[tuple[str, _Kind, str, bytes]]:
+def _pieces(
+    part: WorkerPart, pieces_of: Callable[[OperatorPart], Iterator[tuple[_Kind, str, bytes]]]
+) -> Iterator[tuple[str, _Kind, str, bytes]]:
     for operator, one in part.operators.items():
         try:
-            for kind, name, data in _pieces_of(one):
+            for kind, name, data in pieces_of(one):
                 yield operator, kind, name, data
         except Exception as error:
             raise SnapshotError(
@@ -102,7 +127,7 @@ def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
 def read_worker(files: Sequence[bytes]) -> SavedWorker:
     """Return what one worker had, from the files that it has written, oldest first.
 
-    What it kept by key is in all of them together, everything else in the newest.
+    What it kept by key, and frozen values, are in all of them together, everything else in the newest.
 
     Raises:
         SnapshotError: a file is not what `write_part` has written, or a record in it cannot be read.
@@ -113,7 +138,7 @@ def read_worker(files: Sequence[bytes]) -> SavedWorker:
         before, saved = saved, SavedWorker(index.worker, {name: SavedOnWorker() for name in index.operators})
         for name, one in before.operators.items():
             if name in saved.operators:
-                saved.operators[name].keyed = one.keyed
+                saved.operators[name].keyed, saved.operators[name].frozen = one.keyed, one.frozen
         at = 0
         view = memoryview(data)
         for entry in index.entries:
@@ -137,8 +162,8 @@ def _index_of(data: bytes) -> _Index:
 def _read_entry(saved: SavedWorker, entry: _Entry, data: memoryview) -> None:
     one = saved.operators[entry.operator]
     match entry.kind:
-        case "state":
-            one.states[entry.name] = bytes(data)
+        case "state" | "frozen":
+            (one.states if entry.kind == "state" else one.frozen)[entry.name] = bytes(data)
         case "format":
             one.formats[entry.name] = int(bytes(data))
         case "times":

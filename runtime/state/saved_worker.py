@@ -33,6 +33,7 @@ class SavedOnWorker:
         formats: how many functions of ``migrate=`` each state had behind it, by name; none if it is not there.
         times: the tokens of its notificators, pickled.
         keyed: what it kept by name and key.
+        frozen: the frozen values of its states by name, pickled; there may be others.
         unread: the messages that waited at its inputs, by number.
         mailbox: what it had of feeders, if it is an input.
         substreams: what it knew of substreams, if it knew something.
@@ -42,6 +43,7 @@ class SavedOnWorker:
     formats: dict[str, int] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)
     keyed: dict[str, KeyedChanges] = field(default_factory=dict)
+    frozen: dict[str, bytes] = field(default_factory=dict)
     unread: dict[int, list[Unread]] = field(default_factory=dict)
     mailbox: MailboxPart | None = None
     substreams: SubstreamPart | None = None
@@ -142,6 +144,7 @@ class _Share:
             {name: [one.keyed[name] for one in ones if name in one.keyed] for name in _names(o.keyed for o in ones)},
             list(_transposed([one.times for one in ones])),
             {name: number for one in ones for name, number in one.formats.items()},
+            {name: data for one in ones for name, data in one.frozen.items()},
         )
 
     def _check_inputs(self, ones: Sequence[SavedOnWorker]) -> None:

@@ -6,6 +6,9 @@ other processes cannot import a class. Slices of Arrow become IPC streams, which
 
 A class of the main program is pickled by its name as well. The program that goes on from a snapshot defines the class
 anew, and what was saved has to be of that class: else keys would not equal those of new records.
+
+A frozen value never changes, such as a batch of an arrangement. In the states that a cut pickles there are only the
+names of such values. The first snapshot that needs one writes it to a file, which later snapshots name again.
 """
 
 import copyreg
@@ -16,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import cloudpickle
 
@@ -52,37 +57,54 @@ _CLASSES_FOUND: dict[str, type] = {}
 """Classes of the main program that have come to this process by value, by name."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
+_FROZEN: ContextVar[Callable[[str], Any]] = ContextVar("_FROZEN")
+_FROZEN_KINDS: set[type] = set()
+_FROZEN_NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class Pickled(NamedTuple):
-    """A value pickled, and the live tokens in it."""
+    """A value pickled, the live tokens in it, and the frozen values that it names."""
 
     data: bytes
     tokens: tuple[TimestampToken, ...]
+    frozen: dict[str, Any]
 
 
-def pickle_state(value: Any) -> Pickled:
+def declare_frozen(*kinds: type) -> None:
+    """Say that the values of some classes never change, and have no tokens; weak references to them can be made."""
+    _FROZEN_KINDS.update(kinds)
+
+
+def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
     """Return a value pickled, with the live tokens in it.
+
+    Args:
+        value: what is pickled.
+        names_frozen: whether it has the names of frozen values, and not these themselves.
 
     Raises:
         TypeError, AttributeError, PicklingError: something in it cannot be pickled.
     """
+    kinds = frozenset(_FROZEN_KINDS if names_frozen else ())
     try:
-        pickled = _pickled(pickle.Pickler, copyreg.dispatch_table, value)
+        pickled = _pickled(pickle.Pickler, copyreg.dispatch_table, value, kinds)
         if not goes_by_value(pickled.data):
             return pickled
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
-    return _pickled(_ByValue, {}, value)
+    return _pickled(_ByValue, {}, value, kinds)
 
 
-def unpickle_state(data: bytes | memoryview, make_token: MakeToken) -> Any:
-    """Return the value that was pickled; ``make_token`` makes each token in it."""
-    before = _MAKE_TOKEN.set(make_token)
+def unpickle_state(
+    data: bytes | memoryview, make_token: MakeToken, frozen: Callable[[str], Any] = lambda name: None
+) -> Any:
+    """Return the value that was pickled; ``make_token`` makes each token in it, ``frozen`` returns values by name."""
+    before = _MAKE_TOKEN.set(make_token), _FROZEN.set(frozen)
     try:
         return pickle.loads(data)  # noqa: S301 - from the snapshots of this job
     finally:
-        _MAKE_TOKEN.reset(before)
+        _MAKE_TOKEN.reset(before[0])
+        _FROZEN.reset(before[1])
 
 
 def classes_of_main() -> bytes:
@@ -117,15 +139,23 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
         return super().reducer_override(value)
 
 
-def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any) -> Pickled:
+def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any, frozen_kinds: frozenset[type]) -> Pickled:
     tokens: dict[int, TimestampToken] = {}
+    frozen: dict[str, Any] = {}
 
     def reduce_token(token: TimestampToken) -> tuple[Any, ...]:
         if token.is_live:
             tokens[id(token)] = token
         return _token_at, (token._output, token.time, token.label, token.is_live)
 
-    own: dict[type, Callable[[Any], Any]] = {TimestampToken: reduce_token}
+    def reduce_frozen(one: Any) -> tuple[Any, ...]:
+        name = _FROZEN_NAMES.get(one)
+        if name is None:
+            name = _FROZEN_NAMES[one] = uuid4().hex
+        frozen[name] = one
+        return _frozen_at, (name,)
+
+    own: dict[type, Callable[[Any], Any]] = {TimestampToken: reduce_token, **dict.fromkeys(frozen_kinds, reduce_frozen)}
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None:
         own |= {pyarrow.Table: _reduce_batch, pyarrow.RecordBatch: _reduce_batch}
@@ -133,7 +163,7 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any) -> Pickl
     pickler = kind(file, PROTOCOL)
     pickler.dispatch_table = {**dispatch_table, **own}
     pickler.dump(value)
-    return Pickled(file.getvalue(), tuple(tokens.values()))
+    return Pickled(file.getvalue(), tuple(tokens.values()), frozen)
 
 
 def _class_of_main(name: str, by_value: bytes) -> Any:
@@ -160,6 +190,10 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 def _token_at(*place: Any) -> TimestampToken:
     return _MAKE_TOKEN.get()(TokenPlace(*place))
+
+
+def _frozen_at(name: str) -> Any:
+    return _FROZEN.get()(name)
 
 
 def _reduce_batch(batch: Any) -> Any:

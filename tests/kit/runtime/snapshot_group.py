@@ -9,7 +9,7 @@ from typing import Any
 import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.state.part_file import read_worker, write_part
+from tidewheel.runtime.state.part_file import read_worker, write_frozen, write_part
 from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
 
 DEADLINE_S = 60.0
@@ -41,6 +41,7 @@ class SnapshotGroup(WorkerGroup):
         self._since: list[tuple[str, int, Any]] = []
         self._times_then: dict[str, int] = {}
         self.files: list[list[bytes]] = [[] for _ in range(workers)]
+        self._frozen: set[str] = set()  # the names of all frozen values that are in the files
         more: dict[str, Any] = {"is_tracked": True, "wake": self._woken.set, "clock": time.monotonic, "nodes": nodes}
         super().__init__(flow, workers, beginnings=beginnings, **more)
 
@@ -91,7 +92,10 @@ class SnapshotGroup(WorkerGroup):
                 break
             self.turn()
         for core, files in zip(self.cores, self.files, strict=True):
-            files.append(b"".join(write_part(core.memory.parts.popleft())))
+            part = core.memory.parts.popleft()
+            names = {name for one in part.operators.values() for name in one.kept.frozen}
+            files += [b"".join(write_frozen(part, names - self._frozen)), b"".join(write_part(part))]
+            self._frozen |= names
 
     def saved(self) -> list[SavedWorker]:
         """Return what the workers had at the last snapshot."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.differential import codes as codes_module
 from tidewheel.differential.codes import Codes
 from tidewheel.differential.records import column_of
 
@@ -50,6 +51,38 @@ def test_codes_are_equal_where_values_are(columns: list[list[Any]]) -> None:
     for number, value in enumerate(values):
         for other, code in zip(values, found, strict=True):
             assert same(value, other) == (code == found[number])
+
+
+@law_settings(40)
+@given(st.lists(COLUMNS, min_size=1, max_size=3), st.lists(VALUES, max_size=5))
+def test_pickled_codes_are_the_same(columns: list[list[Any]], kept: list[Any]) -> None:
+    """Those of all values, NaN too, and what was forgotten is not there."""
+    codes = Codes()
+    for column in [*columns, ["a", None]]:
+        codes.encode([column_of(column)], lambda _: None)
+    used = codes.encode([column_of(kept)])
+    codes.sweep(used)
+    again = pickle.loads(pickle.dumps(codes))
+    assert again.encode([column_of(kept)]).tolist() == used.tolist()
+    assert (again.kind, len(again)) == (codes.kind, len(codes))
+    more = ["b", "c", *kept]
+    assert all(map(same, again.decode(again.encode([column_of(more)]))[0], more))
+
+
+def test_pickled_codes_share_what_has_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a snapshot writes only the parts of the table that have new values, also in the place of forgotten ones."""
+    monkeypatch.setattr(codes_module, "_TOGETHER", 10)
+    codes = Codes()
+    codes.encode([column_of([f"{number}" for number in range(35)])])
+    first = codes.__getstate__()[2]
+    codes.encode([column_of(["new"])])
+    second = codes.__getstate__()[2]
+    assert [one is other for one, other in zip(first, second, strict=True)] == [True, True, True, False]
+    codes.sweep(np.array([*range(15), *range(16, 36)]))
+    codes.encode([column_of(["another"])])
+    third = codes.__getstate__()[2]
+    assert [one is other for one, other in zip(second, third, strict=True)] == [True, False, True, True]
+    assert pickle.loads(pickle.dumps(codes)).decode(np.array([15]))[0].tolist() == ["another"]
 
 
 @law_settings(40)

@@ -53,6 +53,26 @@ class Worker:
             assert entries_of(saved.operators[name].keyed["state"], pickle.loads) == state
 
 
+class Kept:
+    """A frozen value."""
+
+    def __init__(self, size: int) -> None:
+        self.content = bytes(size)
+
+
+def frozen_part(number: int, values: dict[str, Kept]) -> WorkerPart:
+    """Return a part whose only operator has a state that names some frozen values."""
+    return WorkerPart(number, 0, 1, {"join": OperatorPart(OperatorCut(states={"a": b"1"}, frozen=dict(values)), [])})
+
+
+def check_frozen(worker: Worker, written: WrittenPart, values: dict[str, Kept]) -> None:
+    assert written.failure is None
+    found = read_worker([worker.folder.read(blob) for blob in written.blobs]).operators["join"]
+    assert found.states == {"a": b"1"}
+    for name, value in values.items():
+        assert pickle.loads(found.frozen[name]).content == value.content
+
+
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
     monkeypatch.setattr(keyed_state, "_LEAST_SWEPT", 3)
@@ -77,6 +97,35 @@ def test_files_are_added_and_let_go(worker: Worker) -> None:
         most = max(most, len(written.blobs))
     assert 5 <= most <= 2 * 60 // 3
     assert pickle.loads(written.positions) == {-1: {}}
+
+
+def test_frozen_values_are_written_once(worker: Worker) -> None:
+    """A part names the files of earlier ones that have most of its values, and no others."""
+    values = {"large": Kept(10_000), "small": Kept(1000)}
+    first = worker.writer.write(frozen_part(1, values))
+    values |= {"new": Kept(500)}
+    second = worker.writer.write(frozen_part(2, values))
+    check_frozen(worker, second, values)
+    assert first.blobs[0] in second.blobs
+    assert sum(blob.size for blob in second.blobs if blob not in first.blobs) < 1500
+    same = worker.writer.write(frozen_part(3, values))
+    assert [blob for blob in same.blobs if blob not in second.blobs] == [same.blobs[-1]]
+    del values["large"]
+    last = worker.writer.write(frozen_part(4, values))
+    check_frozen(worker, last, values)
+    assert first.blobs[0] not in last.blobs, "little of it is needed, which is written again"
+    assert sum(blob.size for blob in last.blobs) < 3000
+
+
+def test_frozen_values_that_could_not_be_written_are_written_later(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the next part has all of them."""
+    values = {"one": Kept(100)}
+    with monkeypatch.context() as patch:
+        patch.setattr(local_folder, "_write_all", full)
+        assert worker.writer.write(frozen_part(1, values)).failure is not None
+    check_frozen(worker, worker.writer.write(frozen_part(2, values)), values)
 
 
 def test_after_a_failure_only_a_whole_part_is_written(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:

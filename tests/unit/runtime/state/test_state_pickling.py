@@ -13,7 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.token_bench import TokenBench
-from tidewheel.runtime.state.state_pickling import TokenPlace, pickle_state, unpickle_state
+from tidewheel.runtime.state.state_pickling import TokenPlace, declare_frozen, pickle_state, unpickle_state
 from tidewheel.runtime.tokens.token_set import TokenSet
 
 
@@ -51,6 +51,23 @@ def test_a_token_that_was_discarded_is_dead_again(bench: TokenBench) -> None:
     assert not again.is_live
     with pytest.raises(tw.TokenError, match="after it was discarded"):
         again.delayed(2)
+
+
+class Frozen:
+    """A value that never changes."""
+
+
+def test_a_frozen_value_has_a_name(bench: TokenBench) -> None:
+    """The same each time, and it is one object again in all that names it."""
+    declare_frozen(Frozen)
+    one = Frozen()
+    pickled = pickle_state([one, one], names_frozen=True)
+    ((name, found),) = pickled.frozen.items()
+    assert found is one
+    assert pickle_state({"again": one}, names_frozen=True).frozen == {name: one}
+    assert unpickle_state(pickled.data, bench.make, {name: "it"}.__getitem__) == ["it", "it"]
+    assert pickle_state([one]).frozen == {}
+    assert isinstance(bench.again([one])[0], Frozen)
 
 
 def test_a_token_set_is_there_again(bench: TokenBench) -> None:

@@ -1,0 +1,146 @@
+"""Snapshots of collections: each writes what is new, old files go, and any number of workers goes on from them."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidewheel as tw
+from tests.kit.collections.plain_collection import PlainCollection
+from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
+from tests.kit.operators.harness import operator_settings
+from tests.kit.runtime.snapshot_group import SnapshotGroup
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+
+DEADLINE_S = 60.0
+LINKS = 20_000
+
+
+def program(links: Any) -> Any:
+    """Return the end of each link with the least end of the links that have the same start."""
+    return links.join(links.reduce_min(), lambda start, end, least: (end, least))
+
+
+def result_of(links: Counter[tuple[Any, Any]]) -> Counter[Any]:
+    """Return what `program` makes of some links, with the counts above 0."""
+    least: dict[Any, Any] = {}
+    for start, end in +links:
+        least[start] = min(end, least.get(start, end))
+    made: Counter[Any] = Counter()
+    for (start, end), count in (+links).items():
+        made[end, least[start]] += count
+    return made
+
+
+def blobs(folder: Path) -> dict[str, int]:
+    """Return the sizes of the blobs of the newest snapshot, by name."""
+    return {blob.name: blob.size for blob in SnapshotFolder(folder).stored_snapshots()[0].manifest.blobs}
+
+
+def random_links(random: Random, count: int) -> list[tuple[int, int]]:
+    return [(random.randrange(LINKS // 4), random.randrange(LINKS // 4)) for _ in range(count)]
+
+
+class Feeder:
+    """Feeds a job epoch by epoch, and knows which links there are."""
+
+    def __init__(self) -> None:
+        self.links: Counter[tuple[int, int]] = Counter()
+        self.epoch = 0
+
+    def feed(self, job: tw.Job, updates: list[tuple[tuple[int, int], int]]) -> None:
+        links = job.input("links")
+        for number, share in enumerate((updates[::2], updates[1::2])):
+            links.send(share, worker=number)
+        self.epoch += 1
+        links.advance_to(self.epoch)
+        job.probe("done").wait_until(self.epoch, timeout=DEADLINE_S)
+        for link, count in updates:
+            self.links[link] += count
+
+    def change(self, job: tw.Job, random: Random, count: int) -> None:
+        """Add some links, and remove as many."""
+        gone = random.sample([link for link, there in self.links.items() if there], count)
+        self.feed(job, [(link, 1) for link in random_links(random, count)] + [(link, -1) for link in gone])
+
+
+@pytest.mark.parametrize("make", [int, "node {}".format], ids=["numbers", "texts"])
+def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any]) -> None:
+    """A few percent of the first after a small change, and altogether never much more than the state has."""
+    random, feeder = Random(0), Feeder()
+    found: Counter[Any] = Counter()
+
+    def run(workers: int) -> Any:
+        flow = tw.Dataflow("links")
+        links = flow.input("links").as_collection(diff=True).map(lambda link: (make(link[0]), make(link[1])))
+        changes = program(links).changes()
+        changes.inspect(lambda change: found.update({change[0]: change[1]})).probe("done")
+        snapshots = tw.Snapshots(tmp_path, every_s=3600, keep=1)
+        return tw.run(flow, workers=workers, engine="local", snapshots=snapshots)
+
+    with run(2) as job:
+        feeder.feed(job, [(link, 1) for link in random_links(random, LINKS)])
+        job.snapshot()
+        first = present = blobs(tmp_path)
+        feeder.change(job, random, 10)
+        job.snapshot()
+        second = blobs(tmp_path)
+        assert sum(size for name, size in second.items() if name not in first) < 0.05 * sum(first.values())
+        for count in [10] * 2 + [3000] * 10:
+            feeder.change(job, random, count)
+            job.snapshot()
+            present = blobs(tmp_path)
+            assert sum(present.values()) < 3 * sum(first.values())
+        assert not set(first) & set(present), "all links have changed, so no file of the first snapshot is needed"
+        assert {f"parts/{path.name}" for path in (tmp_path / "parts").iterdir()} == set(present)
+    with run(3) as job:
+        feeder.change(job, random, 10)
+        job.input("links").close()
+        job.wait(DEADLINE_S)
+    links = Counter({(make(start), make(end)): count for (start, end), count in feeder.links.items()})
+    assert +found == result_of(links)
+
+
+def outcome(program: Program, history: list[Change], workers: int, random: Random) -> Counter[Any]:
+    """Return the result of a program whose workers are replaced by others every now and then."""
+    flow = tw.Dataflow("program")
+    names = [f"input {number}" for number in range(INPUTS)]
+    interpret(program, [flow.input(name).as_collection(diff=True) for name in names]).changes().capture("changes")
+    group = SnapshotGroup(flow, workers, random)
+    for change in history:
+        for name in names:
+            if change.epoch > group._times[name]:
+                group.advance(name, change.epoch)
+        group.send(names[change.input], change.updates)
+        group.run_for(30)
+        if random.random() < 0.5:
+            group.take_snapshot()
+            group.run_for(10)
+            if random.random() < 0.6:
+                group = group.gone_on(random.choice((1, 2, 3)))
+    for name in names:
+        group.close(name)
+    group.run_for(30)
+    group.take_snapshot()
+    group = group.gone_on(random.choice((1, 2, 3)))
+    group.finish()
+    found: Counter[Any] = Counter()
+    for _, batch in group.captured("changes"):
+        for record, count in batch:
+            found[record] += count
+    return found
+
+
+@operator_settings(max_examples=10)
+@given(programs(), histories(), st.sampled_from((1, 2, 3)), st.integers(0, 2**32))
+def test_random_programs_go_on_from_snapshots(program: Program, history: list[Change], workers: int, seed: int) -> None:
+    """Whenever the workers are replaced, and by how many, the result is what plain Python says."""
+    found = outcome(program, history, workers, Random(seed))
+    inputs = [PlainCollection(counts) for counts in inputs_at(history, max(change.epoch for change in history))]
+    expected = interpret(program, inputs).counts
+    assert {record: count for record, count in found.items() if count} == expected
