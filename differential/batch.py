@@ -18,7 +18,10 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 MOST_INDEXED = 1 << 20
-"""A batch with more rows keeps no index of its keys, which may take twice the memory of the rows."""
+"""A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
+
+_FEW_ROWS = 8
+"""An index of keys with more rows than that takes a fraction of the memory of the rows."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
@@ -37,7 +40,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("_columns", "_index", "_packing", "_words")
+    __slots__ = ("_columns", "_index", "_is_indexed", "_packing", "_words")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -46,6 +49,9 @@ class Batch:
         self._words = words
         self._packing = packing
         self._index: tuple[Integers, Integers] | None = None
+        self._is_indexed = (
+            words is None or packing is None or len(words) <= MOST_INDEXED or _has_few_keys(words, packing)
+        )
 
     def __len__(self) -> int:
         return len(self._columns[0] if self._words is None else self._words)
@@ -58,15 +64,14 @@ class Batch:
     def index(self) -> tuple[Integers, Integers]:
         """Return the distinct keys, and the first row of each with the number of all rows behind them.
 
-        The first call takes time linear in the batch. So does each one if there are very many rows, as they may have as
-        many keys.
+        The first call takes time linear in the batch. So does each one if there are very many rows with many keys.
         """
         if self._index is not None:
             return self._index
         keys = self.column(0)
         firsts = starts_of(keys)
         index = keys[firsts], np.concatenate([firsts, [len(keys)]])
-        if len(self) <= MOST_INDEXED:
+        if self._is_indexed:
             self._index = index
         return index
 
@@ -101,7 +106,7 @@ class Batch:
 
     def place(self, keys: Integers) -> "Placed | None":
         """Return which of some keys are here, None if none is; they are distinct and in order."""
-        if len(self) > max(MOST_INDEXED, _MOST_PLACES * len(keys)) and self._packing is not None:
+        if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
             return self._searched(keys)
         all_keys, all_starts = self.index()
         if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
@@ -165,6 +170,13 @@ class Placed:
     found: Integers
     starts: Integers
     counts: Integers
+
+
+def _has_few_keys(words: Integers, packing: Packing) -> bool:
+    """Tell whether most keys have many rows, by a sample of them."""
+    step, shift = -(-len(words) // 1000), packing.shifts[0]
+    is_same = words[:-_FEW_ROWS:step] >> shift == words[_FEW_ROWS::step] >> shift
+    return bool(2 * np.count_nonzero(is_same) > len(is_same))
 
 
 def _places(all_keys: Integers, keys: Integers) -> Integers:
