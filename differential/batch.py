@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from tidewheel.differential.packing import (
 )
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
+
+MASK_BITS = 63
+"""The most times for which a batch has a mask of bits for each key."""
 
 MOST_INDEXED = 1 << 20
 """A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
@@ -40,7 +45,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("_columns", "_index", "_is_indexed", "_packing", "_words")
+    __slots__ = ("_columns", "_index", "_is_indexed", "_masks", "_packing", "_words")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -48,6 +53,7 @@ class Batch:
         self._columns = columns
         self._words = words
         self._packing = packing
+        self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
         self._is_indexed = (
             words is None or packing is None or len(words) <= MOST_INDEXED or _has_few_keys(words, packing)
@@ -118,7 +124,7 @@ class Batch:
                 return None
             places = places[found]
         starts = all_starts[places]
-        return Placed(self, found, starts, all_starts[places + 1] - starts)
+        return Placed(self, found, places, starts, all_starts[places + 1] - starts)
 
     def _searched(self, keys: Integers) -> "Placed | None":
         """Return which of some keys are here, without an index."""
@@ -130,7 +136,30 @@ class Batch:
         starts = self._words.searchsorted(begins)
         counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
         found = counts.nonzero()[0]
-        return Placed(self, found + first, starts[found], counts[found]) if len(found) else None
+        return Placed(self, found + first, None, starts[found], counts[found]) if len(found) else None
+
+    def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
+
+        The first call takes time linear in the batch.
+        """
+        if self._masks is None:
+            self._masks = (self._made_masks(),)
+        return self._masks[0]
+
+    def _made_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        keys, starts = self.index()
+        times = self.take(keys, None).times
+        least = [int(column.min()) for column in times]
+        sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
+        if prod(sizes) > MASK_BITS:
+            return None
+        numbers = np.zeros(len(self), np.int64)
+        for column, start, size in zip(times, least, sizes, strict=True):
+            numbers *= size
+            numbers += column - start
+        spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
+        return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, starts[:-1])
 
     def _ranges(self, since: FlatTime) -> list[tuple[int, int]] | None:
         """Return the range of each column with the times advanced to ``since``; None if the updates are not packed."""
@@ -162,12 +191,14 @@ class Placed:
     Attributes:
         batch: the batch.
         found: the places of these keys among all that the reader has asked for.
+        places: their places among the batch's keys, None if it has no index.
         starts: the first row of each.
         counts: the number of its rows.
     """
 
     batch: Batch
     found: Integers
+    places: Integers | None
     starts: Integers
     counts: Integers
 
