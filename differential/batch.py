@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,14 @@ from tidewheel.differential.packing import (
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
+MASK_BITS = 63
+"""The most times for which a batch has a mask of bits for each key."""
+
 MOST_INDEXED = 1 << 20
-"""A batch with more rows keeps no index of its keys, which may take twice the memory of the rows."""
+"""A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
+
+_FEW_ROWS = 8
+"""An index of keys with more rows than that takes a fraction of the memory of the rows."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
@@ -38,7 +46,7 @@ class Batch:
         packing: that of the words.
     """
 
-    __slots__ = ("__weakref__", "_columns", "_index", "_packing", "_words")
+    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_masks", "_packing", "_words")
 
     def __init__(
         self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
@@ -46,7 +54,11 @@ class Batch:
         self._columns = columns
         self._words = words
         self._packing = packing
+        self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
+        self._is_indexed = (
+            words is None or packing is None or len(words) <= MOST_INDEXED or _has_few_keys(words, packing)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (self._columns, self._words, self._packing)
@@ -62,15 +74,14 @@ class Batch:
     def index(self) -> tuple[Integers, Integers]:
         """Return the distinct keys, and the first row of each with the number of all rows behind them.
 
-        The first call takes time linear in the batch. So does each one if there are very many rows, as they may have as
-        many keys.
+        The first call takes time linear in the batch. So does each one if there are very many rows with many keys.
         """
         if self._index is not None:
             return self._index
         keys = self.column(0)
         firsts = starts_of(keys)
         index = keys[firsts], np.concatenate([firsts, [len(keys)]])
-        if len(self) <= MOST_INDEXED:
+        if self._is_indexed:
             self._index = index
         return index
 
@@ -105,7 +116,7 @@ class Batch:
 
     def place(self, keys: Integers) -> "Placed | None":
         """Return which of some keys are here, None if none is; they are distinct and in order."""
-        if len(self) > max(MOST_INDEXED, _MOST_PLACES * len(keys)) and self._packing is not None:
+        if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
             return self._searched(keys)
         all_keys, all_starts = self.index()
         if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
@@ -117,7 +128,7 @@ class Batch:
                 return None
             places = places[found]
         starts = all_starts[places]
-        return Placed(self, found, starts, all_starts[places + 1] - starts)
+        return Placed(self, found, places, starts, all_starts[places + 1] - starts)
 
     def _searched(self, keys: Integers) -> "Placed | None":
         """Return which of some keys are here, without an index."""
@@ -129,7 +140,30 @@ class Batch:
         starts = self._words.searchsorted(begins)
         counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
         found = counts.nonzero()[0]
-        return Placed(self, found + first, starts[found], counts[found]) if len(found) else None
+        return Placed(self, found + first, None, starts[found], counts[found]) if len(found) else None
+
+    def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
+
+        The first call takes time linear in the batch.
+        """
+        if self._masks is None:
+            self._masks = (self._made_masks(),)
+        return self._masks[0]
+
+    def _made_masks(self) -> tuple[list[FlatTime], Integers] | None:
+        keys, starts = self.index()
+        times = self.take(keys, None).times
+        least = [int(column.min()) for column in times]
+        sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
+        if prod(sizes) > MASK_BITS:
+            return None
+        numbers = np.zeros(len(self), np.int64)
+        for column, start, size in zip(times, least, sizes, strict=True):
+            numbers *= size
+            numbers += column - start
+        spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
+        return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, starts[:-1])
 
     def _ranges(self, since: FlatTime) -> list[tuple[int, int]] | None:
         """Return the range of each column with the times advanced to ``since``; None if the updates are not packed."""
@@ -161,14 +195,23 @@ class Placed:
     Attributes:
         batch: the batch.
         found: the places of these keys among all that the reader has asked for.
+        places: their places among the batch's keys, None if it has no index.
         starts: the first row of each.
         counts: the number of its rows.
     """
 
     batch: Batch
     found: Integers
+    places: Integers | None
     starts: Integers
     counts: Integers
+
+
+def _has_few_keys(words: Integers, packing: Packing) -> bool:
+    """Tell whether most keys have many rows, by a sample of them."""
+    step, shift = -(-len(words) // 1000), packing.shifts[0]
+    is_same = words[:-_FEW_ROWS:step] >> shift == words[_FEW_ROWS::step] >> shift
+    return bool(2 * np.count_nonzero(is_same) > len(is_same))
 
 
 def _places(all_keys: Integers, keys: Integers) -> Integers:

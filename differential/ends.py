@@ -1,8 +1,8 @@
-"""The least or greatest value of keys, read from the ends of their rows, and the times at which to look at them again.
+"""The least or greatest value of keys, read from the ends of their rows, and the times of keys without their rows.
 
 A key may have very many values, such as a node all of whose neighbours offer it a label. Its least value is mostly
 among the first few in each batch, which is sorted. So a look-up reads a few rows of each key and batch, and reads
-more only for the keys for which these do not decide it.
+more only for the keys for which these do not decide it. The times of the key's updates are a bit mask for each batch.
 
 The rows that decide it also tell whether the end can change at later times, where other updates of the key count as
 well. It cannot if none of these has a value that comes before the end, or takes the end away. Then a reduction need not
@@ -24,6 +24,9 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate, split
 
 _FIRST = 8
 """The number of rows of each key and batch that are read first."""
+
+_FEW_ROWS = 2048
+"""So many rows are read faster than their masks are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +136,52 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
         count: the number of keys.
         time: the time.
     """
-    rows = []
-    for one in placed:
-        taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
-        rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
-    together = concatenate(rows, len(time))
-    later = together.take(~at_or_before(together.times, time))
-    bounds = list(split_by_time(later.times))
-    ordered = pairwise(bound for bound, _ in bounds)
-    is_chain = all(a <= b for one, other in ordered for a, b in zip(one, other, strict=True))
+    together: dict[FlatTime, list[Integers]] = {}
+    for bound, places in _bounds_with(placed, time):
+        together.setdefault(bound, []).append(places)
+    bounds = sorted(together)
+    is_chain = all(a <= b for one, other in pairwise(bounds) for a, b in zip(one, other, strict=True))
     is_left = np.ones(count, bool)
-    for bound, chosen in bounds:
-        places = unique(later.keys[chosen])
+    for bound in bounds:
+        places = unique(*together[bound])
         if is_chain:
             places = places[is_left[places]]
             is_left[places] = False
         if len(places):
             yield bound, places
+
+
+def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
+    """Yield each least upper bound of ``time`` and an update's time that is later than it, with the places of keys.
+
+    A bound may come several times, and a place for each update.
+    """
+    rows = []
+    for one in placed:
+        masks = one.batch.time_masks() if one.places is not None and one.counts.sum() > _FEW_ROWS else None
+        if masks is None or one.places is None:
+            taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
+            rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
+        else:
+            yield from _from_masks(*masks, one.found, one.places, time)
+    together = concatenate(rows, len(time))
+    is_later = ~at_or_before(together.times, time)
+    if is_later.any():
+        later = together.take(is_later)
+        for bound, chosen in split_by_time(later.times):
+            yield bound, later.keys[chosen]
+
+
+def _from_masks(
+    times: list[FlatTime], by_key: Integers, found: Integers, places: Integers, time: FlatTime
+) -> Iterator[tuple[FlatTime, Integers]]:
+    mine = by_key[places]
+    present = int(np.bitwise_or.reduce(mine))
+    together: dict[FlatTime, int] = {}
+    for bit, one in enumerate(times):
+        if present >> bit & 1:
+            bound = tuple(map(max, one, time))
+            together[bound] = together.get(bound, 0) | 1 << bit
+    for bound, bits in together.items():
+        if bound != time:
+            yield bound, found[(mine & bits) != 0]

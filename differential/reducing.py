@@ -17,7 +17,7 @@ time, which `tidewheel.differential.ends` tells.
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class ReduceState(Arrangements):
             spine.let_go(since)
 
     def complete(
-        self, time: FlatTime, arrays: Sequence[Array], reduction: Reduction
+        self, time: FlatTime, arrays: Iterable[Array], reduction: Reduction
     ) -> tuple[Array | None, list[FlatTime]]:
         """Complete a time at which ``arrays`` have arrived, all that ever will.
 

@@ -98,7 +98,7 @@ def build_reduce(depth: int, reduction: Reduction) -> Build:
                 notificator.notify_at(lent)
             for token in notificator.ready(input):
                 del rows[token.time]
-                array, later = state.complete(flat(token.time), held.pop(token.time, []), reduction)
+                array, later = state.complete(flat(token.time), _drained(held.pop(token.time, [])), reduction)
                 if array is not None:
                     output.send(token, array)
                 for time in later:
@@ -131,6 +131,13 @@ def build_lookups(context: OperatorContext) -> Schedule:
             state.let_go(questions.since(number, newest))
 
     return schedule
+
+
+def _drained(arrays: list[Array]) -> Iterator[Array]:
+    """Yield arrays, and let go of each when the next is asked for."""
+    arrays.reverse()
+    while arrays:
+        yield arrays.pop()
 
 
 def build_consolidate() -> Build:

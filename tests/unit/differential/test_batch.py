@@ -14,6 +14,19 @@ BIG = np.iinfo(np.int64)
 Keys = st.sets(st.sampled_from((BIG.min, -7, -2, -1, 0, 1, 2, 3, 50, BIG.max)), min_size=1)
 
 
+def test_a_large_batch_keeps_an_index_of_few_keys_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of keys with a row each would take twice the memory of the batch."""
+    monkeypatch.setattr(batches, "MOST_INDEXED", 500)
+    for rows, keys, expected in ((400, 400, True), (6000, 6000, False), (6000, 1000, False), (6000, 10, True)):
+        values = np.arange(rows)
+        batch = batch_of(at_time(values % keys, values, np.ones(rows, np.int64), (0,)))
+        assert batch is not None
+        assert (batch.index()[0] is batch.index()[0]) == expected
+        placed = batch.place(np.array([3, 5]))
+        assert placed is not None
+        assert placed.counts.tolist() == [rows // keys] * 2
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_keys_are_where_they_are_expected(indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a batch with an index by a search or a table, and else by a search among its words."""
@@ -38,7 +51,8 @@ def test_keys_are_where_they_are_expected(indexed: bool, monkeypatch: pytest.Mon
         both = sorted(present & asked)
         assert keys[placed.found].tolist() == both == batch.column(0, placed.starts).tolist()
         assert placed.counts.tolist() == [2] * len(both)
-        kinds.add(max(present) - min(present) < batches._MOST_PLACES * len(keys))
+        assert placed.places is None or batch.keys[placed.places].tolist() == both
+        kinds.add((placed.places is None, max(present) - min(present) < batches._MOST_PLACES * len(keys)))
 
     holds()
-    assert kinds == ({True, False} if indexed else {False}), "by a table and by a search"
+    assert kinds == ({(False, True), (False, False)} if indexed else {(True, False), (False, False)})

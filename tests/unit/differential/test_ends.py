@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.differential import batch as batches_of
 from tidewheel.differential import ends, spine
 from tidewheel.differential.ends import ends_of, next_bounds
 from tidewheel.differential.spine import Spine
@@ -23,8 +24,9 @@ BIG = np.iinfo(np.int64)
 
 @pytest.fixture(autouse=True)
 def one_row_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one row of each key and batch read first, and small batches merged by size only."""
+    """Have one row of each key and batch read first, all times by masks, and small batches merged by size only."""
     monkeypatch.setattr(ends, "_FIRST", 1)
+    monkeypatch.setattr(ends, "_FEW_ROWS", 0)
     monkeypatch.setattr(spine, "_SMALL", 0)
 
 
@@ -72,8 +74,11 @@ def test_the_end_is_that_of_all_values_with_a_positive_count(greatest: bool) -> 
     holds()
 
 
-def test_a_key_has_the_first_of_all_bounds_of_its_times() -> None:
-    """And all of them where they are not ordered."""
+@pytest.mark.parametrize("masks", [True, False])
+def test_a_key_has_the_first_of_all_bounds_of_its_times(masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they are read from masks or, where a batch has too many times for these, from all rows."""
+    if not masks:
+        monkeypatch.setattr(batches_of, "MASK_BITS", 1)
 
     @law_settings(60)
     @given(st.lists(Rows, max_size=4), Times)
