@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,49 +193,74 @@ Histories = st.lists(
 
 
 def tables(rows: Sequence[Sequence[tuple[Row, int]]], schema: pa.Schema) -> tw.IterableSource[Any]:
-    """Return a source of one table for each epoch."""
+    """Return a source of one table for each epoch that has rows."""
     found = []
     for epoch, changes in enumerate(rows):
-        columns = zip(schema.names, zip(*(row for row, _ in changes), strict=True), strict=False)
-        table = (
-            pa.table({name: pa.array(values, schema.field(name).type) for name, values in columns}) if changes else None
-        )
-        if table is not None:
+        if changes:
+            columns = zip(*(row for row, _ in changes), strict=True)
+            table = pa.table(
+                [pa.array(one, kind) for one, kind in zip(columns, schema.types, strict=True)], schema.names
+            )
             found.append((epoch, table.append_column("diff", pa.array([count for _, count in changes], pa.int64()))))
     return tw.IterableSource([found])
 
 
-def run(history: Sequence[Epoch], program: Program, workers: int) -> tuple[list[tw.Captured], list[tw.Captured]]:
-    """Return the changes of what a program makes of both inputs, as records and as tables if its columns have names."""
+def described(history: Sequence[Epoch], names: Sequence[str]) -> tw.Dataflow:
+    """Return a dataflow that captures the changes of what programs make of both inputs, as records and as tables."""
     flow = tw.Dataflow("wide")
     sales = flow.source("sales", tables([epoch[0] for epoch in history], SCHEMA)).probe("sales")
     users = flow.source("users", tables([epoch[1] for epoch in history], TEXTS)).probe("users")
-    made = program[0](sales.as_collection(columns=SALES, diff="diff"), users.as_collection(columns=USERS, diff="diff"))
-    made.changes().capture("records")
-    made.changes(columns=made.columns or ["key", "value"]).capture("tables")
-    with tw.run(flow, workers=workers, engine="local") as job:
-        job.wait(DEADLINE_S)
-        return list(job.captured("records")), list(job.captured("tables"))
+    inputs = [sales.as_collection(columns=SALES, diff="diff"), users.as_collection(columns=USERS, diff="diff")]
+    for name in names:
+        made = PROGRAMS[name][0](*inputs)
+        made.changes().capture(f"records of {name}")
+        made.changes(columns=made.columns or ["key", "value"]).capture(f"tables of {name}")
+    return flow
+
+
+def check(job: tw.Job, history: Sequence[Epoch], name: str) -> None:
+    """Compare the sum of all changes until each epoch with plain Python."""
+    for epoch in range(len(history)):
+        inputs = [
+            PlainCollection(
+                _summed((record_of(row), count) for one in history[: epoch + 1] for row, count in one[side])
+            )
+            for side in (0, 1)
+        ]
+        expected = PROGRAMS[name][1](*inputs).counts
+        records = [one.batch for one in job.captured(f"records of {name}") if one.time <= epoch]
+        assert _present(change for batch in records for change in batch) == expected, f"records of {name} at {epoch}"
+        rows = [one.batch.to_pylist() for one in job.captured(f"tables of {name}") if one.time <= epoch]
+        changes = ((record_of(tuple(row.values())[:-1]), row["diff"]) for batch in rows for row in batch)
+        assert _present(changes) == expected, f"tables of {name} at {epoch}"
 
 
 @law_settings(60)
 @given(st.sampled_from(sorted(PROGRAMS)), Histories, st.sampled_from((1, 2, 4)))
 def test_each_epoch_is_what_plain_python_says(name: str, history: list[Epoch], workers: int) -> None:
     """Any operator on any tables, whether the changes are read as records or as tables."""
-    records, found_tables = run(history, PROGRAMS[name], workers)
-    for epoch in range(len(history)):
-        present = [
-            PlainCollection(
-                _summed((record_of(row), count) for one in history[: epoch + 1] for row, count in one[side])
-            )
-            for side in (0, 1)
-        ]
-        expected = PROGRAMS[name][1](*present).counts
-        changes = (change for one in records if one.time <= epoch for change in one.batch)
-        assert _present(changes) == expected, f"records at epoch {epoch}"
-        rows = (row for one in found_tables if one.time <= epoch for row in one.batch.to_pylist())
-        in_columns = ((record_of(tuple(row.values())[:-1]), row["diff"]) for row in rows)
-        assert _present(in_columns) == expected, f"tables at epoch {epoch}"
+    with tw.run(described(history, [name]), workers=workers, engine="local") as job:
+        job.wait(DEADLINE_S)
+        check(job, history, name)
+
+
+@pytest.mark.ray
+@pytest.mark.long
+@pytest.mark.usefixtures("ray_cluster")
+@law_settings(3)
+@given(Histories)
+def test_programs_on_ray_are_what_plain_python_says(history: list[Epoch]) -> None:
+    """All operators in one job, with workers to which expressions and rows travel. A NaN in a row is found again."""
+    flow = described(history, sorted(PROGRAMS))
+    row = ("ann", "tea", 1, float("nan"))
+    rows = flow.source("NaN", tables([[(row, 1)], [(row, -1)]], SCHEMA)).as_collection(columns=SALES, diff="diff")
+    rows.select("item", "user", "day").distinct().changes().capture("NaN")
+    with tw.run(flow, workers=2) as job:
+        job.wait(DEADLINE_S)
+        for name in PROGRAMS:
+            check(job, history, name)
+        assert sum(count for one in job.captured("NaN") for _, count in one.batch) == 0
+        assert len(job.captured("NaN")) == 2
 
 
 def _summed(changes: Any) -> Counter[Any]:
