@@ -131,7 +131,7 @@ class Questions:
                 send(answer)
             except (TypeError, AttributeError, PicklingError) as error:
                 reason = unpicklable(answer, error)
-                send(replace(answer, found=None, problem=f"what it has found cannot be pickled: {reason}"))
+                send(replace(answer, found=None, problem=f"its values cannot be pickled: {reason}"))
 
     def since(self, operator: int, newest: int) -> int:
         """Return the time from which on an operator has to keep its history."""

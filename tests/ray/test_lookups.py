@@ -121,7 +121,7 @@ def test_values_that_cannot_be_sent_fail_the_look_up_only() -> None:
     with tw.run(flow) as job:
         job.input("keys").send([1])
         job.input("keys").advance_to(1)
-        with pytest.raises(tw.JobError, match=r"0 cannot answer: what it has found cannot be pickled: .*lock"):
+        with pytest.raises(tw.JobError, match=r"0 cannot answer: its values cannot be pickled: .*lock"):
             job.lookup("values", 1)
         assert job.lookup("values", 2).values == []
 

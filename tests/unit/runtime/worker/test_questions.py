@@ -98,5 +98,5 @@ def test_what_cannot_be_pickled_is_said() -> None:
 
     questions.tell(send)
     assert [answer.number for answer in sent] == [1, 2]
-    said = "what it has found cannot be pickled: TypeError: cannot pickle '_thread.lock'"
+    said = "its values cannot be pickled: TypeError: cannot pickle '_thread.lock'"
     assert all(said in str(answer.problem) for answer in sent)
