@@ -112,9 +112,9 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
     """A job is not trusted more than a web page."""
     evil = '<img src=x onerror="document.title=1">'
     drawn = (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="80" onload="document.title=1">'
-        '<script>document.title=1</script><a href="javascript:document.title=1"><text>no</text></a>'
-        '<g data-operator="0" onclick="document.title=1"><rect x="5" y="5" width="160" height="64"/></g></svg>'
+        '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="80" onload="document.title=1">\n'
+        '<script>document.title=1</script>\n<a href="javascript:document.title=1"><text>no</text></a>\n'
+        '<g data-operator="0" onclick="document.title=1"><rect x="5" y="5" width="160" height="64"/></g>\n</svg>'
     )
     waits = {"operator": "0", "frontier": [evil], "moved": 1.0, "explanation": evil, "holders": ["0"]}
     jobs.put(

@@ -61,9 +61,10 @@ function* ofWorkers(document) {
 }
 
 function* ofOperators({ operators }) {
-  for (const [number, operator] of Object.entries(operators ?? {})) {
-    if (operator.leaks) {
-      const text = `${operator.name} has leaked ${plural(operator.leaks, "token")}`;
+  for (const number in operators) {
+    const { name, leaks } = operators[number];
+    if (leaks) {
+      const text = `${name} has leaked ${plural(leaks, "token")}`;
       yield { key: `leak-${number}`, level: "warn", text, target: ["operator", number] };
     }
   }
@@ -93,9 +94,10 @@ function* ofTopics({ topics }) {
 }
 
 function* ofEdges({ edges, operators }) {
-  const full = Object.entries(edges ?? {}).filter(([, edge]) => edge.fill >= FULL);
+  const full = Object.keys(edges ?? {}).filter((number) => edges[number].fill >= FULL);
   if (full.length) {
-    const [number, { target }] = full[0];
+    const [number] = full;
+    const { target } = edges[number];
     const others = full.length > 1 ? `, and ${plural(full.length - 1, "more edge")}` : "";
     const text = `the way to ${operators[target]?.name ?? target} is full${others}`;
     yield { key: `full-${number}`, level: "warn", text, target: ["operator", target] };

@@ -29,18 +29,18 @@ export class EdgeGroups {
     this.paths.clear();
   }
 
-  /** Draw all edges anew, if one has changed. */
+  /** Draw all edges anew, if one may have changed. */
   paint(job) {
     if (!this.isStale) return;
     this.isStale = false;
     this.layer.setAttribute("aria-label", plural(this.edges.size, "edge"));
     const groups = new Map();
-    for (const [number, { way }] of this.edges) {
+    this.edges.forEach(({ way }, number) => {
       const speed = job.live?.edges?.[number]?.records;
       const look = `${levelOf(job.edges?.[number]?.fill, speed)} ${Math.round(widthOf(speed))}`;
       if (groups.has(look)) groups.get(look).push(way);
       else groups.set(look, [way]);
-    }
+    });
     for (const [look, path] of this.paths) if (!groups.has(look)) path.remove(), this.paths.delete(look);
     for (const [look, ways] of groups) {
       const path = this.paths.get(look) ?? this.#add(look);

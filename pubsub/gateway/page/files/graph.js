@@ -5,7 +5,7 @@ import { operatorsOf } from "./attention.js";
 import { EdgeGroups, levelOf, widthOf } from "./edge_groups.js";
 import { count, firstTime, lag, rate, share, shortened } from "./format.js";
 import { Hint, wordsOf } from "./hint.js";
-import { boxAround, boxOf, cleaned, partOf, pictureOf, shape } from "./picture.js";
+import { boxAround, boxOf, partOf, pictureOf, shape, valueIn } from "./picture.js";
 
 const BUDGET_MS = 12;
 const MARGIN = 200;
@@ -91,8 +91,10 @@ export class Graph {
     const errors = Object.values(job.log ?? {}).filter((entry) => entry.level === "error");
     this.failed = new Set(errors.flatMap(operatorsOf));
     if (!this.svg) return;
-    for (const [number, node] of this.operators) if (!operators || operators.has(number)) node.isStale = true;
-    for (const [number, node] of this.edges) if (!edges || edges.has(number)) node.isStale = this.groups.isStale = true;
+    for (const [nodes, changed] of [[this.operators, operators], [this.edges, edges]]) {
+      nodes.forEach((node, number) => (node.isStale ||= !changed || changed.has(number)));
+    }
+    this.groups.isStale = true;
     for (const [name, node] of this.scopes) this.#paintScope(name, node);
     this.#schedule();
   }
@@ -146,21 +148,22 @@ export class Graph {
     this.#schedule();
   }
 
-  /** Note a part of the picture; return false if it is not an operator, an edge or a scope. */
-  #note(part) {
-    const { operator, edge, scope } = part.dataset;
-    const [rectangle, line] = [part.querySelector("rect"), part.querySelector("path")];
-    if (operator !== undefined && rectangle) {
-      const node = { number: operator, text: part.outerHTML, box: boxOf(rectangle), isStale: true, shown: {} };
-      this.operators.set(operator, node);
+  /** Note a part of the picture by its text. */
+  #note(text) {
+    const [, kind, number] = /^<g data-(operator|edge)="([^"]*)"/.exec(text) ?? [];
+    if (kind === "operator") {
+      const node = { number, text, box: boxOf(text), isStale: true, shown: {} };
+      this.operators.set(number, node);
       if (this.operators.size === 1) this.#moveFocus(node, false);
-    } else if (edge !== undefined && line) {
-      this.edges.set(edge, { text: part.outerHTML, way: line.getAttribute("d"), box: boxAround(line), isStale: true, shown: {} });
+    } else if (kind === "edge") {
+      const way = valueIn(text, "d");
+      this.edges.set(number, { text, way, box: boxAround(way), isStale: true, shown: {} });
       this.groups.isStale = true;
-    } else if (scope !== undefined && rectangle) {
-      this.#addScope(cleaned(part));
-    } else return false;
-    return true;
+    } else {
+      const group = partOf(text);
+      if (group?.dataset.scope !== undefined) this.#addScope(group, boxOf(text));
+      else if (group) this.layers[0].append(group);
+    }
   }
 
   /** The element of an operator or edge, which is made when it is first needed. */
@@ -191,8 +194,7 @@ export class Graph {
     node.group.append(...Object.values(node.texts), node.bar);
   }
 
-  #addScope(group) {
-    const box = boxOf(group.querySelector("rect"));
+  #addScope(group, box) {
     const text = shape("text", { class: "rounds", x: box.x + box.width - INSET, y: box.y + 16 });
     group.append(text);
     this.layers[0].append(group);
@@ -217,12 +219,7 @@ export class Graph {
   /** Note parts of the picture until a moment; return whether all are noted. */
   #grow(until) {
     if (!this.parts.length) return true;
-    while (this.parts.length && performance.now() < until) {
-      const part = this.parts.pop();
-      const known = [part, ...part.querySelectorAll("g")].filter((group) => this.#note(group));
-      const other = known.length ? null : cleaned(part);
-      if (other) this.layers[0].append(other);
-    }
+    while (this.parts.length && performance.now() < until) this.#note(this.parts.pop());
     if (!this.parts.length) this.mark(this.marked);
     return !this.parts.length;
   }

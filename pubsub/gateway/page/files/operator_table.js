@@ -69,7 +69,8 @@ function Row({ number, operator, live, rank, isChosen, choose }) {
 function rowsOf(document, wanted, order) {
   const text = wanted.toLowerCase();
   const found = [];
-  for (const [number, operator] of Object.entries(document.operators ?? {})) {
+  for (const number in document.operators) {
+    const operator = document.operators[number];
     if (text && !`${operator.scope}/${operator.name}`.toLowerCase().includes(text)) continue;
     found.push({ number, operator, live: document.live.operators[number] ?? {} });
   }

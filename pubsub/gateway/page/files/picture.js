@@ -7,26 +7,31 @@ const ATTRIBUTES = new Set([
   "stroke-dasharray", "stroke-linejoin", "stroke-width", "text-anchor", "viewBox", "width", "x", "y",
 ]);
 
-/** Return a picture as {svg, parts}, null if it is none: an element without content, and its parts, still to be cleaned. */
+const PARSER = document.createElement("template");
+
+/**
+ * Return a picture as {svg, parts}, null if it is none: an element without content, and the texts of its parts, which
+ * begin lines. Elements of all parts at once would take much memory.
+ */
 export function pictureOf(text) {
-  const bare = (text ?? "").replace(/^(<svg[^>]*?) style="[^"]*"/, "$1"); // which the policy would refuse aloud
-  // As XML it takes ten times as long.
-  const found = new DOMParser().parseFromString(bare, "text/html").body.firstElementChild;
-  return found?.namespaceURI === SVG ? { svg: bareOf(found), parts: [...found.children] } : null;
+  const [head] = /^<svg[^>]*>/.exec(text ?? "") ?? [];
+  if (!head) return null;
+  const bare = head.replace(/ style="[^"]*"/, ""); // which the policy would refuse aloud
+  return { svg: partOf(bare), parts: text.slice(head.length).split(/\n(?=<)/) };
 }
 
-/** Return a part of a picture, cleaned, from its text, which takes a tenth of the memory of elements. */
+/** Return a part of a picture from its text, cleaned; null if nothing is left. */
 export function partOf(text) {
-  const holder = document.createElement("template");
-  holder.innerHTML = `<svg>${text}</svg>`;
-  return cleaned(holder.content.firstChild.firstChild);
+  PARSER.innerHTML = `<svg>${text}</svg>`; // as XML it takes ten times as long
+  const found = PARSER.content.firstChild.firstElementChild;
+  return found && cleaned(found);
 }
 
-/** Return a part of a picture without what is not a shape or a text; null if it is neither itself. */
-export function cleaned(node) {
+/** Return a copy without what is not a shape or a text; null if the element itself is neither. */
+function cleaned(node) {
   if (!TAGS.has(node.nodeName)) return null;
   const made = bareOf(node);
-  for (const child of node.childNodes) {
+  for (let child = node.firstChild; child; child = child.nextSibling) {
     const kept = child.nodeType === Node.TEXT_NODE ? child.data : cleaned(child);
     if (kept !== null) made.append(kept);
   }
@@ -41,15 +46,21 @@ export function shape(tag, attributes = {}, text = "") {
   return made;
 }
 
-/** The rectangle of an operator's box: {x, y, width, height}. */
-export function boxOf(rectangle) {
-  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => Number(rectangle.getAttribute(name)));
+/** The first value of an attribute in the text of a part. */
+export function valueIn(text, name) {
+  return new RegExp(` ${name}="([^"]*)"`).exec(text)?.[1] ?? "";
+}
+
+/** The rectangle of the first box in the text of a part: {x, y, width, height}. */
+export function boxOf(text) {
+  const [rectangle] = /<rect[^>]*>/.exec(text) ?? [""];
+  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => Number(valueIn(rectangle, name)));
   return { x, y, width, height };
 }
 
-/** The rectangle around a path, whose coordinates are all absolute. */
-export function boxAround(path) {
-  const numbers = (path.getAttribute("d").match(/-?[\d.]+/g) ?? []).map(Number);
+/** The rectangle around the way of a path, whose coordinates are all absolute. */
+export function boxAround(way) {
+  const numbers = (way.match(/-?[\d.]+/g) ?? []).map(Number);
   const xs = numbers.filter((_, place) => place % 2 === 0);
   const ys = numbers.filter((_, place) => place % 2 === 1);
   const [x, y] = [Math.min(...xs), Math.min(...ys)];
