@@ -324,11 +324,11 @@ class OperatorState:
                 token.discard()
 
     def _unpickled(self, name: str, data: bytes, tokens: list[TimestampToken] | None = None) -> Any:
+        made = [] if tokens is None else tokens
+
         def make(place: TokenPlace) -> TimestampToken:
-            token = self._make_token(place)
-            if tokens is not None:
-                tokens.append(token)
-            return token
+            made.append(self._make_token(place))
+            return made[-1]
 
         try:
             return unpickle_state(data, make, self._frozen_value)
