@@ -194,7 +194,7 @@ class OperatorState:
         """Raise SnapshotError if the operator has not asked for all that it had, once it was built."""
         if self._saved is None:
             return
-        self._saved.frozen, self._frozen = {}, {}
+        self._saved.frozen = self._frozen = {}
         left = [*self._saved.states, *self._saved.keyed]
         if left:
             names = ", ".join(map(repr, sorted(left)))
@@ -333,14 +333,13 @@ class OperatorState:
         try:
             return unpickle_state(data, make, self._frozen_value)
         except Exception as error:
-            raise self._error(
-                f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}. Let the program have the "
-                "classes that were saved, and give migrate= what converts them"
-            ) from error
+            remedy = "Let the program have the classes that were saved, and give migrate= what converts them"
+            text = f"cannot read {name!r} from the snapshot: {type(error).__name__}: {error}. {remedy}"
+            raise self._error(text) from error
 
     def _frozen_value(self, name: str) -> Any:
         if name not in self._frozen:
-            assert self._saved is not None, "it was saved"
+            assert self._saved is not None
             self._frozen[name] = pickle.loads(self._saved.frozen[name])  # noqa: S301 - from the snapshots of this job
         return self._frozen[name]
 
