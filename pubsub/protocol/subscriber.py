@@ -40,6 +40,7 @@ from tidewheel.pubsub.messages.wire import (
     Disconnected,
     EpochsDropped,
     Failed,
+    History,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Numbered,
@@ -166,10 +167,11 @@ class Subscriber:
 
     @property
     def frontier(self) -> Antichain:
-        """The minimal antichain over all partitions; the least time until all snapshots have come."""
+        """The minimal antichain over all partitions; the least time until all snapshots, and the state, have come."""
         if self._shown is not None:
             return self._shown
-        return self._lower.frontier if self.is_ready else Antichain(self._domain, [self._domain.minimum()])
+        has_begun = self.is_ready and self._as_of is None
+        return self._lower.frontier if has_begun else Antichain(self._domain, [self._domain.minimum()])
 
     def statistics(self) -> SubscriberStatistics:
         """Return counts of what happened so far."""
@@ -199,6 +201,7 @@ class Subscriber:
             return None
         generations = {snapshot.generation for snapshot in self._snapshots.values()}
         if self._began is None and (self.lacks_state or len(generations) > 1):
+            self._as_of = self._domain.minimum()  # which does not come any more
             raise self._without_state()
         for time in (time for history in histories.values() for time in history.as_of):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
@@ -206,8 +209,8 @@ class Subscriber:
         return [(at, Numbered(*message)) for at, history in histories.items() for message in history.messages]
 
     def _has_state_of(self, partition: int) -> bool:
-        """Tell whether the state of a partition is delivered, if it has a history."""
-        return self.is_ready or self._snapshots[partition].history is None
+        """Tell whether the state of a partition is delivered, if there is any."""
+        return self.is_ready or self._snapshots[partition].history in (None, History((), ()))
 
     def _without_state(self) -> PublisherLost:
         return PublisherLost(

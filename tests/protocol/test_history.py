@@ -19,7 +19,15 @@ from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, Subscribe
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
-from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, Generation, InitialFrontierSnapshot, Numbered
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    FeedEvent,
+    Generation,
+    History,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Numbered,
+)
 from tidewheel.pubsub.protocol import history
 from tidewheel.pubsub.protocol.history import PartitionHistory
 
@@ -192,6 +200,23 @@ def test_a_subscriber_gets_the_state_and_then_every_epoch(monkeypatch: pytest.Mo
     assert counts["late states"] > RUNS, counts
     assert counts["later epochs"] > 5 * RUNS, counts
     assert counts["lost"] < counts["states"] / 10, counts
+
+
+def test_no_epoch_counts_as_complete_before_the_state() -> None:
+    """Else a reader that waits for an early epoch takes an empty table for the state, also of one that never comes."""
+    state = encode_batch(5, [("a", 1)])
+    ahead = InitialFrontierSnapshot([6], [], history=History((5,), ((-1, state),)))
+    late = Subscriber(DOMAIN, 2)
+    late.receive(0, Numbered(9, ahead))
+    late.receive(1, Numbered(7, InitialFrontierSnapshot([4], [], history=History((), ()))))
+    assert list(late.frontier) == [0]
+    late.receive(1, Numbered(8, LowerFrontierUpdate([(4, -1), (7, 1)])))
+    assert list(late.frontier) == [6]
+    torn = Subscriber(DOMAIN, 2)
+    torn.receive(0, Numbered(9, ahead))
+    with pytest.raises(PublisherLost, match="Subscribe again"):
+        torn.receive(1, Numbered(7, InitialFrontierSnapshot([4], [], generation=1, history=History((), ()))))
+    assert list(torn.frontier) == [0]
 
 
 def _open_batches_are_left_out(patch: pytest.MonkeyPatch) -> None:

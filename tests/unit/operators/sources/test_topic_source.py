@@ -48,5 +48,5 @@ def test_the_error_of_a_missing_topic_says_how_long_the_source_has_waited() -> N
 
     source = TopicSource("nubmers", IntegerDomain(), subscribe, 0.05)
     with pytest.raises(UnknownTopic, match=r"^no job published it within 0\.05 s; there are: a$") as caught:
-        source._connect(lambda: False)
+        source._connect(False, lambda: False)
     assert (caught.value.topic, caught.value.waited_s, caught.value.topics) == ("nubmers", 0.05, ("a",))
