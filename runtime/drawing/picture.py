@@ -33,7 +33,7 @@ def svg_of(outline: Outline) -> str:
     Each operator has room for two lines of numbers below its name and notes.
 
     ``data-operator`` and ``data-edge`` have the number of what they stand at, as `Outline` counts operators and edges,
-    and ``data-scope`` the path of a scope.
+    and ``data-scope`` the path of a scope. Each part begins a line, as the page expects.
     """
     return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline, _FOR_NUMBERS)
 
