@@ -18,7 +18,7 @@ from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 DEADLINE_S = 60.0
-LINKS = 20_000
+LINKS = 120_000
 
 
 def program(links: Any) -> Any:
@@ -91,7 +91,7 @@ def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any
         job.snapshot()
         second = blobs(tmp_path)
         assert sum(size for name, size in second.items() if name not in first) < 0.05 * sum(first.values())
-        for count in [10] * 2 + [3000] * 10:
+        for count in [10] * 2 + [LINKS * 3 // 20] * 10:
             feeder.change(job, random, count)
             job.snapshot()
             present = blobs(tmp_path)
