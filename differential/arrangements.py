@@ -30,7 +30,7 @@ class Piece:
         times, diffs: as `Updates` has them.
     """
 
-    spine: int
+    spine: Any
     keys: Sequence[Column]
     values: Column
     times: tuple[Integers, ...]
@@ -47,23 +47,23 @@ class Arrangements:
     """
 
     def __init__(self, depth: int, operator: str, codes: Sequence[Codes]) -> None:
-        self.spines = tuple(Spine(depth) for _ in codes)
+        self.spines: dict[Any, Spine] = {number: Spine(depth) for number in range(len(codes))}
         self.operator = operator
         self._depth = depth
         self._keys = Codes()
-        self._codes = codes
+        self._codes: dict[Any, Codes] = dict(enumerate(codes))
 
     def encode_keys(self, columns: Sequence[Column]) -> Integers:
         """Return the codes of keys, in one column or as pairs in two."""
         return self._keys.encode(columns, self._translate_keys)
 
-    def encode_values(self, spine: int, column: Column) -> Integers:
+    def encode_values(self, spine: Any, column: Column) -> Integers:
         """Return the codes of values of one spine."""
         codes = self._codes[spine]
 
         def translate(change: Translate) -> None:
-            for one, other in zip(self.spines, self._codes, strict=True):
-                if other is codes:
+            for number, one in self.spines.items():
+                if self._codes[number] is codes:
                     one.translate(values=change)
 
         return codes.encode([column], translate)
@@ -72,10 +72,10 @@ class Arrangements:
         """Forget interned values that are no longer in use, where these may be many."""
         if self._keys.wants_sweep:
             self._keys.sweep(np.concatenate(self._key_codes()))
-        for codes in self._codes:
+        for codes in self._codes.values():
             if codes.wants_sweep:
-                used = zip(self.spines, self._codes, strict=True)
-                codes.sweep(np.concatenate([spine.column("values") for spine, other in used if other is codes]))
+                used = [spine for number, spine in self.spines.items() if self._codes[number] is codes]
+                codes.sweep(np.concatenate([spine.column("values") for spine in used]))
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
         """Return what each of so many workers gets, in arrangements that ``make`` makes."""
@@ -93,23 +93,26 @@ class Arrangements:
         return self
 
     def _key_codes(self) -> list[Integers]:
-        return [spine.column("keys") for spine in self.spines]
+        return [spine.column("keys") for spine in self.spines.values()]
 
     def _translate_keys(self, change: Translate) -> None:
-        for spine in self.spines:
+        for spine in self.spines.values():
             spine.translate(keys=change)
 
     def _pieces(self) -> Iterator[Piece]:
-        for number, (spine, codes) in enumerate(zip(self.spines, self._codes, strict=True)):
+        for number, spine in self.spines.items():
             if spine.batches:
                 found = concatenate([batch.updates for batch in spine.batches], self._depth)
-                keys, values = self._keys.decode(found.keys), codes.decode(found.values)[0]
+                keys, values = self._keys.decode(found.keys), self._codes[number].decode(found.values)[0]
                 yield Piece(number, keys, values, found.times, found.diffs)
 
+    def _spine(self, number: Any) -> Spine:
+        return self.spines[number]
+
     def _load(self, piece: Piece) -> None:
-        keys = self.encode_keys(piece.keys)
+        spine, keys = self._spine(piece.spine), self.encode_keys(piece.keys)
         values = self.encode_values(piece.spine, piece.values)
-        self.spines[piece.spine].insert(Updates(keys, values, piece.times, piece.diffs))
+        spine.insert(Updates(keys, values, piece.times, piece.diffs))
 
 
 def _rows_of(piece: Piece, rows: Any) -> Piece:

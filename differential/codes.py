@@ -25,7 +25,7 @@ _LOW = np.int64((1 << 32) - 1)
 _SIGN = np.int64(2**63 - 1)
 _FEWEST = 1000
 """A table with fewer values is not worth a sweep."""
-_TOGETHER = 1 << 10
+_TOGETHER = 1 << 9
 """So many interned values are pickled together."""
 
 
@@ -106,6 +106,20 @@ class Codes:
         if kind == "pair":
             return columns[0] << 32 | columns[1] & _LOW
         return self._intern(_as_objects(columns))
+
+    def known(
+        self, column: Column, translate: Callable[[Translate], None] = lambda _: None
+    ) -> tuple[Integers | None, Integers]:
+        """Return the places in a column of the values that have codes, None for all places, and these codes."""
+        if self.kind is None or not len(column):
+            return None, np.empty(0, np.int64)
+        if self.kind != "object" and _kind([column]) != self.kind:
+            self._promote(translate)
+        if self.kind != "object":
+            return None, self.encode([column])
+        codes = np.array([self._numbers.get(value, -1) for value in values_of(column)], np.int64)
+        places = np.flatnonzero(codes >= 0)
+        return places, codes[places]
 
     def decode(self, codes: Integers) -> list[Column]:
         """Return the values of codes: in one column, or pairs in two if they were encoded so."""

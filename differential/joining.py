@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.batch import Batch, batch_of
-from tidewheel.differential.codes import Codes
 from tidewheel.differential.packing import constant, range_of
-from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
-from tidewheel.differential.spine import Spine, ranges
-from tidewheel.differential.updates import MOST_KEYS, FlatTime, Updates
+from tidewheel.differential.records import Column, Integers
+from tidewheel.differential.shared_arrangement import Number, SharedArrangement
+from tidewheel.differential.spine import ranges
+from tidewheel.differential.updates import MOST_KEYS, MOST_ROWS_TOGETHER, FlatTime, concatenate
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,73 +27,82 @@ class Joined:
     diffs: Integers
 
 
-class JoinState(Arrangements):
-    """The two arrangements of a join.
+class Join:
+    """A reader of two arrangements, which may be one.
 
     Args:
-        depth: the number of coordinates of times.
-        operator: the name of the operator, for errors.
+        depth: the number of coordinates of the times of the join; those that an arrangement lacks are 0.
+        name: of the operator; each of its sides is a reader with a name of its own.
+        sides: the left arrangement and the right one.
     """
 
-    def __init__(self, depth: int, operator: str) -> None:
-        super().__init__(depth, operator, [Codes(), Codes()])
+    def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
+        self._depth = depth
+        self._sides = sides
+        self._readers = (f"{name}: left", f"{name}: right")
+        for side, reader in zip(sides, self._readers, strict=True):
+            side.let_go(reader, (0,) * depth)
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
         """Note lower bounds of what is to come at both inputs, None for nothing.
 
         Each side is read by what is still to come on the other.
         """
-        self.spines[0].let_go(right)
-        self.spines[1].let_go(left)
+        self._sides[0].let_go(self._readers[0], right)
+        self._sides[1].let_go(self._readers[1], left)
 
-    def receive(self, side: int, times: Sequence[FlatTime], arrays: Sequence[Array]) -> Iterator[Joined]:
-        """Add updates of side 0 or 1, each array at its time; yield what they add to the result, some keys at a time.
-
-        Raises:
-            TypeError: a record is no pair, or cannot be hashed.
-        """
-        own, other = self.spines[side], self.spines[1 - side]
-        columns, diffs = gathered([as_pairs(array, f"operator {self.operator!r}") for array in arrays])
-        keys, values = self.encode_keys(columns[:1]), self.encode_values(side, columns[1])
-        counts = [len(array) for array in arrays]
-        coordinates = tuple(_column_of_times(one, counts) for one in zip(*times, strict=True))
-        batch = batch_of(Updates(keys, values, coordinates, diffs))
-        own.add(batch)
-        if batch is not None and len(other):
+    def receive(self, side: int, numbers: Sequence[Number]) -> Iterator[Joined]:
+        """Receive updates of side 0 or 1; yield what they add to the result, some keys at a time."""
+        for batch in self._taken(side, numbers):
             keys, starts = batch.index()
             for first in range(0, len(keys), MOST_KEYS):
-                joined = self._joined(batch, keys[first : first + MOST_KEYS], starts[first:], other, side)
+                joined = self._joined(batch, keys[first : first + MOST_KEYS], starts[first:], side)
                 if joined is not None:
                     yield joined
-        self.sweep()
 
-    def _joined(self, batch: Batch, keys: Integers, starts: Integers, other: Spine, side: int) -> Joined | None:
-        """Join some keys of a batch, which begin at these rows, with the other side."""
-        found = other.look_up(keys)
+    def _taken(self, side: int, numbers: Sequence[Number]) -> Iterator[Batch]:
+        """Receive updates of side 0 or 1: small batches together, as that costs fewer calls, and large ones alone."""
+        own, held, count = self._sides[side], list[Batch](), 0
+        for number in numbers:
+            for batch in own.take(self._readers[side], number):
+                if held and count + len(batch) > MOST_ROWS_TOGETHER:
+                    yield from _together(held, own.depth)
+                    held, count = [], 0
+                held.append(batch)
+                count += len(batch)
+        yield from _together(held, own.depth)
+
+    def _joined(self, batch: Batch, keys: Integers, starts: Integers, side: int) -> Joined | None:
+        """Join some keys of a batch of one side, which begin at these rows, with the other side."""
+        own, other = self._sides[side], self._sides[1 - side]
+        places, codes = (None, keys) if own is other else other.find_keys(own.keys_of(keys))
+        found = other.look_up(self._readers[1 - side], codes)
         if not len(found):
             return None
-        mine = starts[found.keys]
-        partners = starts[found.keys + 1] - mine
+        rows = found.keys if places is None else places[found.keys]
+        mine = starts[rows]
+        partners = starts[rows + 1] - mine
         if int(partners.max()) > 1:
             mine = ranges(mine, partners)
-            found = found.take(np.repeat(np.arange(len(found)), partners))
-        updates = batch.take(keys[found.keys], mine)
-        values = [updates.values, found.values]
+            again = np.repeat(np.arange(len(found)), partners)
+            rows, found = rows[again], found.take(again)
+        updates = batch.take(keys[rows], mine)
+        values = [own.values_of(updates.values), other.values_of(found.values)]
         left, right = values if side == 0 else values[::-1]
-        columns = (
-            self._keys.decode(updates.keys)[0],
-            self._codes[0].decode(left)[0],
-            self._codes[1].decode(right)[0],
-        )
-        times = tuple(map(_upper_bounds, updates.times, found.times))
-        return Joined(columns, times, updates.diffs * found.diffs)
+        times = tuple(map(_upper_bounds, self._deep(updates.times), self._deep(found.times)))
+        return Joined((own.keys_of(updates.keys), left, right), times, updates.diffs * found.diffs)
+
+    def _deep(self, times: Sequence[Integers]) -> list[Integers]:
+        """Return times, at least one, with all coordinates of the join."""
+        return [*times, *[constant(0, len(times[0]))] * (self._depth - len(times))]
 
 
-def _column_of_times(coordinates: Sequence[int], counts: Sequence[int]) -> Integers:
-    """Return each coordinate as often as a count says."""
-    if len(set(coordinates)) == 1:
-        return constant(coordinates[0], sum(counts))
-    return np.repeat(np.array(coordinates, np.int64), counts)
+def _together(batches: list[Batch], depth: int) -> list[Batch]:
+    """Return the sum of some batches, in one batch, or in none."""
+    if len(batches) <= 1:
+        return batches
+    batch = batch_of(concatenate([batch.updates for batch in batches], depth))
+    return [] if batch is None else [batch]
 
 
 def _upper_bounds(one: Integers, two: Integers) -> Integers:

@@ -60,7 +60,7 @@ class ReduceState(Arrangements):
 
     def let_go(self, since: FlatTime | None) -> None:
         """Note a lower bound of the times that will be completed, None if there are none."""
-        for spine in self.spines:
+        for spine in self.spines.values():
             spine.let_go(since)
 
     def complete(

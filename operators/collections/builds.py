@@ -13,11 +13,12 @@ from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.batch import Batch
 from tidewheel.differential.codes import Interned
 from tidewheel.differential.consolidation import consolidated
-from tidewheel.differential.joining import Joined, JoinState
+from tidewheel.differential.joining import Join, Joined
 from tidewheel.differential.looking_up import LookUpState
 from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import ReduceState
 from tidewheel.differential.reductions import Reduction
+from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.updates import MOST_ROWS, FlatTime, flat, lower_bound, nested, portions, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.division import Division, split_batches
@@ -35,19 +36,56 @@ Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
 
 
-def build_join(depth: int, project: Project) -> Build:
-    """Return the build function of a join, which sends the columns that ``project`` makes; times have ``depth``."""
+def build_arrangement(depth: int, asked_by: str) -> Build:
+    """Return the build function of an operator that arranges pairs by key, and sends the numbers of updates.
+
+    Args:
+        depth: the number of coordinates of times.
+        asked_by: the name of the operator that has asked for it first, for errors.
+    """
 
     def build(context: OperatorContext) -> Schedule:
-        state = _arrangements(context, lambda: JoinState(depth, context.name))
+        arrangement = _arrangements(context, lambda: SharedArrangement(depth, asked_by))
+        host_of(context).shared[context.name] = arrangement
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            lent = dict[FlatTime, LentToken]()
+            for times, arrays in portions(_received(input, lent)):
+                by_time: dict[FlatTime, list[Array]] = {}
+                for time, array in zip(times, arrays, strict=True):
+                    by_time.setdefault(time, []).append(array)
+                for time, parts in by_time.items():
+                    number = arrangement.receive(context.worker, time, parts)
+                    if number is not None:
+                        output.send(lent[time], [number])
+
+        return schedule
+
+    return build
+
+
+def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
+    """Return the build function of a join, which sends the columns that ``project`` makes.
+
+    Args:
+        depth: the number of coordinates of times.
+        project: makes the columns.
+        sides: the names of the operators that arrange the two sides.
+    """
+
+    def build(context: OperatorContext) -> Schedule:
+        join = Join(depth, context.name, [host_of(context).shared[side] for side in sides])
 
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
             for side, port in enumerate((left, right)):
                 lent = dict[FlatTime, LentToken]()
-                for times, arrays in portions(_received(port, lent)):
-                    for joined in state.receive(side, times, arrays):
-                        _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
-            state.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
+                numbers = list[Number]()
+                for token, batch in port:
+                    lent[flat(token.time)] = token
+                    numbers += batch
+                for joined in join.receive(side, numbers):
+                    _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
+            join.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
 

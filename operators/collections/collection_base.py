@@ -1,11 +1,14 @@
 """The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from tidewheel.operators.collections.pacts import KeyPact, RecordPact
+from tidewheel.operators.collections.pacts import KeyPact, RecordPact, SameWorkerPact
+from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.stream_base import StreamBase
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, PathSummary
+from tidewheel.runtime.description.described_operator import DescribedOperator
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Transform
 from tidewheel.runtime.description.scope import Scope
@@ -26,7 +29,7 @@ class CollectionBase:
         is_summed: whether each record has at most one update at each time.
     """
 
-    __slots__ = ("_columns", "_is_empty", "_is_summed", "_stream")
+    __slots__ = ("_columns", "_is_empty", "_is_summed", "_made", "_stream")
 
     def __init__(
         self, stream: StreamBase[Any], columns: tuple[str, ...] = (), *, is_empty: bool = False, is_summed: bool = False
@@ -34,6 +37,7 @@ class CollectionBase:
         self._stream: Any = stream  # its methods return a Stream, a class that imports this one
         self._columns = columns
         self._is_empty, self._is_summed = is_empty, is_summed
+        self._made: dict[str, tuple[Any, DescribedOperator]] = {}  # what several operators use, with its last operator
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
@@ -42,6 +46,12 @@ class CollectionBase:
     def _scope(self) -> Scope:
         scope: Scope = self._stream._outlet.scope
         return scope
+
+    @property
+    def _described(self) -> DescribedOperator:
+        """The operator that this collection comes out of."""
+        found: DescribedOperator = self._stream._description.operators[self._stream._outlet.source.operator]
+        return found
 
     @property
     def _depth(self) -> int:
@@ -61,18 +71,35 @@ class CollectionBase:
     def _join(self, name: str, other: Self, project: "Project", columns: tuple[str, ...] = ()) -> Self:
         from tidewheel.operators.collections.builds import build_join
 
-        left, right = self._in_one_scope(name, [other])
-        keys = [KeyPact(name), KeyPact(name)]
-        (joined,) = left._stream._operator(name, [right._stream], 1, build_join(left._depth, project), keys)
+        scope = self._common_scope(name, [other])
+        arranged = [one._once("by key", partial(one._arranged, name)) for one in (self, other)]
+        sides = [one._described.name for one in arranged]
+        left, right = [one._entered(scope, SameWorkerPact()) for one in arranged]
+        build = build_join(left._depth, project, sides)
+        (joined,) = left._stream._operator(name, [right._stream], 1, build, [SameWorkerPact(), SameWorkerPact()])
         return type(self)(joined, columns)
+
+    def _arranged(self, asked_by: str) -> Self:
+        """Return the numbers of the updates of this collection, arranged by key."""
+        from tidewheel.operators.collections.builds import build_arrangement
+
+        build = build_arrangement(self._depth, asked_by)
+        return type(self)(self._stream._unary(f"{asked_by}: by key", build, KeyPact(asked_by), notify=False))
+
+    def _once(self, what: str, make: Callable[[], Self]) -> Self:
+        """Return what was made of this collection before; make it if it was not, or was taken back since."""
+        described = self._made[what][1] if what in self._made else None
+        if not any(one is described for one in self._stream._description.operators):
+            made = make()
+            self._made[what] = made, made._described
+        found: Self = self._made[what][0]
+        return found
 
     def _concat(self, name: str, others: tuple[Self, ...]) -> Self:
         """Return the sum of collections, in the innermost scope that one of them is in.
 
         It has the names of the columns of this one if all have as many.
         """
-        from tidewheel.operators.records.batchwise import build_pass
-
         together = self._in_one_scope(name, others)
         for other in others:
             if self._columns and other._columns and len(self._columns) != len(other._columns):
@@ -90,7 +117,12 @@ class CollectionBase:
         return f"the collection of {source} has {', '.join(self._columns) or 'columns without names'}"
 
     def _in_one_scope(self, name: str, others: Sequence[Self]) -> list[Self]:
-        """Return this collection and others in the innermost of their scopes: those outside enter its loop.
+        """Return this collection and others in the innermost of their scopes: those outside enter its loop."""
+        scope = self._common_scope(name, others)
+        return [one._entered(scope) for one in (self, *others)]
+
+    def _common_scope(self, name: str, others: Sequence[Self]) -> Scope:
+        """Return the innermost scope of this collection and others.
 
         Raises:
             GraphError: one is no collection, or of another dataflow, or two are in loops beside each other.
@@ -105,7 +137,7 @@ class CollectionBase:
                         f"{other._scope.describe()}, and neither lies in the other: use the result of iterate()"
                     )
                 scope = other._scope
-        return [one._entered(scope) for one in (self, *others)]
+        return scope
 
     def _check_other(self, name: str, other: object) -> None:
         if not isinstance(other, CollectionBase):
@@ -113,15 +145,14 @@ class CollectionBase:
         if other._stream.flow is not self._stream.flow:
             raise GraphError(f"operator {name!r} cannot read {other!r}, which belongs to another dataflow")
 
-    def _entered(self, scope: Scope) -> Self:
+    def _entered(self, scope: Scope, pact: Pact | None = None) -> Self:
         """Return this collection in ``scope``, which is its own or lies in it."""
-        from tidewheel.operators.stream import Loop
-
         if scope is self._scope:
             return self
         assert scope.parent is not None, "the scope lies in that of this collection"
-        around = self._entered(scope.parent)
-        return type(self)(around._stream.enter(Loop(around._stream.flow, scope)), self._columns)
+        around = self._entered(scope.parent, pact)._stream
+        entered = around._move("enter", scope, build_pass, PathSummary.enter(scope.nesting), pact)
+        return type(self)(entered, self._columns)
 
 
 def lies_in(scope: Scope, outer: Scope) -> bool:

@@ -93,7 +93,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.operators.collections import stages
 
         self._check_other(name, keys)
-        known = keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys)
+        known = keys._once("keys", lambda: keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys))
         return self._join(name, known, stages.project_left, self._columns)
 
     def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:

@@ -1,6 +1,6 @@
 """The pacts that bring updates together whose records, or whose keys, are equal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,22 @@ class RecordPact(Pact):
 
     def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
         return [batch[name] for name in batch.dtype.names[:-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class SameWorkerPact(Pact):
+    """Leaves the numbers of updates on their worker. After a change of the number of workers each has some of these."""
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return the batch once for each worker."""
+        return [batch] * workers
+
+    def beside(self, attachments: Mapping[str, Any], worker: int) -> None:
+        """Return None, as records stay on their worker."""
+
+    def describe(self) -> str:
+        """Return for people how records are spread."""
+        return "same worker"
 
 
 @dataclass(frozen=True, slots=True)

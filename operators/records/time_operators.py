@@ -9,6 +9,7 @@ from tidewheel.operators.records.batchwise import build_delay, build_pass, by_re
 from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
 
@@ -102,10 +103,12 @@ class TimeOperators(StreamBase[Record]):
             )
         return self._move(name, inner.parent, build_pass, PathSummary.leave(inner.nesting))
 
-    def _move(self, name: str, to: Scope, build: Build, path: PathSummary) -> "Stream[Record]":
+    def _move(
+        self, name: str, to: Scope, build: Build, path: PathSummary, pact: Pact | None = None
+    ) -> "Stream[Record]":
         inputs, paths = [self._outlet], {(0, 0): (path,)}
         (made,) = self._description.add_operator(
-            name, inputs, [to], build, summaries=paths, notify=False, by_substream=True
+            name, inputs, [to], build, pacts=[pact], summaries=paths, notify=False, by_substream=True
         )
         return self._made(made, self.schema)
 

@@ -32,7 +32,6 @@ Owners: TypeAlias = Callable[[list[Any], int], Sequence[int]]
 Merge: TypeAlias = Callable[[Any, Any], Any]
 """Returns one state of two that were kept on different workers; it may change the first."""
 
-
 Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
 """The functions by which a state, or a value of a keyed one, got its present form, each from that of the one before."""
 

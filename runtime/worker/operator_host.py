@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from tidewheel.progress import Antichain, CompiledGraph, GraphError, Spread, Time, Tracker
 from tidewheel.runtime.description.plan import Plan
@@ -102,6 +103,7 @@ class OperatorHost:
         closing: the callbacks for the end.
         saving: the snapshots of the job.
         questions: those of the driver to operators.
+        shared: what operators have for others, which are built after them; not in snapshots.
         received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
     """
 
@@ -120,6 +122,7 @@ class OperatorHost:
     saving: Saving
     questions: Questions
     received: Message | InputCommand | None
+    shared: dict[str, Any]
     _compiled: CompiledGraph
     _tracker: Tracker
     _progress: Spread

@@ -110,7 +110,7 @@ class WorkerCore(OperatorHost):
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing, self.questions = Closing(), Questions(self.activate)
         self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
-        self.received, self.leaks = None, list[Leak]()
+        self.received, self.shared, self.leaks = None, {}, list[Leak]()
         self._leaked_by, self._on_leak = Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)

@@ -139,11 +139,24 @@ def outcome(program: Program, history: list[Change], workers: int, random: Rando
     return found
 
 
-@operator_settings(max_examples=10)
-@given(programs(), histories(), st.sampled_from((1, 2, 3)), st.integers(0, 2**32))
-def test_random_programs_go_on_from_snapshots(program: Program, history: list[Change], workers: int, seed: int) -> None:
-    """Whenever the workers are replaced, and by how many, the result is what plain Python says."""
+def check(program: Program, history: list[Change], workers: int, seed: int) -> None:
+    """Compare the result of a program whose workers are replaced with plain Python."""
     found = outcome(program, history, workers, Random(seed))
     inputs = [PlainCollection(counts) for counts in inputs_at(history, max(change.epoch for change in history))]
     expected = interpret(program, inputs).counts
     assert {record: count for record, count in found.items() if count} == expected
+
+
+@operator_settings(max_examples=10)
+@given(programs(), histories(), st.sampled_from((1, 2, 3)), st.integers(0, 2**32))
+def test_random_programs_go_on_from_snapshots(program: Program, history: list[Change], workers: int, seed: int) -> None:
+    """Whenever the workers are replaced, and by how many, the result is what plain Python says."""
+    check(program, history, workers, seed)
+
+
+@pytest.mark.long
+@operator_settings(max_examples=300)
+@given(programs(7), histories(6), st.sampled_from((1, 2, 3)), st.integers(0, 2**32))
+def test_larger_programs_go_on_from_snapshots(program: Program, history: list[Change], workers: int, seed: int) -> None:
+    """The same, many times over."""
+    check(program, history, workers, seed)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tidewheel.runtime.description.dataflow_description import description_of
 
 Batches = list[tuple[int, Any]]
 
@@ -154,3 +155,72 @@ def test_collections_enter_a_loop_only_where_an_operator_reads_them(caplog: pyte
 
     assert result_of([(0, [(1, 2), (2, 3)])], body) == {(1, 2): 1}
     assert "nothing reads" not in caplog.text
+
+
+def arrangements(flow: tw.Dataflow) -> list[str]:
+    """Return the names of the operators of a dataflow that arrange a collection by key."""
+    return [one.name for one in description_of(flow).operators if ": by key" in one.name]
+
+
+def test_joins_of_a_collection_share_its_arrangement() -> None:
+    """In a loop, in a loop within it and outside, on either side, and with itself."""
+    flow = tw.Dataflow("shared")
+    edges = flow.input("edges").as_collection()
+    nodes = edges.map(lambda edge: (edge[0], edge[0])).distinct()
+
+    def least(labels: tw.Collection) -> tw.Collection:
+        def inner(lower: tw.Collection) -> tw.Collection:
+            return lower.join(edges, lambda _, label, end: (end, label)).concat(labels).reduce_min()
+
+        return labels.iterate(inner).join(edges, lambda _, label, end: (end, label)).concat(nodes).reduce_min()
+
+    components = nodes.iterate(least)
+    ends = edges.join(components, lambda _, end, label: (end, label))
+    twice = edges.join(edges, lambda _, one, other: (one, other))
+    for name, made in {"components": components, "ends": ends, "twice": twice}.items():
+        made.changes().capture(name)
+    assert arrangements(flow) == [
+        "iterate/iterate/join: by key",  # of the inner variable
+        "join: by key",  # of the edges
+        "iterate/join: by key",  # of the result of the inner loop
+        "join: by key-2",  # of the components
+    ]
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.input("edges").send([(1, 2), (2, 1), (3, 2), (4, 4)])
+        job.input("edges").close()
+        job.wait(10)
+        found = {name: sorted(pair for one in job.captured(name) for pair in one.batch) for name in job.plan.captures}
+    assert found["components"] == [((1, 1), 1), ((2, 1), 1), ((3, 3), 1), ((4, 4), 1)]
+    assert found["ends"] == [((1, 1), 1), ((2, 1), 1), ((2, 3), 1), ((4, 4), 1)]
+    assert found["twice"] == [((1, 1), 1), ((2, 2), 2), ((4, 4), 1)]
+
+
+def test_semijoins_by_the_same_keys_share_these() -> None:
+    """They are made distinct once."""
+    flow = tw.Dataflow("shared")
+    pairs, keys = (flow.input(name).as_collection() for name in ("pairs", "keys"))
+    turned = pairs.semijoin(keys).map(lambda pair: (pair[1], pair[0]))
+    turned.semijoin(keys).antijoin(keys).changes().capture("none")
+    names = [one.name for one in description_of(flow).operators]
+    assert [name for name in names if name.endswith(": keys")] == ["semijoin: keys"]
+
+
+def test_an_arrangement_that_was_taken_back_is_made_again() -> None:
+    """A body that fails takes back what it has added, and the next one asks again."""
+    flow = tw.Dataflow("again")
+    edges = flow.input("edges").as_collection()
+
+    def fails(labels: tw.Collection) -> tw.Collection:
+        labels.join(edges)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        edges.iterate(fails)
+    assert arrangements(flow) == []
+    edges.map(lambda edge: edge).semijoin(edges.map(lambda edge: edge[0])).changes().capture("others")
+    edges.join(edges, lambda _, one, other: (one, other)).changes().capture("twice")
+    with tw.run(flow, engine="local") as job:
+        job.input("edges").send([(1, 2)])
+        job.input("edges").close()
+        job.wait(10)
+        assert [one.batch for one in job.captured("twice")] == [[((2, 2), 1)]]

@@ -1,50 +1,80 @@
-"""A join is right at every time of a partial order, in whatever order its updates arrive."""
+"""A join is right at every time of a partial order, however its updates arrive and whoever shares its arrangements."""
 
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.laws.strategies import law_settings
-from tidewheel.differential import spine
-from tidewheel.differential.joining import JoinState
+from tidewheel.differential.joining import Join
 from tidewheel.differential.records import encode
+from tidewheel.differential.shared_arrangement import MAIN, Number, SharedArrangement
 from tidewheel.differential.updates import FlatTime
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 2))
 Pairs = st.tuples(st.sampled_from((0, 1, 2.0, "a")), st.integers(0, 2))
-Batches = st.lists(
-    st.tuples(Times, st.lists(st.tuples(Pairs, st.sampled_from((1, -1, 2))), min_size=1, max_size=4)),
-    min_size=1,
-    max_size=3,
-)
-Arrivals = st.lists(st.tuples(st.integers(0, 1), Batches), max_size=5)
+Batches = st.tuples(Times, st.lists(st.tuples(Pairs, st.sampled_from((1, -1, 2))), min_size=1, max_size=4))
+Steps = st.lists(st.one_of(st.tuples(st.integers(0, 1), Batches), st.integers(0, 5)), max_size=12)
+"""Updates of the left or the right side, or the number of a queue from which a join receives."""
 
 
 def less_equal(one: FlatTime, other: FlatTime) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@law_settings(60)
-@given(Arrivals)
-def test_the_result_is_right_at_every_time(arrivals: list[tuple[int, Any]]) -> None:
-    """Each pair of updates meets once, at the least upper bound of its times."""
-    state, found = JoinState(2, "test"), []
-    known: tuple[list[Any], list[Any]] = ([], [])
-    for side, batches in arrivals:
-        times = [time for time, _ in batches]
-        arrays = [encode([record for record, _ in batch], [count for _, count in batch]) for _, batch in batches]
-        known[side].extend((time, record, count) for time, batch in batches for record, count in batch)
-        for joined in state.receive(side, times, arrays):
+class Joins:
+    """Joins of the same two arrangements, of the left one with itself, and of the right one with the left one."""
+
+    def __init__(self, depths: tuple[int, int]) -> None:
+        self.sides = [SharedArrangement(depth, "test") for depth in depths]
+        self.which = ((0, 1), (0, 0), (1, 0))
+        self.joins = [
+            Join(2, f"join {number}", [self.sides[left], self.sides[right]])
+            for number, (left, right) in enumerate(self.which)
+        ]
+        self.queues: list[list[Number]] = [[] for _ in range(6)]
+        self.found: list[list[Any]] = [[], [], []]
+
+    def add(self, side: int, time: FlatTime, updates: list[Any]) -> None:
+        """Arrange updates; the joins are told of them, and receive that later."""
+        array = encode([record for record, _ in updates], [count for _, count in updates])
+        number = self.sides[side].receive(0, time, [array])
+        if number is not None:
+            for queue, of in zip(self.queues, (side for pair in self.which for side in pair), strict=True):
+                if of == side:
+                    queue.append(number)
+
+    def receive(self, queue: int) -> None:
+        """Have a join receive all that is in one of its two queues."""
+        join, side = divmod(queue, 2)
+        numbers, self.queues[queue] = self.queues[queue], []
+        for joined in self.joins[join].receive(side, numbers):
             rows = zip(*(one.tolist() for one in (*joined.columns, *joined.times, joined.diffs)), strict=True)
-            found += [((e, r), (key, (left, right)), diff) for key, left, right, e, r, diff in rows]
-            assert all(any(less_equal(early, time) for early in times) for time, _, _ in found[-len(joined.diffs) :])
+            self.found[join] += [((e, r), (key, (left, right)), diff) for key, left, right, e, r, diff in rows]
+
+
+@law_settings(80)
+@given(Steps, st.tuples(st.integers(1, 2), st.integers(1, 2)))
+def test_the_result_is_right_at_every_time(steps: list[Any], depths: tuple[int, int]) -> None:
+    """Each pair of updates meets once, at the least upper bound of its times, of which some lack the round."""
+    joins = Joins(depths)
+    known: tuple[list[Any], list[Any]] = ([], [])
+    for step in steps:
+        if isinstance(step, int):
+            joins.receive(step)
+        else:
+            side, (time, updates) = step
+            joins.add(side, time[: depths[side]], updates)
+            known[side].extend(((*time[: depths[side]], 0)[:2], record, count) for record, count in updates)
+    for queue in range(6):
+        joins.receive(queue)
+    assert all(list(side.spines) == [MAIN] for side in joins.sides), "all have received all"
     for time in [(epoch, number) for epoch in range(3) for number in range(3)]:
-        left, right, result = (accumulated(updates, time) for updates in (*known, found))
-        assert result.counts == left.join(right).counts
+        sides = [accumulated(updates, time) for updates in known]
+        for (left, right), found in zip(joins.which, joins.found, strict=True):
+            assert accumulated(found, time).counts == sides[left].join(sides[right]).counts
 
 
 def accumulated(updates: list[Any], time: FlatTime) -> PlainCollection:
@@ -57,20 +87,11 @@ def accumulated(updates: list[Any], time: FlatTime) -> PlainCollection:
 
 def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
     """The end of one input frees the arrangement of the other."""
-    state = JoinState(1, "test")
-    assert not list(state.receive(0, [(0,)], [encode([(1, 2)])]))
-    state.let_go(left=(1,), right=None)
-    assert len(state.spines[0]) == 0
-    assert not list(state.receive(0, [(1,)], [encode([(1, 3)])]))
-    assert len(state.spines[0]) == 0
-
-
-def test_keys_out_of_use_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spine, "_SMALL", 0)
-    state = JoinState(1, "test")
-    for epoch in range(1500):
-        state.let_go(left=(epoch,), right=(epoch,))
-        assert not list(state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")])]))
-        assert not list(state.receive(0, [(epoch,)], [encode([(f"key {epoch}", "value")], [-1])]))
-    assert len(state.spines[0]) < 20
-    assert len(state._keys) < 1100
+    left, right = SharedArrangement(1, "test"), SharedArrangement(1, "test")
+    join = Join(1, "join", [left, right])
+    for epoch in range(2):
+        number = left.receive(0, (epoch,), [encode([(1, 2)])])
+        assert number is not None
+        assert not list(join.receive(0, [number]))
+        join.let_go(left=(1,), right=None)
+        assert len(left.spines[MAIN]) == 0
