@@ -39,7 +39,7 @@ class SameWorkerPact(Pact):
         """Return the batch once for each worker."""
         return [batch] * workers
 
-    def beside(self, attachments: Mapping[str, Any], worker: int) -> None:
+    def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
         """Return None, as records stay on their worker."""
 
     def describe(self) -> str:
