@@ -86,11 +86,6 @@ class Batch:
         return index
 
     @property
-    def values(self) -> Integers:
-        """All values."""
-        return self.column(_VALUE)
-
-    @property
     def updates(self) -> Updates:
         """All updates."""
         return self.take(self.column(0), None)
@@ -101,8 +96,8 @@ class Batch:
             return self._columns[number] if rows is None else self._columns[number][rows]
         return self._packing.column(self._words if rows is None else self._words[rows], number)
 
-    def values_at(self, rows: Integers) -> Integers:
-        """Return the values of some rows."""
+    def values(self, rows: Integers | None = None) -> Integers:
+        """Return the values of all rows, or of some."""
         return self.column(_VALUE, rows)
 
     def take(self, keys: Integers, rows: Integers | None) -> Updates:

@@ -104,7 +104,7 @@ def _read(
             starts = starts + counts - taken
         is_cut = counts > most
         if is_cut.any():
-            last = one.batch.values_at(starts[is_cut] if greatest else (starts + taken - 1)[is_cut])
+            last = one.batch.values(starts[is_cut] if greatest else (starts + taken - 1)[is_cut])
             cut = found[is_cut]
             has_all[cut] = False
             bounds[cut] = closer(bounds[cut], last)

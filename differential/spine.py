@@ -132,5 +132,5 @@ class Spine:
 
     def column(self, column: Literal["keys", "values"]) -> Integers:
         """Return all values, or all distinct keys of each batch, in no order."""
-        found = [batch.keys if column == "keys" else batch.values for batch in self.batches]
+        found = [batch.keys if column == "keys" else batch.values() for batch in self.batches]
         return np.concatenate([np.empty(0, np.int64), *found])

@@ -33,7 +33,7 @@ from tidewheel.spark_bridge.spark_types import readable_schema, spark_schema
 _logger = logging.getLogger(__name__)
 
 ROWS_PER_BLOCK = 65_536
-"""How many rows ``from_spark`` puts in a block with an epoch column, unless it is told how many blocks to make."""
+"""The number of rows in a block of ``from_spark`` with an epoch column, unless the caller gives a number of blocks."""
 
 ROWS_PER_BATCH = 65_536
 """How many rows Spark reads at once."""

@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BLOCKS_AHEAD = 1
-"""How many blocks a reader has asked for before it needs them."""
+"""The number of blocks that a reader asks for before it needs them."""
 
 SILENCE_SECONDS = 60.0
 """How long a block may take to come."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 120.0
-"""How long a worker may take to make one block."""
+"""The longest time in which a worker makes one block."""
 
 BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
 LEASES_BETWEEN_COLLECTIONS = 200

@@ -31,7 +31,7 @@ EXECUTOR = "raydp-executor-"
 """The beginning of the names of RayDP's executors; the number of the executor follows."""
 
 NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
-"""What each JVM writes to its standard error when it joins Ray, before Ray can be told what to log; it says nothing."""
+"""A line without news that each JVM writes to its standard error as it joins Ray, before Ray knows what to log."""
 
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.1

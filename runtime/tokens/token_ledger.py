@@ -19,7 +19,7 @@ LeakPolicy: TypeAlias = Literal["fail", "warn"]
 """The effect of a token that an operator drops: the dataflow fails, or it is only logged."""
 
 _Stamp: TypeAlias = tuple[int, Time]
-"""Where a token is, as (location number, time)."""
+"""The place of a token: (location number, time)."""
 
 _Drop: TypeAlias = tuple[_Stamp, str, bool]
 """The stamp of a token, the name of its operator, and whether it has done what it was made for."""

@@ -21,7 +21,7 @@ OVERHEAD_BYTES = 256
 """The bytes that count for a message beside its records, so that many small ones are limited, too."""
 
 UNTOLD_PARTS = 8
-"""What was taken is told at the latest when it is the limit divided by this."""
+"""The part of its limit, as a divisor, at which a worker reports at the latest what it has taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidewheel.runtime.worker.ports import RunningInput
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
-"""How many, by (location number, time)."""
+"""Numbers of tokens by (location number, time)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collect
 from tidewheel.spark_bridge.errors import BridgeError
 
 ROWS_PER_SLICE = 65_536
-"""How many rows of a micro-batch go to one worker before the next has its turn."""
+"""The number of rows of a micro-batch that go to one worker before the next has its turn."""
 
 
 class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
