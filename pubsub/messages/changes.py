@@ -42,7 +42,7 @@ def sum_of(batches: "list[list[tuple[Any, int]] | pa.Table]") -> "list[tuple[Any
         for batch in batches:
             for record, count in batch:
                 counts[record] = counts.get(record, 0) + count
-    except (ArithmeticError, KeyError, TypeError, ValueError) as error:  # errors of Arrow are among these
+    except (ArithmeticError, KeyError, NotImplementedError, TypeError, ValueError) as error:  # Arrow has such errors
         raise DeliveryError(
             "a topic with history has changes: pairs (record, count), or tables with a column 'diff', as "
             f"collection.changes() makes them: {type(error).__name__}: {error}"

@@ -97,6 +97,12 @@ def test_what_is_no_change_is_refused(wrong: Any) -> None:
     assert state.add([]) is before
 
 
+def test_a_column_of_lists_is_refused() -> None:
+    """Arrow does not group by lists, and the error says so."""
+    with pytest.raises(DeliveryError, match=r"topic 'topic': .*Keys of type list"):
+        PresentState("topic").add([epoch(pa.table({"n": [[1]], "diff": [1]}))])
+
+
 def test_records_of_several_types_make_no_table() -> None:
     """The error says what to do, and nothing of the epoch is added."""
     state = PresentState("topic")
