@@ -54,9 +54,8 @@ class PartWriter:
         elif self._is_torn:
             return WrittenPart(part.number, part.worker, failure="an earlier part could not be written")
         try:
-            name = blob_name(self._incarnation, part.number, f"worker-{part.worker}-{self._identity}")
-            self._write_frozen(part, f"{name}-frozen")
-            self._files[part.number] = self._folder.write(name, list(_politely(write_part(part))))
+            self._write_frozen(part)
+            self._files[part.number] = self._folder.write(self._name(part), list(_politely(write_part(part))))
         except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on, and the snapshot fails
             self._is_torn = True
             reason = str(error) if isinstance(error, SnapshotError) else f"{type(error).__name__}: {error}"
@@ -65,7 +64,10 @@ class PartWriter:
         frozen = dict.fromkeys(blob for blob, _ in self._frozen.values())
         return WrittenPart(part.number, part.worker, (*frozen, *self._files.values()), dumps(part.positions))
 
-    def _write_frozen(self, part: WorkerPart, file: str) -> None:
+    def _name(self, part: WorkerPart, kind: str = "") -> str:
+        return blob_name(self._incarnation, part.number, f"worker-{part.worker}{kind}-{self._identity}")
+
+    def _write_frozen(self, part: WorkerPart) -> None:
         """Write the frozen values of which no file has enough, and forget those that are not in the part."""
         names = dict.fromkeys(name for one in part.operators.values() for name in one.kept.frozen)
         used = Counter[Blob]()
@@ -76,7 +78,8 @@ class PartWriter:
         new = [name for name in names if name not in self._frozen]
         if new:
             *pieces, index, end = _politely(write_frozen(part, frozenset(new)))
-            blob, total = self._folder.write(file, [*pieces, index, end]), sum(map(len, pieces))
+            blob = self._folder.write(self._name(part, "-frozen"), [*pieces, index, end])
+            total = sum(map(len, pieces))
             self._frozen |= {name: (blob, len(piece) / total) for name, piece in zip(new, pieces, strict=True)}
 
     def _forget_old(self, part: WorkerPart) -> None:

@@ -107,6 +107,7 @@ def test_frozen_values_are_written_once(worker: Worker) -> None:
     second = worker.writer.write(frozen_part(2, values))
     check_frozen(worker, second, values)
     assert first.blobs[0] in second.blobs
+    assert len({blob.name.rpartition("-")[2] for blob in second.blobs}) == 1, "each name ends with that of the owner"
     assert sum(blob.size for blob in second.blobs if blob not in first.blobs) < 1500
     same = worker.writer.write(frozen_part(3, values))
     assert [blob for blob in same.blobs if blob not in second.blobs] == [same.blobs[-1]]
