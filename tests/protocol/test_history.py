@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.test_going_back import Cut, Reader, Version, Worker, alter, complete, replace_some, version_of
+from tests.protocol.test_going_back import (
+    Cut,
+    Reader,
+    Version,
+    Worker,
+    alter,
+    check_noticed,
+    complete,
+    replace_some,
+    version_of,
+)
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, Subscriber
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
@@ -295,9 +305,4 @@ FAULTS: Iterable[Callable[[pytest.MonkeyPatch], None]] = (
 def test_faults_are_noticed(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """With one thing wrong, one of few runs says so."""
     fault(monkeypatch)
-    for seed in range(TRIES):
-        try:
-            run(seed)
-        except Exception:  # noqa: BLE001 - a machine that contradicts itself has noticed, too
-            return
-    pytest.fail(f"{TRIES} runs went well")
+    check_noticed(run, TRIES)
