@@ -6,7 +6,8 @@ The graph is that of the dependencies between Debian's packages. The program of 
 - From scratch: all edges in one epoch, from edges in memory to labels in memory, beside those that ``components.py``
   compares: today's example in NumPy, scipy, Pathway, and a loop over Spark DataFrames.
 - One edge removed or added, an epoch each: from when the driver begins to send until the epoch is complete. Pathway
-  does the same in as many epochs as it has time for. Spark and scipy would begin again, from scratch.
+  does the same in as many epochs as it has time for. Spark and scipy would begin again, from scratch. The floor is a
+  job that does nothing with the edge.
 - A thousand changed edges an epoch. An epoch is sent when the one before the last is complete.
 - Ten million random edges, and a tenth of them: by how much the worker grows, compared with their Arrow table.
 
@@ -88,6 +89,7 @@ def main() -> None:
         from_scratch(report, graph, options.peers, Path(folder), effort)
         history = History.of(graph, effort)
         theirs = pathway_changes(report, history, options.peers, Path(folder), effort)
+        floor(report, history)
         for workers in (1, 2):
             changes(report, history, workers, theirs)
         memory(report, effort.random)
@@ -107,15 +109,10 @@ def small_graph() -> Graph:
 # ---------------------------------------------------------------------- tidewheel's collections
 
 
-class Kept:
-    """A job that keeps the components of edges, which come and go; it captures labels unless told not to."""
+class Changing:
+    """A job that receives edges, which come and go, at its input ``edges``; its probe is ``done``."""
 
-    def __init__(self, running: ExitStack, workers: int, *, captures: bool = True) -> None:
-        flow = tw.Dataflow("components")
-        edges = flow.input("edges").as_collection(columns=["source", "target"], diff="diff")
-        labels = incremental_components.components(edges).changes(columns=["node", "label"]).probe("done")
-        if captures:
-            labels.capture("labels")
+    def __init__(self, running: ExitStack, workers: int, flow: tw.Dataflow) -> None:
         self.job = running.enter_context(tw.run(flow, workers=workers))
         running.callback(self.job.stop)
         self._workers = workers
@@ -141,6 +138,18 @@ class Kept:
     def wait(self, epoch: int) -> None:
         """Wait until all epochs before this one are complete."""
         self.job.probe("done").wait_until(epoch, timeout=DEADLINE_S)
+
+
+class Kept(Changing):
+    """A job that keeps the components of edges; it captures labels unless told not to."""
+
+    def __init__(self, running: ExitStack, workers: int, *, captures: bool = True) -> None:
+        flow = tw.Dataflow("components")
+        edges = flow.input("edges").as_collection(columns=["source", "target"], diff="diff")
+        labels = incremental_components.components(edges).changes(columns=["node", "label"]).probe("done")
+        if captures:
+            labels.capture("labels")
+        super().__init__(running, workers, flow)
 
     def labels(self) -> Any:
         """Return the nodes in order, and the label of each, as of the last epoch."""
@@ -260,18 +269,33 @@ def pathway_changes(report: Report, history: History, python: str, folder: Path,
     return found
 
 
+def floor(report: Report, history: History) -> None:
+    """Measure single changes with a job that does nothing."""
+    flow = tw.Dataflow("nothing")
+    flow.input("edges").probe("done")
+    with ExitStack() as running:
+        job = Changing(running, 1, flow)
+        single_changes(report, "nothing, 1 worker", job, history)
+
+
+def single_changes(report: Report, name: str, job: Changing, history: History) -> tuple[float, float]:
+    """Have a job change single edges; report, and return, the median and the 99th percentile in ms."""
+    milliseconds = [job.change(row[None]) * 1e3 for row in history.single]
+    p50, p99 = (float(np.percentile(milliseconds, part)) for part in (50, 99))
+    report.add_several(f"one edge: {name}", {"p50": (p50, "ms"), "p99": (p99, "ms")})
+    return p50, p99
+
+
 def changes(report: Report, history: History, workers: int, theirs: float | None) -> None:
     """Measure single changes, and epochs of many."""
     name = named(workers)
     with ExitStack() as running:
         kept = Kept(running, workers)
         kept.change(history.first)
-        milliseconds = [kept.change(row[None]) * 1e3 for row in history.single]
+        p50, p99 = single_changes(report, name, kept, history)
         same(name, kept.labels(), labels_of(np.concatenate([history.first, history.single])))
         rate = edges_a_second(kept, history.epochs)
         same(name, kept.labels(), labels_of(np.concatenate([history.first, history.single, *history.epochs])))
-    p50, p99 = (float(np.percentile(milliseconds, part)) for part in (50, 99))
-    report.add_several(f"one edge: {name}", {"p50": (p50, "ms"), "p99": (p99, "ms")})
     report.add(f"{len(history.epochs[0]):,} edges an epoch: {name}", [rate], "edges/s")
     report.expect(f"one edge: {name}, p50, ms", p50, MOST_P50_MS)
     report.expect(f"one edge: {name}, p99, ms", p99, MOST_P99_MS)
