@@ -24,6 +24,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
+from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.publishers import audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
@@ -190,14 +191,19 @@ def test_readers_behind_a_relay_live_while_it_says_so(tmp_path: Path) -> None:
         relay.close()
 
 
-def test_nothing_is_forgotten_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_nothing_is_forgotten_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_memory: bool
+) -> None:
     """Who was connected before a restart may come back: one that is not durable says where it was, and goes on."""
-    with hosted(tmp_path) as host:
+    monkeypatch.setattr(opening, "is_in_memory", lambda _: is_in_memory)
+    with hosted(tmp_path, segment_bytes=200) as host:
         live = Reader(host, "live", start=0, durable=False)
         durable = Reader(host, "billing", start=0)
         published(host, 3)
         host.restart()
         durable.read(lambda events: len(contents(events)) == 6)
+        assert len(host.actor._durable.core.log.segments()) > 1
         durable.read(lambda _: bool(host.call(acknowledged(host, "billing"))))
         looks = looks_of(host)
         assert eventually(lambda: looks() > 3)
@@ -206,7 +212,9 @@ def test_nothing_is_forgotten_at_the_start(tmp_path: Path) -> None:
         assert begun.lost_end == 0
         live.read(lambda events: len(contents(events)) == 6)
         host.actor._durable.audience.grace_s = 0.0
-        live.read(lambda _: host.actor._durable.core._pubend.first_tick > host.actor._durable.core.written_tick)
+        core = host.actor._durable.core
+        live.read(lambda _: core._pubend.first_tick > core.written_tick)
+        live.read(lambda _: len(core.log.segments()) == 1)
         live.close()
         durable.close()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tidewheel.transport.change_signal import ChangeSignal
 
 
@@ -27,5 +29,25 @@ def test_it_gives_up_when_the_time_is_over() -> None:
         assert not await ChangeSignal().wait_until(lambda: False, 0.001)
         assert not await ChangeSignal().wait_until(lambda: False, -1)
         assert await ChangeSignal().wait_until(lambda: True, 0)
+
+    asyncio.run(scenario())
+
+
+def test_a_condition_that_fails_fails_its_own_wait_only() -> None:
+    """The error reaches the coroutine that waits for the condition; the others go on waiting."""
+
+    async def scenario() -> None:
+        signal, facts = ChangeSignal(), dict[str, bool]()
+        other = asyncio.create_task(signal.wait_until(lambda: facts.get("done", False), 60))
+        failing = asyncio.create_task(signal.wait_until(lambda: bool(facts and facts["missing"]), 60))
+        await asyncio.sleep(0)
+        facts["begun"] = True
+        signal.notify()
+        with pytest.raises(KeyError, match="missing"):
+            await failing
+        assert not other.done()
+        facts["done"] = True
+        signal.notify()
+        assert await other
 
     asyncio.run(scenario())
