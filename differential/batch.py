@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tidewheel.differential.packing import (
+    WORD_BITS,
     Packing,
     are_distinct,
     constant,
@@ -18,13 +19,16 @@ from tidewheel.differential.packing import (
     sum_words,
 )
 from tidewheel.differential.records import Integers
-from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
+from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate, unique
 
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
 MOST_INDEXED = 1 << 20
 """A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
+
+_MOST_MERGED = 1 << 17
+"""So many rows of a batch are merged at once: their columns stay in the processor's cache."""
 
 _FEW_ROWS = 8
 """An index of keys with more rows than that takes a fraction of the memory of the rows."""
@@ -90,7 +94,7 @@ class Batch:
         """All updates."""
         return self.take(self.column(0), None)
 
-    def column(self, number: int, rows: Integers | None = None) -> Integers:
+    def column(self, number: int, rows: Integers | slice | None = None) -> Integers:
         """Return a column of all rows, or of some."""
         if self._words is None or self._packing is None:
             return self._columns[number] if rows is None else self._columns[number][rows]
@@ -169,18 +173,26 @@ class Batch:
             found[number] = max(found[number][0], one), max(found[number][1], one)
         return found
 
-    def _repacked(self, packing: Packing, since: FlatTime) -> Integers:
-        """Return the words in another packing, with the times advanced to ``since``."""
+    def _repacked(self, packing: Packing, since: FlatTime, rows: slice) -> Integers:
+        """Return the words of some rows in another packing, with the times advanced to ``since``."""
         own = self._packing
         assert own is not None, "the updates are packed"
         assert self._words is not None, "the updates are packed"
+        words = self._words[rows]
         if own.is_like(packing) and all(own.least[number] >= one for number, one in enumerate(since, _TIMES)):
-            return self._words
-        return packing.words(self._advanced(number, since) for number in range(len(packing.widths)))
+            return words
+        columns = [own.column(words, number) for number in range(len(own.widths))]
+        columns[_TIMES:-1] = map(advanced, columns[_TIMES:-1], since)
+        return packing.words(columns)
 
-    def _advanced(self, number: int, since: FlatTime) -> Integers:
-        column = self.column(number)
-        return advanced(column, since[number - _TIMES]) if _TIMES <= number < _TIMES + len(since) else column
+    def _rows_before(self, keys: Integers) -> list[int]:
+        """Return the numbers of the rows before each of some keys, which all lie in some packing's range."""
+        assert self._words is not None, "the updates are packed"
+        assert self._packing is not None, "the updates are packed"
+        least, most = self._packing.ranges[0]
+        begins = np.clip(keys - least, 0, most - least + 1) << self._packing.shifts[0]
+        found: list[int] = self._words.view(np.uint64).searchsorted(begins.view(np.uint64)).tolist()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +265,45 @@ def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
         updates = concatenate([one.updates, other.updates], len(since))
         times = tuple(map(advanced, updates.times, since))
         return batch_of(Updates(updates.keys, updates.values, times, updates.diffs))
-    return _summed(np.concatenate([one._repacked(packing, since), other._repacked(packing, since)]), packing)
+    if len(one) + len(other) <= _MOST_MERGED or sum(packing.widths[:-1]) > WORD_BITS - 2:
+        return _merged_rows(one, other, slice(None), slice(None), packing, since)
+    return _merged_in_parts(one, other, packing, since)
+
+
+def _merged_rows(
+    one: Batch, other: Batch, mine: slice, theirs: slice, packing: Packing, since: FlatTime
+) -> Batch | None:
+    words = [one._repacked(packing, since, mine), other._repacked(packing, since, theirs)]
+    return _summed(np.concatenate(words), packing)
+
+
+def _merged_in_parts(one: Batch, other: Batch, packing: Packing, since: FlatTime) -> Batch | None:
+    """Merge some keys at a time, as temporary columns take several times the memory of the words."""
+    *others, _ = packing.ranges
+    most = 1 << WORD_BITS - 1 - sum(packing.widths[:-1])
+    wide = Packing.of_ranges([*others, (-most, most - 1)])
+    assert wide is not None, "the other columns leave room for it"
+    keys = unique(max(one, other, key=len).column(0, slice(_MOST_MERGED, None, _MOST_MERGED)))
+    cuts = [[0, *batch._rows_before(keys), len(batch)] for batch in (one, other)]
+    words, count, ends = np.empty(len(one) + len(other), np.int64), 0, list[int]()
+    for mine, theirs in zip(*map(pairwise, cuts), strict=True):
+        part = _merged_rows(one, other, slice(*mine), slice(*theirs), packing, since)
+        if part is None:
+            continue
+        if part._words is None or part._packing is None or not wide.has_room(part._packing.ranges[-1]):
+            return _merged_rows(one, other, slice(None), slice(None), packing, since)
+        words[count : count + len(part)] = part._packing.recounted(part._words, part.column(-1), wide)
+        count += len(part)
+        ends += part._packing.ranges[-1]
+    if not count:
+        return None
+    words.resize(count, refcheck=False)
+    made = Packing.of_ranges([*others, (min(ends), max(ends))])
+    assert made is not None, "it has room for what the other has"
+    for first in range(0, count, _MOST_MERGED):
+        part_words = words[first : first + _MOST_MERGED]
+        part_words[:] = wide.recounted(part_words, wide.column(part_words, -1), made)
+    return Batch(words=words, packing=made)
 
 
 def _summed(words: Integers, packing: Packing) -> Batch | None:
@@ -272,7 +322,4 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     wider = Packing.of_ranges(ranges)
     if wider is None:
         return Batch([*(packing.column(words, number) for number in range(len(ranges) - 1)), sums])
-    words = words >> packing.widths[-1]
-    words <<= wider.widths[-1]
-    words |= sums - wider.least[-1]
-    return Batch(words=words, packing=wider)
+    return Batch(words=packing.recounted(words, sums, wider), packing=wider)
