@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tidewheel.differential.packing import (
-    WORD_BITS,
     Packing,
     are_distinct,
     constant,
@@ -19,16 +18,13 @@ from tidewheel.differential.packing import (
     sum_words,
 )
 from tidewheel.differential.records import Integers
-from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate, unique
+from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
 MOST_INDEXED = 1 << 20
 """A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
-
-_MOST_MERGED = 1 << 17
-"""So many rows of a batch are merged at once: their columns stay in the processor's cache."""
 
 _FEW_ROWS = 8
 """An index of keys with more rows than that takes a fraction of the memory of the rows."""
@@ -48,24 +44,33 @@ class Batch:
         columns: keys, values, the coordinates of times, and diffs, if they are not packed.
         words: the updates, if they are packed.
         packing: that of the words.
+        is_part: whether it is one of very many in a run.
     """
 
-    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_masks", "_packing", "_words")
+    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_is_part", "_masks", "_packing", "_words")
 
     def __init__(
-        self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
+        self,
+        columns: Sequence[Integers] = (),
+        words: Integers | None = None,
+        packing: Packing | None = None,
+        is_part: bool = False,
     ) -> None:
         self._columns = columns
         self._words = words
         self._packing = packing
+        self._is_part = is_part
         self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
         self._is_indexed = (
-            words is None or packing is None or len(words) <= MOST_INDEXED or _has_few_keys(words, packing)
+            words is None
+            or packing is None
+            or (len(words) <= MOST_INDEXED and not is_part)
+            or _has_few_keys(words, packing)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Batch, (self._columns, self._words, self._packing)
+        return Batch, (self._columns, self._words, self._packing, self._is_part)
 
     def __len__(self) -> int:
         return len(self._columns[0] if self._words is None else self._words)
@@ -94,7 +99,7 @@ class Batch:
         """All updates."""
         return self.take(self.column(0), None)
 
-    def column(self, number: int, rows: Integers | slice | None = None) -> Integers:
+    def column(self, number: int, rows: Integers | None = None) -> Integers:
         """Return a column of all rows, or of some."""
         if self._words is None or self._packing is None:
             return self._columns[number] if rows is None else self._columns[number][rows]
@@ -113,10 +118,33 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
-    def place(self, keys: Integers) -> "Placed | None":
-        """Return which of some keys are here, None if none is; they are distinct and in order."""
+    def part(self, first: int, last: int) -> "Batch":
+        """Return the batch of the rows in a range; it shares their memory."""
+        words = None if self._words is None else self._words[first:last]
+        return Batch([column[first:last] for column in self._columns], words, self._packing, is_part=True)
+
+    def key_at(self, row: int) -> int:
+        """Return the key of a row."""
+        return int(self.column(0, np.array([row]))[0])
+
+    def rows_before(self, key: int) -> int:
+        """Return the number of the rows with lesser keys."""
+        if self._words is None or self._packing is None:
+            return int(self._columns[0].searchsorted(key))
+        (least, most), shift = self._packing.ranges[0], self._packing.shifts[0]
+        if key > most:
+            return len(self)
+        return int(self._words.searchsorted(max(key - least, 0) << shift))
+
+    def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
+        """Return which of some keys are here, None if none is.
+
+        Args:
+            keys: distinct and in order.
+            offset: the number of keys of the reader before them.
+        """
         if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
-            return self._searched(keys)
+            return self._searched(keys, offset)
         all_keys, all_starts = self.index()
         if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
             found = places = np.arange(len(keys))
@@ -127,9 +155,11 @@ class Batch:
                 return None
             places = places[found]
         starts = all_starts[places]
+        if offset:
+            found = found + offset
         return Placed(self, found, places, starts, all_starts[places + 1] - starts)
 
-    def _searched(self, keys: Integers) -> "Placed | None":
+    def _searched(self, keys: Integers, offset: int) -> "Placed | None":
         """Return which of some keys are here, without an index."""
         assert self._words is not None, "the updates are packed"
         assert self._packing is not None, "the updates are packed"
@@ -139,7 +169,7 @@ class Batch:
         starts = self._words.searchsorted(begins)
         counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
         found = counts.nonzero()[0]
-        return Placed(self, found + first, None, starts[found], counts[found]) if len(found) else None
+        return Placed(self, found + first + offset, None, starts[found], counts[found]) if len(found) else None
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
         """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
@@ -173,26 +203,18 @@ class Batch:
             found[number] = max(found[number][0], one), max(found[number][1], one)
         return found
 
-    def _repacked(self, packing: Packing, since: FlatTime, rows: slice) -> Integers:
-        """Return the words of some rows in another packing, with the times advanced to ``since``."""
+    def _repacked(self, packing: Packing, since: FlatTime) -> Integers:
+        """Return the words in another packing, with the times advanced to ``since``."""
         own = self._packing
         assert own is not None, "the updates are packed"
         assert self._words is not None, "the updates are packed"
-        words = self._words[rows]
         if own.is_like(packing) and all(own.least[number] >= one for number, one in enumerate(since, _TIMES)):
-            return words
-        columns = [own.column(words, number) for number in range(len(own.widths))]
-        columns[_TIMES:-1] = map(advanced, columns[_TIMES:-1], since)
-        return packing.words(columns)
+            return self._words
+        return packing.words(self._advanced(number, since) for number in range(len(packing.widths)))
 
-    def _rows_before(self, keys: Integers) -> list[int]:
-        """Return the numbers of the rows before each of some keys, which all lie in some packing's range."""
-        assert self._words is not None, "the updates are packed"
-        assert self._packing is not None, "the updates are packed"
-        least, most = self._packing.ranges[0]
-        begins = np.clip(keys - least, 0, most - least + 1) << self._packing.shifts[0]
-        found: list[int] = self._words.view(np.uint64).searchsorted(begins.view(np.uint64)).tolist()
-        return found
+    def _advanced(self, number: int, since: FlatTime) -> Integers:
+        column = self.column(number)
+        return advanced(column, since[number - _TIMES]) if _TIMES <= number < _TIMES + len(since) else column
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,56 +276,18 @@ def advanced(column: Integers, coordinate: int) -> Integers:
     return np.maximum(column, coordinate) if coordinate else column
 
 
-def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
-    """Return the sum of two batches with the times advanced to ``since``; None if nothing is left."""
-    mine, theirs = one._ranges(since), other._ranges(since)
+def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
+    """Return the sum of some batches with the times advanced to ``since``; None if nothing is left."""
+    ranges = [found for batch in batches if (found := batch._ranges(since)) is not None]
     packing = None
-    if mine is not None and theirs is not None:
-        both = zip(mine, theirs, strict=True)
-        packing = Packing.of_ranges([(min(a[0], b[0]), max(a[1], b[1])) for a, b in both])
+    if len(ranges) == len(batches):
+        ends = [zip(*column, strict=True) for column in zip(*ranges, strict=True)]
+        packing = Packing.of_ranges([(min(least), max(most)) for least, most in ends])
     if packing is None:
-        updates = concatenate([one.updates, other.updates], len(since))
+        updates = concatenate([batch.updates for batch in batches], len(since))
         times = tuple(map(advanced, updates.times, since))
         return batch_of(Updates(updates.keys, updates.values, times, updates.diffs))
-    if len(one) + len(other) <= _MOST_MERGED or sum(packing.widths[:-1]) > WORD_BITS - 2:
-        return _merged_rows(one, other, slice(None), slice(None), packing, since)
-    return _merged_in_parts(one, other, packing, since)
-
-
-def _merged_rows(
-    one: Batch, other: Batch, mine: slice, theirs: slice, packing: Packing, since: FlatTime
-) -> Batch | None:
-    words = [one._repacked(packing, since, mine), other._repacked(packing, since, theirs)]
-    return _summed(np.concatenate(words), packing)
-
-
-def _merged_in_parts(one: Batch, other: Batch, packing: Packing, since: FlatTime) -> Batch | None:
-    """Merge some keys at a time, as temporary columns take several times the memory of the words."""
-    *others, _ = packing.ranges
-    most = 1 << WORD_BITS - 1 - sum(packing.widths[:-1])
-    wide = Packing.of_ranges([*others, (-most, most - 1)])
-    assert wide is not None, "the other columns leave room for it"
-    keys = unique(max(one, other, key=len).column(0, slice(_MOST_MERGED, None, _MOST_MERGED)))
-    cuts = [[0, *batch._rows_before(keys), len(batch)] for batch in (one, other)]
-    words, count, ends = np.empty(len(one) + len(other), np.int64), 0, list[int]()
-    for mine, theirs in zip(*map(pairwise, cuts), strict=True):
-        part = _merged_rows(one, other, slice(*mine), slice(*theirs), packing, since)
-        if part is None:
-            continue
-        if part._words is None or part._packing is None or not wide.has_room(part._packing.ranges[-1]):
-            return _merged_rows(one, other, slice(None), slice(None), packing, since)
-        words[count : count + len(part)] = part._packing.recounted(part._words, part.column(-1), wide)
-        count += len(part)
-        ends += part._packing.ranges[-1]
-    if not count:
-        return None
-    words.resize(count, refcheck=False)
-    made = Packing.of_ranges([*others, (min(ends), max(ends))])
-    assert made is not None, "it has room for what the other has"
-    for first in range(0, count, _MOST_MERGED):
-        part_words = words[first : first + _MOST_MERGED]
-        part_words[:] = wide.recounted(part_words, wide.column(part_words, -1), made)
-    return Batch(words=words, packing=made)
+    return _summed(np.concatenate([batch._repacked(packing, since) for batch in batches]), packing)
 
 
 def _summed(words: Integers, packing: Packing) -> Batch | None:
@@ -322,4 +306,7 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     wider = Packing.of_ranges(ranges)
     if wider is None:
         return Batch([*(packing.column(words, number) for number in range(len(ranges) - 1)), sums])
-    return Batch(words=packing.recounted(words, sums, wider), packing=wider)
+    words = words >> packing.widths[-1]
+    words <<= wider.widths[-1]
+    words |= sums - wider.least[-1]
+    return Batch(words=words, packing=wider)

@@ -81,18 +81,6 @@ class Packing:
                     words |= part
         return np.zeros(count, np.int64) if words is None else words
 
-    def has_room(self, diffs: tuple[int, int]) -> bool:
-        """Tell whether diffs in a range have room."""
-        least, most = self.ranges[-1]
-        return least <= diffs[0] and diffs[1] <= most
-
-    def recounted(self, words: Integers, diffs: Integers, packing: Self) -> Integers:
-        """Return words with other diffs, in a packing that differs in the room for these only."""
-        made = words >> self.widths[-1]
-        made <<= packing.widths[-1]
-        made |= diffs - packing.least[-1]
-        return made
-
     def column(self, words: Integers, number: int) -> Integers:
         """Return a column of the rows that are in ``words``."""
         width, shift = self.widths[number], self.shifts[number]
