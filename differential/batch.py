@@ -44,24 +44,33 @@ class Batch:
         columns: keys, values, the coordinates of times, and diffs, if they are not packed.
         words: the updates, if they are packed.
         packing: that of the words.
+        is_part: whether it is one of very many in a run.
     """
 
-    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_masks", "_packing", "_words")
+    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_is_part", "_masks", "_packing", "_words")
 
     def __init__(
-        self, columns: Sequence[Integers] = (), words: Integers | None = None, packing: Packing | None = None
+        self,
+        columns: Sequence[Integers] = (),
+        words: Integers | None = None,
+        packing: Packing | None = None,
+        is_part: bool = False,
     ) -> None:
         self._columns = columns
         self._words = words
         self._packing = packing
+        self._is_part = is_part
         self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
         self._is_indexed = (
-            words is None or packing is None or len(words) <= MOST_INDEXED or _has_few_keys(words, packing)
+            words is None
+            or packing is None
+            or (len(words) <= MOST_INDEXED and not is_part)
+            or _has_few_keys(words, packing)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Batch, (self._columns, self._words, self._packing)
+        return Batch, (self._columns, self._words, self._packing, self._is_part)
 
     def __len__(self) -> int:
         return len(self._columns[0] if self._words is None else self._words)
@@ -109,10 +118,33 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
-    def place(self, keys: Integers) -> "Placed | None":
-        """Return which of some keys are here, None if none is; they are distinct and in order."""
+    def part(self, first: int, last: int) -> "Batch":
+        """Return the batch of the rows in a range; it shares their memory."""
+        words = None if self._words is None else self._words[first:last]
+        return Batch([column[first:last] for column in self._columns], words, self._packing, is_part=True)
+
+    def key_at(self, row: int) -> int:
+        """Return the key of a row."""
+        return int(self.column(0, np.array([row]))[0])
+
+    def rows_before(self, key: int) -> int:
+        """Return the number of the rows with lesser keys."""
+        if self._words is None or self._packing is None:
+            return int(self._columns[0].searchsorted(key))
+        (least, most), shift = self._packing.ranges[0], self._packing.shifts[0]
+        if key > most:
+            return len(self)
+        return int(self._words.searchsorted(max(key - least, 0) << shift))
+
+    def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
+        """Return which of some keys are here, None if none is.
+
+        Args:
+            keys: distinct and in order.
+            offset: the number of keys of the reader before them.
+        """
         if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
-            return self._searched(keys)
+            return self._searched(keys, offset)
         all_keys, all_starts = self.index()
         if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
             found = places = np.arange(len(keys))
@@ -123,9 +155,11 @@ class Batch:
                 return None
             places = places[found]
         starts = all_starts[places]
+        if offset:
+            found = found + offset
         return Placed(self, found, places, starts, all_starts[places + 1] - starts)
 
-    def _searched(self, keys: Integers) -> "Placed | None":
+    def _searched(self, keys: Integers, offset: int) -> "Placed | None":
         """Return which of some keys are here, without an index."""
         assert self._words is not None, "the updates are packed"
         assert self._packing is not None, "the updates are packed"
@@ -135,7 +169,7 @@ class Batch:
         starts = self._words.searchsorted(begins)
         counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
         found = counts.nonzero()[0]
-        return Placed(self, found + first, None, starts[found], counts[found]) if len(found) else None
+        return Placed(self, found + first + offset, None, starts[found], counts[found]) if len(found) else None
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
         """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
@@ -242,18 +276,18 @@ def advanced(column: Integers, coordinate: int) -> Integers:
     return np.maximum(column, coordinate) if coordinate else column
 
 
-def merged(one: Batch, other: Batch, since: FlatTime) -> Batch | None:
-    """Return the sum of two batches with the times advanced to ``since``; None if nothing is left."""
-    mine, theirs = one._ranges(since), other._ranges(since)
+def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
+    """Return the sum of some batches with the times advanced to ``since``; None if nothing is left."""
+    ranges = [found for batch in batches if (found := batch._ranges(since)) is not None]
     packing = None
-    if mine is not None and theirs is not None:
-        both = zip(mine, theirs, strict=True)
-        packing = Packing.of_ranges([(min(a[0], b[0]), max(a[1], b[1])) for a, b in both])
+    if len(ranges) == len(batches):
+        ends = [zip(*column, strict=True) for column in zip(*ranges, strict=True)]
+        packing = Packing.of_ranges([(min(least), max(most)) for least, most in ends])
     if packing is None:
-        updates = concatenate([one.updates, other.updates], len(since))
+        updates = concatenate([batch.updates for batch in batches], len(since))
         times = tuple(map(advanced, updates.times, since))
         return batch_of(Updates(updates.keys, updates.values, times, updates.diffs))
-    return _summed(np.concatenate([one._repacked(packing, since), other._repacked(packing, since)]), packing)
+    return _summed(np.concatenate([batch._repacked(packing, since) for batch in batches]), packing)
 
 
 def _summed(words: Integers, packing: Packing) -> Batch | None:

@@ -11,7 +11,7 @@ look at the key again at those times.
 The order of values has to be that of their codes: of whole numbers and floats, and not of interned values.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from tidewheel.differential.batch import Placed
 from tidewheel.differential.records import Integers
-from tidewheel.differential.spine import Spine, advance, at_or_before, ranges
+from tidewheel.differential.spine import advance, at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
 
 _FIRST = 8
@@ -45,12 +45,19 @@ class Ends:
     is_settled: "np.typing.NDArray[np.bool_]"
 
 
-def ends_of(spine: Spine, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
+def ends_of(
+    place: Callable[[Integers], list[Placed]],
+    placed: Sequence[Placed],
+    keys: Integers,
+    time: FlatTime,
+    *,
+    greatest: bool,
+) -> Ends:
     """Return the least or greatest value, with a positive count at a time, of each key that has one.
 
     Args:
-        spine: the values by key.
-        placed: the keys there.
+        place: returns where keys are in the batches with their values.
+        placed: what it returns of ``keys``.
         keys: distinct, in order.
         time: the sum of all updates at or before it counts.
         greatest: whether to return the greatest values.
@@ -80,7 +87,7 @@ def ends_of(spine: Spine, placed: Sequence[Placed], keys: Integers, time: FlatTi
         places.append(left[chosen])
         values.append(ends[chosen])
         left, most = left[~is_done], most * 8
-        placed = spine.place(keys[left]) if len(left) else []
+        placed = place(keys[left]) if len(left) else []
     return Ends(np.concatenate(places), np.concatenate(values), is_settled)
 
 

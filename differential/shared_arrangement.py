@@ -7,17 +7,23 @@ the others those whose numbers it has received. So it sees just what it would ha
 Each reader promises a frontier. The main spine is compacted to the greatest lower bound of them all. A reader in a loop
 sees times with further coordinates, which are 0 and nowhere stored. Of its own times only the outer coordinates matter.
 
+A reduction also keeps its result here, as a spine by the same keys, and the keys at which it has to look.
+
+An arrangement can be divided among another number of workers. What each has is decoded, goes to the worker that owns
+its key, and is encoded there again.
+
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), sections 4 and 5.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.arrangements import Arrangements, Owners
-from tidewheel.differential.batch import Batch, batch_of
-from tidewheel.differential.codes import Codes
+from tidewheel.differential.batch import Batch, Placed, batch_of
+from tidewheel.differential.codes import Codes, Translate
+from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
 from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound
@@ -25,43 +31,76 @@ from tidewheel.differential.updates import FlatTime, Updates, at_time, concatena
 Number: TypeAlias = tuple[int, int]
 """The number of some updates: the worker that has arranged them, and how many others it had before."""
 
+Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
+"""Returns, of the columns of some keys, the worker that owns each, of so many."""
+
 MAIN = 0
-"""The number of the main spine."""
+"""The number of the main spine. The result of a reduction has its name instead of a number."""
 
 
-class SharedArrangement(Arrangements):
-    """The pairs of a collection by key.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Updates of one spine, decoded; or keys at which a reduction has to look, with the reduction and the time.
+
+    Attributes:
+        spine: the number of the spine.
+        keys: the columns of the keys, one, or two for pairs.
+        values: the column of the values.
+        times, diffs: as `Updates` has them.
+    """
+
+    spine: Any
+    keys: Sequence[Column]
+    values: Column
+    times: tuple[Integers, ...]
+    diffs: Integers
+
+
+class SharedArrangement:
+    """The records of a collection by key.
 
     Args:
         depth: the number of coordinates of times.
         operator: the name of the operator that has asked for it first, for errors.
+        by_record: whether whole records are the keys, and have the value 0; else records are pairs.
 
     Attributes:
+        depth: the number of coordinates of times.
+        spines: by number.
+        keys: the codes of keys, and ``values``, those of values.
         readers: what each reader has promised: a lower bound of the times that it will ask for, None for no times.
+        since: the least time as of which it can be read, since what was before has been compacted, maybe elsewhere.
+        awaiting: by the name of a reduction and a time the keys at which it has to look then.
     """
 
-    def __init__(self, depth: int, operator: str) -> None:
-        super().__init__(depth, operator, [Codes()])
+    def __init__(self, depth: int, operator: str, *, by_record: bool = False) -> None:
+        self.depth = depth
+        self.spines: dict[Any, Spine] = {MAIN: Spine(depth)}
+        self.keys, self.values = Codes(), Codes()
         self.readers: dict[str, FlatTime | None] = {}
+        self.since: FlatTime = (0,) * depth
+        self.awaiting: dict[tuple[str, FlatTime], list[Integers]] = {}
+        self._operator = operator
+        self._by_record = by_record
+        self._results: dict[str, Codes] = {}  # the codes of results with other values than the main spine
         self._missing: dict[Number, set[str]] = {}  # the readers that have not received some updates
         self._count = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "readers": {}}
 
-    @property
-    def depth(self) -> int:
-        """The number of coordinates of times."""
-        return self._depth
-
     def receive(self, worker: int, time: FlatTime, arrays: Sequence[Array]) -> Number | None:
         """Add updates at a time; return their number for all readers, None if the sum of them is nothing.
 
         Raises:
-            TypeError: a record is no pair, or cannot be hashed.
+            TypeError: a record is no pair where these are arranged, or cannot be hashed.
         """
-        columns, diffs = gathered([as_pairs(array, f"operator {self.operator!r}") for array in arrays])
-        keys, values = self.encode_keys(columns[:1]), self.encode_values(MAIN, columns[1])
+        if self._by_record:
+            columns, diffs = gathered(arrays)
+            keys, values = self._encode_keys(columns), constant(0, len(diffs))
+        else:
+            columns, diffs = gathered([as_pairs(array, f"operator {self._operator!r}") for array in arrays])
+            keys, values = self._encode_keys(columns[:1]), self.encode_values(MAIN, columns[1])
         batch = batch_of(at_time(keys, values, diffs, time))
         if batch is None:
             return None
@@ -69,7 +108,7 @@ class SharedArrangement(Arrangements):
         self._count += 1
         self._spine(number).add(batch)
         self._missing[number] = set(self.readers)
-        self.sweep()
+        self._sweep()
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
@@ -79,20 +118,30 @@ class SharedArrangement(Arrangements):
         batches = self.spines[number].batches
         self._missing[number].remove(reader)
         if self._missing[number].isdisjoint(self.readers):
-            del self.spines[number], self._missing[number], self._codes[number]
+            del self.spines[number], self._missing[number]
             for batch in batches:
                 self.spines[MAIN].add(batch)
         return batches
 
     def let_go(self, reader: str, since: FlatTime | None) -> None:
         """Note a lower bound of the times for which a reader will ask, None for no times."""
-        self.readers[reader] = since and since[: self._depth]
-        self.spines[MAIN].let_go(lower_bound([one for one in self.readers.values() if one is not None]))
+        promised = since and since[: self.depth]
+        if self.readers.get(reader, ()) == promised:
+            return
+        self.readers[reader] = promised
+        least = lower_bound([one for one in self.readers.values() if one is not None])
+        self.spines[MAIN].let_go(least)
+        self.since = tuple(map(max, self.since, least or self.since))
+        if reader in self.spines:
+            self.spines[reader].let_go(since)
 
     def look_up(self, reader: str, keys: Integers) -> Updates:
         """Return what a reader sees of some keys, as `Spine.look_up` does."""
-        seen = [MAIN, *(number for number, missing in self._missing.items() if reader not in missing)]
-        return concatenate([self.spines[number].look_up(keys) for number in seen], self._depth)
+        return concatenate([spine.look_up(keys) for spine in self._seen(reader)], self.depth)
+
+    def place(self, reader: str, keys: Integers) -> list[Placed]:
+        """Return where a reader sees some keys, as `Spine.place` does."""
+        return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
         """Return the places of those keys that may be here, None for all places, and their codes, in order.
@@ -100,7 +149,7 @@ class SharedArrangement(Arrangements):
         Args:
             column: distinct keys; numbers are in order.
         """
-        places, codes = self._keys.known(column, self._translate_keys)
+        places, codes = self.keys.known(column, self._translate_keys)
         if places is None:
             return None, codes
         order = np.argsort(codes, kind="stable")
@@ -108,28 +157,116 @@ class SharedArrangement(Arrangements):
 
     def keys_of(self, codes: Integers) -> Column:
         """Return the keys of codes."""
-        return self._keys.decode(codes)[0]
+        return self.keys.decode(codes)[0]
 
     def values_of(self, codes: Integers) -> Column:
         """Return the values of codes."""
-        return self._codes[MAIN].decode(codes)[0]
+        return self.values.decode(codes)[0]
+
+    def result(self, reduction: str, *, keeps_values: bool) -> tuple[Spine, Codes]:
+        """Return the spine of the result of a reduction, and the codes of its values, which are the input's or not."""
+        if not keeps_values:
+            self._results.setdefault(reduction, Codes())
+        return self._spine(reduction), self._codes(reduction)
+
+    def encode_values(self, spine: Any, column: Column) -> Integers:
+        """Return the codes of values of one spine."""
+        codes = self._codes(spine)
+
+        def translate(change: Translate) -> None:
+            for one in self._with(codes):
+                one.translate(values=change)
+
+        return codes.encode([column], translate)
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
-        """Return what each of so many workers gets. The numbers stay: each worker has some of the updates of each."""
-        shares = super().divided(owners, workers, make)
+        """Return what each of so many workers gets, in arrangements that ``make`` makes.
+
+        The numbers stay: each worker has some of the updates of each.
+        """
+        shares = [make()._like(self) for _ in range(workers)]
+        for piece in self._pieces():
+            owner = owners(piece.keys, workers)
+            for worker in np.unique(owner).tolist():
+                shares[worker]._load(_rows_of(piece, owner == worker))
         for share in shares:
-            share._missing = {number: set(self._missing[number]) for number in share.spines if number != MAIN}
-            share._count = self._count
+            share._missing = {number: set(self._missing[number]) for number in self._missing if number in share.spines}
         return shares
 
     def add(self, other: Self) -> Self:
-        """Add what another has; return this one."""
-        super().add(other)
+        """Add what another has; return this one, which can be read as of times that both have."""
+        self._like(other)
+        for piece in other._pieces():
+            self._load(piece)
         self._missing |= other._missing
-        self._count = max(self._count, other._count)
         return self
+
+    def _like(self, other: Self) -> Self:
+        """Have results as another has, later numbers than it, and be read as of no time before; return this one."""
+        for reduction in other._results:
+            self._results.setdefault(reduction, Codes())
+        self._count = max(self._count, other._count)
+        self.since = tuple(map(max, self.since, other.since))
+        return self
+
+    def _sweep(self) -> None:
+        """Forget interned values that are no longer in use, where these may be many."""
+        if self.keys.wants_sweep:
+            waiting = (keys for parts in self.awaiting.values() for keys in parts)
+            self.keys.sweep(np.concatenate([*(spine.column("keys") for spine in self.spines.values()), *waiting]))
+        for codes in (self.values, *self._results.values()):
+            if codes.wants_sweep:
+                codes.sweep(np.concatenate([spine.column("values") for spine in self._with(codes)]))
+
+    def _seen(self, reader: str) -> list[Spine]:
+        numbers = (number for number, missing in self._missing.items() if reader not in missing)
+        return [self.spines[MAIN], *(self.spines[number] for number in numbers)]
+
+    def _codes(self, spine: Any) -> Codes:
+        return self._results.get(spine, self.values)
+
+    def _with(self, codes: Codes) -> list[Spine]:
+        """Return the spines with these codes of values."""
+        return [spine for number, spine in self.spines.items() if self._codes(number) is codes]
 
     def _spine(self, number: Any) -> Spine:
         if number not in self.spines:
-            self.spines[number], self._codes[number] = Spine(self._depth), self._codes[MAIN]
+            self.spines[number] = Spine(self.depth)
         return self.spines[number]
+
+    def _encode_keys(self, columns: Sequence[Column]) -> Integers:
+        return self.keys.encode(columns, self._translate_keys)
+
+    def _translate_keys(self, change: Translate) -> None:
+        for spine in self.spines.values():
+            spine.translate(keys=change)
+        for waiting, parts in self.awaiting.items():
+            self.awaiting[waiting] = [change(keys) for keys in parts]
+
+    def _pieces(self) -> Iterator[Piece]:
+        for number, spine in self.spines.items():
+            if spine.batches:
+                found = concatenate([batch.updates for batch in spine.batches], self.depth)
+                keys, values = self.keys.decode(found.keys), self._codes(number).decode(found.values)[0]
+                yield Piece(number, keys, values, found.times, found.diffs)
+        for waiting, parts in self.awaiting.items():
+            for codes in parts:
+                yield Piece(waiting, self.keys.decode(codes), codes, (), codes)
+
+    def _load(self, piece: Piece) -> None:
+        keys = self._encode_keys(piece.keys)
+        if not piece.times:
+            self.awaiting.setdefault(piece.spine, []).append(keys)
+            return
+        values = self.encode_values(piece.spine, piece.values)
+        self._spine(piece.spine).insert(Updates(keys, values, piece.times, piece.diffs))
+
+
+def _rows_of(piece: Piece, rows: Any) -> Piece:
+    return Piece(
+        piece.spine,
+        [column[rows] for column in piece.keys],
+        piece.values[rows],
+        tuple(column[rows] for column in piece.times),
+        piece.diffs[rows],
+    )

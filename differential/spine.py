@@ -1,7 +1,7 @@
 """Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
 
-A `Spine` holds a list of batches, each at least twice as large as the next. So an update is merged a logarithmic number
-of times, and a look-up visits a logarithmic number of batches.
+A `Spine` holds a list of runs of batches, each at least twice as large as the next. So an update is merged a
+logarithmic number of times, and a look-up visits a logarithmic number of runs.
 
 Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest
 lower bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before
@@ -19,9 +19,10 @@ from typing import Literal
 
 import numpy as np
 
-from tidewheel.differential.batch import Batch, Placed, advanced, batch_of, merged
+from tidewheel.differential.batch import Batch, Placed, advanced, batch_of
 from tidewheel.differential.codes import Translate
 from tidewheel.differential.records import Integers
+from tidewheel.differential.runs import Run, merged_runs
 from tidewheel.differential.updates import FlatTime, Updates, concatenate
 
 
@@ -67,20 +68,25 @@ class Spine:
         depth: the number of coordinates of its times.
 
     Attributes:
-        batches: the batches, the largest first.
+        runs: the runs of batches, the largest first.
         since: readers ask for times at or after it. None if there are no readers any more.
     """
 
-    __slots__ = ("batches", "depth", "since")
+    __slots__ = ("depth", "runs", "since")
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
-        self.batches: list[Batch] = []
+        self.runs: list[Run] = []
         self.since: FlatTime | None = (0,) * depth
 
     def __len__(self) -> int:
         """Return how many updates it has."""
         return sum(map(len, self.batches))
+
+    @property
+    def batches(self) -> list[Batch]:
+        """All batches."""
+        return [batch for run in self.runs for batch in run.batches]
 
     def insert(self, updates: Updates) -> None:
         """Add updates."""
@@ -90,16 +96,25 @@ class Spine:
         """Add the updates of a batch."""
         if batch is None or self.since is None:
             return
-        self.batches.append(batch)
-        while len(self.batches) > 1 and len(self.batches[-2]) < max(2 * len(self.batches[-1]), _SMALL):
-            both = merged(self.batches[-2], self.batches[-1], self.since)
-            self.batches[-2:] = [] if both is None else [both]
+        self.runs.append(Run([batch]))
+        while len(self.runs) > 1 and self.runs[-2].count < max(2 * self.runs[-1].count, _SMALL):
+            self._merge_last(self.since)
+
+    def total(self) -> list[Batch]:
+        """Merge all batches; return those of the one run that is left, or none."""
+        while len(self.runs) > 1:
+            self._merge_last(self.since or (0,) * self.depth)
+        return self.batches
+
+    def _merge_last(self, since: FlatTime) -> None:
+        batches = merged_runs(self.runs[-2], self.runs[-1], since)
+        self.runs[-2:] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
         """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""
         self.since = since
         if since is None:
-            self.batches = []
+            self.runs = []
 
     def look_up(self, keys: Integers) -> Updates:
         """Return the updates of ``keys``, which are distinct and in order; as keys they have their places there.
@@ -118,17 +133,16 @@ class Spine:
 
     def place(self, keys: Integers) -> list[Placed]:
         """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
-        return [placed for batch in self.batches if (placed := batch.place(keys)) is not None]
+        return [placed for run in self.runs for placed in run.place(keys)]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
         """Replace the codes of all keys or values by what a function returns for them."""
-        batches, self.batches = self.batches, []
+        batches, self.runs = self.batches, []
         for batch in batches:
             old = batch.updates
             new_keys = keys(old.keys) if keys is not None else old.keys
             new_values = values(old.values) if values is not None else old.values
-            made = batch_of(Updates(new_keys, new_values, old.times, old.diffs))
-            self.batches += [made] if made is not None else []
+            self.insert(Updates(new_keys, new_values, old.times, old.diffs))
 
     def column(self, column: Literal["keys", "values"]) -> Integers:
         """Return all values, or all distinct keys of each batch, in no order."""

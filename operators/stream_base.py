@@ -134,6 +134,10 @@ class StreamBase(Generic[Record]):
         )
         return tuple(self._made(outlet, schema) for outlet in made)
 
+    def _one_more(self) -> "Stream[Any]":
+        """Return the stream that comes out of one more output of the operator of this one."""
+        return self._made(self._description.add_output(self._outlet))
+
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
         """Note that the operator does something though nothing reads this stream. Return this stream."""
         self._description.effects[self._outlet.source.operator] = is_asked_for

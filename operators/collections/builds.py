@@ -3,31 +3,28 @@
 Loaded when a program makes a collection, as it loads NumPy.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import add
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from tidewheel.differential.arrangements import Arrangements
 from tidewheel.differential.batch import Batch
 from tidewheel.differential.codes import Interned
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Join, Joined
-from tidewheel.differential.looking_up import LookUpState
+from tidewheel.differential.looking_up import LookUp
 from tidewheel.differential.records import Array, Column, array_of, rows_of
-from tidewheel.differential.reducing import ReduceState
+from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
-from tidewheel.differential.updates import MOST_ROWS, FlatTime, flat, lower_bound, nested, portions, split_by_time
+from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, portions, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
-from tidewheel.operators.epochs.division import Division, split_batches
+from tidewheel.operators.epochs.division import Division
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.state.state_pickling import declare_frozen
-from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
+from tidewheel.runtime.worker.operator_context import host_of, instance_of
 from tidewheel.runtime.worker.questions import ENDED
 
 declare_frozen(Batch, Interned)
@@ -36,32 +33,54 @@ Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
 
 
-def build_arrangement(depth: int, asked_by: str) -> Build:
-    """Return the build function of an operator that arranges pairs by key, and sends the numbers of updates.
+def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
+    """Return the build function of an operator that arranges records, and sends the numbers of updates.
 
     Args:
         depth: the number of coordinates of times.
         asked_by: the name of the operator that has asked for it first, for errors.
+        by_record: whether it arranges them by record, and else pairs by key.
     """
 
     def build(context: OperatorContext) -> Schedule:
-        arrangement = _arrangements(context, lambda: SharedArrangement(depth, asked_by))
-        host_of(context).shared[context.name] = arrangement
+        arrangement = _arrangement(context, depth, asked_by, by_record=by_record)
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            lent = dict[FlatTime, LentToken]()
-            for times, arrays in portions(_received(input, lent)):
-                by_time: dict[FlatTime, list[Array]] = {}
-                for time, array in zip(times, arrays, strict=True):
-                    by_time.setdefault(time, []).append(array)
-                for time, parts in by_time.items():
-                    number = arrangement.receive(context.worker, time, parts)
-                    if number is not None:
-                        output.send(lent[time], [number])
+            for lent, number in _arranged(arrangement, context.worker, input):
+                output.send(lent, [number])
 
         return schedule
 
     return build
+
+
+def _arrangement(context: OperatorContext, depth: int, asked_by: str, *, by_record: bool) -> SharedArrangement:
+    """Return the arrangement that an operator makes, and which others find by the name of the operator."""
+    make = partial(SharedArrangement, depth, asked_by, by_record=by_record)
+    division = Division(lambda state, workers: state.divided(owners_of_columns, workers, make), lambda a, b: a.add(b))
+    arrangement = division.state(context, "arrangement", make)
+    host_of(context).shared[context.name] = arrangement
+    return arrangement
+
+
+def _arranged(arrangement: SharedArrangement, worker: int, port: InputPort) -> Iterator[tuple[LentToken, Number]]:
+    """Arrange what has arrived; yield the numbers of updates, each behind the token for its time."""
+    lent = dict[FlatTime, LentToken]()
+    for times, arrays in portions(_received(port, lent)):
+        by_time: dict[FlatTime, list[Array]] = {}
+        for time, array in zip(times, arrays, strict=True):
+            by_time.setdefault(time, []).append(array)
+        for time, parts in by_time.items():
+            number = arrangement.receive(worker, time, parts)
+            if number is not None:
+                yield lent[time], number
+
+
+def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
+    """Yield the numbers of updates that have arrived, each behind the token for its time."""
+    for token, batch in port:
+        for number in batch:
+            yield token, number
 
 
 def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
@@ -78,12 +97,9 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
 
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
             for side, port in enumerate((left, right)):
-                lent = dict[FlatTime, LentToken]()
-                numbers = list[Number]()
-                for token, batch in port:
-                    lent[flat(token.time)] = token
-                    numbers += batch
-                for joined in join.receive(side, numbers):
+                arrived = list(_numbers(port))
+                lent = {flat(token.time): token for token, _ in arrived}
+                for joined in join.receive(side, [number for _, number in arrived]):
                     _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
             join.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
@@ -113,83 +129,75 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
                 output.send(later, rows_of(array, rows))
 
 
-def build_reduce(depth: int, reduction: Reduction) -> Build:
-    """Return the build function of a reduction; times have ``depth`` coordinates."""
+def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
+    """Return the build function of a reduction.
+
+    Args:
+        depth: the number of coordinates of times.
+        reduction: the function of the values of each key.
+        side: the name of the operator that arranges the input; None if this one does, and sends others the numbers.
+    """
 
     def build(context: OperatorContext) -> Schedule:
-        make = partial(ReduceState, depth, context.name, keeps_values=reduction.keeps_values)
-        state = _arrangements(context, make)
-        pact = pacts_of(context)[0]
-        parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
-        held: dict[Time, list[Array]] = parts.of_each().state(context, "held", dict)
-        rows: Counter[Time] = Counter()
+        if side is None:
+            arrangement = _arrangement(context, depth, context.name, by_record=reduction.form != "pair")
+        else:
+            arrangement = host_of(context).shared[side]
+        reducer = Reducer(arrangement, context.name, reduction)
         notificator = context.notificator()
 
-        def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, array in input:
-                arrays = held.setdefault(lent.time, [])
-                arrays.append(array)
-                rows[lent.time] += len(array)
-                if rows[lent.time] > max(MOST_ROWS, 2 * len(arrays[0])):
-                    arrays[:] = [consolidated(arrays)]
-                    rows[lent.time] = len(arrays[0])
-                notificator.notify_at(lent)
+        def schedule(input: InputPort, output: OutputPort, *readers: OutputPort) -> None:
+            arrived = _numbers(input) if side else _arranged(arrangement, context.worker, input)
+            for lent, number in arrived:
+                for reader in readers:
+                    reader.send(lent, [number])
+                reducer.receive(flat(lent.time), number)
+                notificator.notify_at(lent, output)
             for token in notificator.ready(input):
-                del rows[token.time]
-                array, later = state.complete(flat(token.time), _drained(held.pop(token.time, [])), reduction)
+                array, later = reducer.complete(flat(token.time))
                 if array is not None:
                     output.send(token, array)
                 for time in later:
                     notificator.notify_at(token.delayed(nested(time)))
-            state.let_go(_lower_bound((*input.frontier, *notificator.times)))
+            reducer.let_go(_lower_bound((*input.frontier, *notificator.times)))
 
         return schedule
 
     return build
 
 
-def build_lookups(context: OperatorContext) -> Schedule:
-    """Build an operator that keeps a collection for look-ups. It answers as of times that its frontier has passed."""
-    state = _arrangements(context, lambda: LookUpState(context.name))
-    questions, number = host_of(context).questions, instance_of(context).number
+def build_lookups(side: str) -> Build:
+    """Return the build function of an operator that answers look-ups as of times that its frontier has passed.
 
-    def answer(input: InputPort) -> int:
-        """Answer what can be answered; return the newest epoch that is complete."""
-        least = _lower_bound(input.frontier)
-        newest = ENDED if least is None else least[0] - 1
-        questions.answer(number, newest, state.since, state.read)
-        return newest
+    ``side`` is the name of the operator that arranges the collection.
+    """
 
-    def schedule(input: InputPort) -> None:
-        questions.when_asked(number, partial(answer, input))
-        for token, array in input:
-            state.receive(flat(token.time), array)
-        newest = answer(input)
-        if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
-            state.let_go(questions.since(number, newest))
+    def build(context: OperatorContext) -> Schedule:
+        state = LookUp(host_of(context).shared[side], context.name)
+        questions, number = host_of(context).questions, instance_of(context).number
 
-    return schedule
+        def answer(input: InputPort) -> int:
+            """Answer what can be answered; return the newest epoch that is complete."""
+            least = _lower_bound(input.frontier)
+            newest = ENDED if least is None else least[0] - 1
+            questions.answer(number, newest, state.since, state.read)
+            return newest
 
+        def schedule(input: InputPort) -> None:
+            questions.when_asked(number, partial(answer, input))
+            state.receive([number for _, number in _numbers(input)])
+            newest = answer(input)
+            if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
+                state.let_go(questions.since(number, newest))
 
-def _drained(arrays: list[Array]) -> Iterator[Array]:
-    """Yield arrays, and let go of each when the next is asked for."""
-    arrays.reverse()
-    while arrays:
-        yield arrays.pop()
+        return schedule
+
+    return build
 
 
 def build_consolidate() -> Build:
     """Return the build function of an operator that sends the sum of the updates of each time, once it is complete."""
     return build_gathered(1, lambda kept, arrays, token: [[consolidated(arrays[0])]])
-
-
-State = TypeVar("State", bound=Arrangements)
-
-
-def _arrangements(context: OperatorContext, make: Callable[[], State]) -> State:
-    """Return the arrangements of an operator, which belong to the workers that own the keys."""
-    division = Division(lambda state, workers: state.divided(owners_of_columns, workers, make), lambda a, b: a.add(b))
-    return division.state(context, "arrangements", make)
 
 
 def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:

@@ -1,8 +1,7 @@
 """The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tidewheel.operators.collections.pacts import KeyPact, RecordPact, SameWorkerPact
 from tidewheel.operators.records.batchwise import build_pass
@@ -16,6 +15,12 @@ from tidewheel.runtime.description.scope import Scope
 if TYPE_CHECKING:
     from tidewheel.differential.reductions import Reduction
     from tidewheel.operators.collections.builds import Project
+
+_Key: TypeAlias = Literal["key", "record"]
+"""What a collection is arranged by."""
+
+_PACTS: dict[_Key, Callable[[str], Pact]] = {"key": KeyPact, "record": lambda _: RecordPact()}
+"""The pact of a collection that an operator of a name arranges."""
 
 
 class CollectionBase:
@@ -62,38 +67,55 @@ class CollectionBase:
         return type(self)(self._stream._stage(name, transform), columns)
 
     def _reduce(self, name: str, reduction: "Reduction", columns: tuple[str, ...] = ()) -> Self:
+        """Return the result of a reduction; the first of a collection arranges that, for others as well."""
         from tidewheel.operators.collections.builds import build_reduce
 
-        pact: Pact = KeyPact(name) if reduction.form == "pair" else RecordPact()
-        built = build_reduce(self._depth, reduction)
-        return type(self)(self._stream._unary(name, built, pact), columns, is_summed=True)
+        key: _Key = "key" if reduction.form == "pair" else "record"
+        if self._found(f"by {key}") or self._found(f"reduced by {key}"):
+            side = self._arranged(name, key)
+            build = build_reduce(self._depth, reduction, side._described.name)
+            return type(self)(side._stream._unary(name, build, SameWorkerPact()), columns, is_summed=True)
+        build = build_reduce(self._depth, reduction, None)
+        made = type(self)(self._stream._unary(name, build, _PACTS[key](name)), columns, is_summed=True)
+        return self._once(f"reduced by {key}", lambda: made)
 
     def _join(self, name: str, other: Self, project: "Project", columns: tuple[str, ...] = ()) -> Self:
         from tidewheel.operators.collections.builds import build_join
 
         scope = self._common_scope(name, [other])
-        arranged = [one._once("by key", partial(one._arranged, name)) for one in (self, other)]
+        arranged = [one._arranged(name) for one in (self, other)]
         sides = [one._described.name for one in arranged]
         left, right = [one._entered(scope, SameWorkerPact()) for one in arranged]
         build = build_join(left._depth, project, sides)
         (joined,) = left._stream._operator(name, [right._stream], 1, build, [SameWorkerPact(), SameWorkerPact()])
         return type(self)(joined, columns)
 
-    def _arranged(self, asked_by: str) -> Self:
-        """Return the numbers of the updates of this collection, arranged by key."""
+    def _arranged(self, asked_by: str, key: _Key = "key") -> Self:
+        """Return the numbers of the updates of this collection, which some operator arranges for all that ask."""
+        return self._once(f"by {key}", lambda: type(self)(self._numbers(asked_by, key)))
+
+    def _numbers(self, asked_by: str, key: _Key) -> Any:
+        """Return the numbers of the updates that a reduction arranges, or else a new operator."""
         from tidewheel.operators.collections.builds import build_arrangement
 
-        build = build_arrangement(self._depth, asked_by)
-        return type(self)(self._stream._unary(f"{asked_by}: by key", build, KeyPact(asked_by), notify=False))
+        reduced = self._found(f"reduced by {key}")
+        if reduced is not None:
+            return reduced._stream._one_more()
+        build = build_arrangement(self._depth, asked_by, by_record=key == "record")
+        return self._stream._unary(f"{asked_by}: by {key}", build, _PACTS[key](asked_by), notify=False)
 
     def _once(self, what: str, make: Callable[[], Self]) -> Self:
         """Return what was made of this collection before; make it if it was not, or was taken back since."""
-        described = self._made[what][1] if what in self._made else None
-        if not any(one is described for one in self._stream._description.operators):
-            made = make()
-            self._made[what] = made, made._described
-        found: Self = self._made[what][0]
+        found = self._found(what)
+        if found is None:
+            found = make()
+            self._made[what] = found, found._described
         return found
+
+    def _found(self, what: str) -> Self | None:
+        """Return what was made of this collection before, None if it was not, or was taken back since."""
+        made, described = self._made.get(what, (None, None))
+        return made if any(one is described for one in self._stream._description.operators) else None
 
     def _concat(self, name: str, others: tuple[Self, ...]) -> Self:
         """Return the sum of collections, in the innermost scope that one of them is in.

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from tidewheel.operators.collections.collection_base import CollectionBase
 from tidewheel.operators.collections.column_collection import checked_columns
-from tidewheel.operators.collections.pacts import KeyPact
+from tidewheel.operators.collections.pacts import SameWorkerPact
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
 
@@ -137,8 +137,11 @@ class KeyedCollection(CollectionBase):
 
         if self._depth > 1:
             raise GraphError(f"look-ups {name!r} are in a loop, where times have rounds, too: use its result")
-        self._stream._description.register("lookup", name, self._stream._description.size)
-        self._stream._operator(f"lookup {name}", [], 0, build_lookups, [KeyPact(f"lookup {name}")])
+        description = self._stream._description
+        with description.all_or_nothing():
+            side = self._arranged(f"lookup {name}")
+            description.register("lookup", name, description.size)
+            side._stream._operator(f"lookup {name}", [], 0, build_lookups(side._described.name), [SameWorkerPact()])
         return self
 
     def distinct(self, *, name: str = "distinct") -> Self:

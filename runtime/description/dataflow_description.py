@@ -104,6 +104,12 @@ class DataflowDescription:
         made.by_substream = by_substream
         return self._add(made, divided)
 
+    def add_output(self, outlet: Outlet) -> Outlet:
+        """Give the operator of an outlet one more output, in the same scope, and return that."""
+        described = self._operators[outlet.source.operator]
+        described.output_scopes = (*described.output_scopes, outlet.scope)
+        return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
+
     def declare(
         self,
         name: str,

@@ -195,6 +195,50 @@ def test_joins_of_a_collection_share_its_arrangement() -> None:
     assert found["twice"] == [((1, 1), 1), ((2, 2), 2), ((4, 4), 1)]
 
 
+def test_reductions_and_look_ups_share_the_arrangement_of_joins() -> None:
+    """The first reduction arranges a collection, unless a join or look-ups have done so before; in a loop as well."""
+    flow = tw.Dataflow("shared")
+    edges = flow.input("edges").as_collection().map(lambda edge: edge, name="edges")
+
+    def body(labels: tw.Collection) -> tw.Collection:
+        greatest = labels.reduce_max()
+        return labels.join(edges, lambda _, label, end: (end, label)).concat(greatest, labels).distinct()
+
+    results = {
+        "closure": edges.iterate(body).lookups("closure").reduce_max(),
+        "counts": edges.count().semijoin(edges),
+        "least": edges.reduce_min().join(edges),
+        "sums": edges.lookups("edges").reduce_sum(),
+    }
+    for name, made in results.items():
+        made.changes().capture(name)
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.input("edges").send([(1, 2), (1, 4), (2, 1), (4, 4)])
+        job.input("edges").close()
+        job.wait(10)
+        found = {name: sorted(pair for one in job.captured(name) for pair, _ in one.batch) for name in results}
+        assert job.lookup("edges", 1).counts == {1: {2: 1, 4: 1}}
+        assert sorted(job.lookup("closure", 1).values) == [1, 2, 4]
+        shared = job._cores[0].shared  # type: ignore[attr-defined]
+        arranged = {name: sorted(map(str, one.spines)) for name, one in shared.items()}
+    assert arranged == {
+        "join: by key": ["0", "reduce_min", "reduce_sum"],  # of the edges
+        "iterate/reduce_max": ["0", "iterate/reduce_max"],  # of the variable
+        "iterate/distinct": ["0", "iterate/distinct"],
+        "lookup closure: by key": ["0", "reduce_max"],
+        "count": ["0", "count", "semijoin: keys"],  # of the edges by record
+        "semijoin: by key": ["0"],  # of the counts
+        "semijoin: by key-2": ["0"],  # of the distinct edges
+        "join: by key-2": ["0"],  # of the least ends
+    }
+    assert found == {
+        "closure": [(1, 4), (2, 4), (4, 4)],
+        "counts": [((1, 2), 1), ((1, 4), 1), ((2, 1), 1), ((4, 4), 1)],
+        "least": [(1, (2, 2)), (1, (2, 4)), (2, (1, 1)), (4, (4, 4))],
+        "sums": [(1, 6), (2, 1), (4, 4)],
+    }
+
+
 def test_semijoins_by_the_same_keys_share_these() -> None:
     """They are made distinct once."""
     flow = tw.Dataflow("shared")

@@ -164,7 +164,7 @@ def test_it_is_said_why_there_is_no_answer() -> None:
     flow.input("numbers").as_collection().lookups("numbers")
     job = run(flow)
     job.input("numbers").send([7])
-    with pytest.raises(tw.JobError, match=r"operator 'lookup numbers' could not exchange .* takes pairs"):
+    with pytest.raises(tw.JobError, match=r"operator 'lookup numbers: by key' could not exchange .* takes pairs"):
         job.lookup("numbers", 7)
 
 

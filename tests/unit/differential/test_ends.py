@@ -59,7 +59,7 @@ def test_the_end_is_that_of_all_values_with_a_positive_count(greatest: bool) -> 
             if count > 0:
                 found[key].append(value)
         made = spine_of(batches)
-        ends = ends_of(made, made.place(KEYS), KEYS, time, greatest=greatest)
+        ends = ends_of(made.place, made.place(KEYS), KEYS, time, greatest=greatest)
         end: Any = max if greatest else min
         now = dict(zip(ends.places.tolist(), ends.values.tolist(), strict=True))
         assert now == {key: end(values) for key, values in found.items()}
@@ -67,7 +67,7 @@ def test_the_end_is_that_of_all_values_with_a_positive_count(greatest: bool) -> 
         assert settled <= now.keys()
         for later in LATER:
             if less_equal(time, later):
-                then = ends_of(made, made.place(KEYS), KEYS, later, greatest=greatest)
+                then = ends_of(made.place, made.place(KEYS), KEYS, later, greatest=greatest)
                 ends_then = dict(zip(then.places.tolist(), then.values.tolist(), strict=True))
                 assert {key: ends_then.get(key) for key in settled} == {key: now[key] for key in settled}
 
@@ -110,5 +110,5 @@ def test_the_largest_values_have_ends() -> None:
     """A value may be as large as a bound that stands for none."""
     made = spine_of([[(0, value, (0, 0), 1) for value in (BIG.min, BIG.max)], [(1, BIG.max, (0, 0), 1)]])
     for greatest, expected in ((False, [BIG.min, BIG.max]), (True, [BIG.max, BIG.max])):
-        found = ends_of(made, made.place(KEYS), KEYS, (0, 0), greatest=greatest)
+        found = ends_of(made.place, made.place(KEYS), KEYS, (0, 0), greatest=greatest)
         assert dict(zip(found.places.tolist(), found.values.tolist(), strict=True)) == dict(enumerate(expected))

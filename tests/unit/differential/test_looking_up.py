@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tidewheel.differential import spine
-from tidewheel.differential.looking_up import LookUpState
-from tidewheel.differential.records import encode
+from tidewheel.differential.looking_up import Found, LookUp
+from tidewheel.differential.records import Array, encode
+from tidewheel.differential.shared_arrangement import SharedArrangement
+from tidewheel.differential.updates import FlatTime
 from tidewheel.operators.collections.pacts import owners_of_columns
 
 KINDS: dict[str, list[Any]] = {
@@ -20,11 +22,41 @@ KINDS: dict[str, list[Any]] = {
 }
 
 
-def make() -> LookUpState:
-    return LookUpState("look-up")
+class State:
+    """An arrangement with one reader."""
+
+    def __init__(self, arrangement: SharedArrangement | None = None) -> None:
+        self.arrangement = arrangement or SharedArrangement(1, "look-up")
+        self._look_up = LookUp(self.arrangement, "look-up")
+
+    @property
+    def since(self) -> int:
+        return self._look_up.since
+
+    def receive(self, time: FlatTime, array: Array) -> None:
+        number = self.arrangement.receive(0, time, [array])
+        self._look_up.receive([] if number is None else [number])
+
+    def let_go(self, since: int) -> None:
+        self._look_up.let_go(since)
+
+    def read(self, keys: list[Any], time: int) -> list[Found]:
+        return self._look_up.read(keys, time)
+
+    def divided(self, workers: int) -> "list[State]":
+        shares = self.arrangement.divided(owners_of_columns, workers, lambda: SharedArrangement(1, "look-up"))
+        return [State(share) for share in shares]
+
+    def add(self, other: "State") -> "State":
+        self.arrangement.add(other.arrangement)
+        return self
 
 
-def found(state: LookUpState, keys: list[Any], time: int) -> list[dict[Any, int]]:
+def make() -> State:
+    return State()
+
+
+def found(state: State, keys: list[Any], time: int) -> list[dict[Any, int]]:
     return [dict(one) for one in state.read(keys, time)]
 
 
@@ -36,7 +68,7 @@ class History:
         self.keys = keys
         self.changes: list[tuple[int, Any, int]] = []
 
-    def change(self, state: LookUpState, time: int) -> None:
+    def change(self, state: State, time: int) -> None:
         """Add some changes at a time, and remove others."""
         records = [(self.random.choice(self.keys), self.random.randrange(3)) for _ in range(self.random.randint(1, 9))]
         counts = [self.random.choice((1, 1, 2, -1)) for _ in records]
@@ -79,7 +111,7 @@ def test_keys_that_are_nowhere_have_nothing_and_change_nothing() -> None:
         {"one": 1},
         {"two": 1},
     ]
-    assert state._keys.kind == "int"
+    assert state.arrangement.keys.kind == "int"
     assert found(make(), [1, "a"], 0) == [{}, {}], "nothing has come"
 
 
@@ -101,11 +133,11 @@ def test_another_number_of_workers_has_the_same_history() -> None:
         for epoch in range(8):
             whole = make()
             history.change(whole, epoch)
-            for state, share in zip(old, whole.divided(owners_of_columns, 3, make), strict=True):
+            for state, share in zip(old, whole.divided(3), strict=True):
                 state.add(share)
         for state in old:
             state.let_go(random.randrange(4))
-        parts = [state.divided(owners_of_columns, 2, make) for state in old]
+        parts = [state.divided(2) for state in old]
         new = [parts[0][worker].add(parts[1][worker]).add(parts[2][worker]) for worker in range(2)]
         assert {state.since for state in new} == {max(state.since for state in old)}, f"seed {seed}"
         owners = owners_of_columns([np.array(keys)], 2).tolist()
@@ -127,4 +159,4 @@ def test_interned_values_that_are_gone_are_forgotten() -> None:
         state.receive((epoch,), encode(records))
         state.receive((epoch + 1,), encode(records, [-1] * 200))
         state.let_go(epoch)
-    assert len(state._keys) < 4000
+    assert len(state.arrangement.keys) < 4000

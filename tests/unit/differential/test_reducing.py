@@ -1,6 +1,7 @@
 """A reduction is right at every time of a partial order, whatever changes when."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.laws.strategies import law_settings
 from tidewheel.differential import spine
-from tidewheel.differential.records import decode, encode
-from tidewheel.differential.reducing import ReduceState
+from tidewheel.differential.records import Array, decode, encode
+from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Count, Extreme, Grouped, Reduction, Sum, Threshold, TopK
+from tidewheel.differential.shared_arrangement import MAIN, SharedArrangement
 from tidewheel.differential.updates import FlatTime, lower_bound
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 3))
@@ -37,20 +39,46 @@ REDUCTIONS: dict[str, tuple[Reduction, Any]] = {
 ANY_VALUES = {"distinct", "count"}
 
 
+class State:
+    """An arrangement with one reduction, which has the name "test"."""
+
+    def __init__(self, depth: int, reduction: Reduction) -> None:
+        self.arrangement = SharedArrangement(depth, "test", by_record=reduction.form != "pair")
+        self._reducer = Reducer(self.arrangement, "test", reduction)
+
+    def let_go(self, since: FlatTime | None) -> None:
+        self._reducer.let_go(since)
+
+    def receive(self, time: FlatTime, arrays: Sequence[Array]) -> None:
+        for array in arrays:
+            number = self.arrangement.receive(0, time, [array])
+            if number is not None:
+                self._reducer.receive(time, number)
+
+    def complete(self, time: FlatTime, arrays: Sequence[Array] = ()) -> tuple[Array | None, list[FlatTime]]:
+        self.receive(time, arrays)
+        return self._reducer.complete(time)
+
+
 def less_equal(one: FlatTime, other: FlatTime) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def reduced(history: History, reduction: Reduction) -> dict[FlatTime, Counter[Any]]:
-    """Complete all times in order, and compact behind; return what comes out at each."""
-    state, to_do = ReduceState(2, "test", keeps_values=reduction.keeps_values), {time for time, _, _ in history}
+def reduced(history: History, reduction: Reduction, *, early: bool) -> dict[FlatTime, Counter[Any]]:
+    """Complete all times in order, and compact behind; return what comes out at each.
+
+    Updates come as late as they can, or all of them before the first time is complete.
+    """
+    state, to_do = State(2, reduction), {time for time, _, _ in history}
+    for at, record, count in history if early else ():
+        state.receive(at, [encode([record], [count])])
     found: dict[FlatTime, Counter[Any]] = defaultdict(Counter)
     while to_do:
         time = min(to_do)
         to_do.remove(time)
         state.let_go(lower_bound([time, *to_do]))
-        arrays = [encode([record], [count]) for at, record, count in history if at == time]
-        array, later = state.complete(time, arrays, reduction)
+        arrays = [encode([record], [count]) for at, record, count in history if at == time and not early]
+        array, later = state.complete(time, arrays)
         if array is not None:
             found[time].update(dict(zip(decode(array), array["diff"].tolist(), strict=True)))
         assert all(less_equal(time, one) and one != time for one in later)
@@ -64,9 +92,9 @@ def test_the_output_is_right_at_every_time(name: str) -> None:
     reduction, plain = REDUCTIONS[name]
 
     @law_settings(25)
-    @given(st.lists(st.tuples(Times, Mixed if name in ANY_VALUES else Pairs, COUNTS), max_size=8))
-    def holds(history: History) -> None:
-        found = reduced(history, reduction)
+    @given(st.lists(st.tuples(Times, Mixed if name in ANY_VALUES else Pairs, COUNTS), max_size=8), st.booleans())
+    def holds(history: History, early: bool) -> None:
+        found = reduced(history, reduction, early=early)
         for time in [(epoch, number) for epoch in range(3) for number in range(4)]:
             sums: Counter[Any] = Counter()
             for at, changes in found.items():
@@ -85,29 +113,29 @@ def test_the_output_is_right_at_every_time(name: str) -> None:
 def test_what_is_replaced_again_and_again_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in the arrangements nor among the interned values."""
     monkeypatch.setattr(spine, "_SMALL", 0)
-    state = ReduceState(1, "test", keeps_values=True)
+    state = State(1, Extreme(greatest=True))
     for epoch in range(2500):
         state.let_go((epoch,))
         changes = [encode([("key", f"value {epoch}")])]
         changes += [encode([("key", f"value {epoch - 1}")], [-1])] if epoch else []
-        array, _ = state.complete((epoch,), changes, Extreme(greatest=True))
+        array, _ = state.complete((epoch,), changes)
         assert array is not None
-    assert len(state.spines[0]) < 20
-    assert len(state.spines[1]) < 20
-    assert len(state._codes[0]) < 1500
+    assert len(state.arrangement.spines[MAIN]) < 20
+    assert len(state.arrangement.spines["test"]) < 20
+    assert len(state.arrangement.values) < 1500
 
 
 def test_sums_may_be_larger_than_64_bits() -> None:
-    state = ReduceState(1, "test", keeps_values=False)
-    array, _ = state.complete((0,), [encode([("a", 2**62), ("a", 2**62 + 1)])], Sum(mean=False))
+    state = State(1, Sum(mean=False))
+    array, _ = state.complete((0,), [encode([("a", 2**62), ("a", 2**62 + 1)])])
     assert array is not None
     assert decode(array) == [("a", 2**63 + 1)]
 
 
 def test_values_that_cannot_be_compared_are_refused() -> None:
     """In Python's own words; those of different keys need not be comparable."""
-    state = ReduceState(1, "test", keeps_values=True)
-    array, _ = state.complete((0,), [encode([("a", 1), ("b", "x")])], Extreme(greatest=False))
+    state = State(1, Extreme(greatest=False))
+    array, _ = state.complete((0,), [encode([("a", 1), ("b", "x")])])
     assert array is not None
     with pytest.raises(TypeError, match="'<' not supported"):
-        state.complete((1,), [encode([("a", "x")])], Extreme(greatest=False))
+        state.complete((1,), [encode([("a", "x")])])

@@ -90,7 +90,7 @@ def test_keys_out_of_use_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         made.let_go("one", (epoch,))
         for count in (1, -1):
             made.take("one", arrange(made, epoch, [(f"key {epoch}", "value")], count))
-    assert len(made._keys) < 1100
+    assert len(made.keys) < 1100
     assert taken_keys(made, "one", late) == ["late"]
 
 

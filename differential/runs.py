@@ -1,0 +1,92 @@
+"""Runs: batches one behind the other, each with greater keys than the one before.
+
+A merge of two long runs makes a new one batch by batch, and lets go of theirs on the way. So it takes no memory of its
+own, and its columns stay in the processor's cache. A key is in one batch of a run only.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tidewheel.differential.batch import MOST_INDEXED, Batch, Placed, merged
+from tidewheel.differential.records import Integers
+from tidewheel.differential.updates import FlatTime, unique
+
+_PART = 1 << 17
+"""A merge takes about so many rows of each run at once."""
+
+
+class Run:
+    """Batches with ever greater keys.
+
+    Args:
+        batches: at least one.
+
+    Attributes:
+        batches: the batches.
+        count: the number of their updates.
+    """
+
+    __slots__ = ("_firsts", "batches", "count")
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+        self.count = sum(map(len, batches))
+        self._firsts = np.array([batch.key_at(0) for batch in batches[1:]], np.int64)
+
+    def place(self, keys: Integers) -> Sequence[Placed]:
+        """Return where some keys, which are distinct and in order, are in the batches that have some of them."""
+        if len(self.batches) == 1:
+            placed = self.batches[0].place(keys)
+            return () if placed is None else (placed,)
+        cuts = pairwise([0, *keys.searchsorted(self._firsts).tolist(), len(keys)])
+        return [
+            placed
+            for batch, (first, last) in zip(self.batches, cuts, strict=True)
+            if first < last and (placed := batch.place(keys[first:last], first)) is not None
+        ]
+
+
+def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
+    """Return the batches of the sum of two runs, with the times advanced to ``since``; the runs become empty."""
+    if one.count + other.count <= MOST_INDEXED:
+        both = merged([*one.batches, *other.batches], since)
+        return [] if both is None else [both]
+    made, bounds = list[Batch](), unique(np.array([*_cuts(one.batches), *_cuts(other.batches)], np.int64)).tolist()
+    one.batches.reverse()
+    other.batches.reverse()
+    for bound in (*bounds, None):
+        parts = [*_taken(one.batches, bound), *_taken(other.batches, bound)]
+        both = merged(parts, since) if parts else None
+        if both is not None:
+            made.append(both.part(0, len(both)))
+    return made
+
+
+def _cuts(batches: Sequence[Batch]) -> list[int]:
+    """Return keys of which the next comes about `_PART` rows later."""
+    keys, count = list[int](), 0
+    for batch in batches:
+        for first in range(0, len(batch), _PART):
+            if count >= _PART:
+                keys.append(batch.key_at(first))
+                count = 0
+            count += min(_PART, len(batch) - first)
+    return keys
+
+
+def _taken(batches: list[Batch], bound: int | None) -> list[Batch]:
+    """Take the rows with keys below a bound, or all, from batches, of which the last has the least keys."""
+    taken = list[Batch]()
+    while batches:
+        batch = batches.pop()
+        count = len(batch) if bound is None else batch.rows_before(bound)
+        if count == len(batch):
+            taken.append(batch)
+            continue
+        if count:
+            taken.append(batch.part(0, count))
+        batches.append(batch.part(count, len(batch)))
+        break
+    return taken
