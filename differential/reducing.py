@@ -74,11 +74,11 @@ class ReduceState(Arrangements):
         Raises:
             TypeError: a record cannot be hashed, or is no pair where pairs are reduced.
         """
-        parts = self._put_off.pop(time, [])
         for _, part in portions((time, array) for array in arrays):
             new = self._arrived(time, part, reduction)
-            if new is not None:
-                parts.append(new.keys)
+            if new is not None:  # not apart from those that were put off, as the next part may change all codes
+                self._put_off.setdefault(time, []).append(new.keys)
+        parts = self._put_off.pop(time, [])
         if not parts:
             return None, []
         keys = unique(*parts) if len(parts) > 1 else parts[0]
