@@ -14,6 +14,7 @@ from tidewheel.differential.packing import (
     constant,
     counted_words,
     range_of,
+    sort_words,
     starts_of,
     sum_words,
 )
@@ -295,7 +296,7 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     least, most = packing.ranges[-1]
     counted = counted_words(words, packing)
     if counted is None:
-        words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
+        sort_words(words)
         if (least > 0 or most < 0) and are_distinct(words, packing.widths[-1]):
             return Batch(words=words, packing=packing)
     words, sums = counted or sum_words(words, packing)

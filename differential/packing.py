@@ -18,6 +18,15 @@ WORD_BITS = 63
 _MANY = 1 << 17
 """So many words at once stay in the processor's cache."""
 
+_MANY_SORTED = 1 << 13
+"""So many words are looked at before they are sorted."""
+
+_LONG_RUN = 1 << 10
+"""NumPy merges sorted runs of so many words faster than it sorts them anew."""
+
+_FEW_EQUAL = 8
+"""If at most one word of so many is equal to the one before, these are added up one by one."""
+
 _MANY_COUNTED = 2000
 """Fewer words are sorted instead of counted."""
 
@@ -98,11 +107,25 @@ def constant(value: int, count: int) -> Integers:
     return np.ndarray(count, np.int64, value.to_bytes(8, byteorder, signed=True), strides=(0,))
 
 
+def taken(column: Integers, places: Integers) -> Integers:
+    """Return the values of a column in these places."""
+    if column.strides == (0,) and len(column):
+        return constant(int(column[0]), len(places))
+    found: Integers = column.take(places)
+    return found
+
+
 def range_of(column: Integers) -> tuple[int, int]:
     """Return the least and the greatest number of a column."""
     if column.strides == (0,):
         return int(column[0]), int(column[0])
     return int(np.minimum.reduce(column)), int(np.maximum.reduce(column))
+
+
+def sort_words(words: Integers) -> None:
+    """Sort words in place, also fast if they are a few sorted parts, one behind the other."""
+    is_merge = len(words) > _MANY_SORTED and _LONG_RUN * np.count_nonzero(words[1:] < words[:-1]) < len(words)
+    words.sort(kind="stable" if is_merge else None)
 
 
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
@@ -118,10 +141,17 @@ def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     width = packing.widths[-1]
     rows = words >> width if width else words
     sums = packing.column(words, len(packing.widths) - 1)
-    starts = starts_of(rows)
-    if len(starts) < len(words):
-        sums = np.add.reduceat(sums, starts)
-        words = words[starts]
+    again = (rows[1:] == rows[:-1]).nonzero()[0]
+    if _FEW_EQUAL * len(again) > len(words):
+        starts = starts_of(rows)
+        words, sums = words[starts], np.add.reduceat(sums, starts)
+    elif len(again):
+        again += 1
+        is_first = np.ones(len(words), bool)
+        is_first[again] = False
+        more = sums[again]
+        words, sums = words[is_first], sums[is_first]
+        np.add.at(sums, again - np.arange(1, len(again) + 1), more)
     kept = sums != 0
     return (words, sums) if kept.all() else (words[kept], sums[kept])
 

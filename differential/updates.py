@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, constant, range_of, starts_of, sum_words
+from tidewheel.differential.packing import Packing, constant, range_of, sort_words, starts_of, sum_words, taken
 from tidewheel.differential.records import Array, Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
@@ -71,7 +71,9 @@ class Updates:
 
     def take(self, rows: Any) -> "Updates":
         """Return the updates in these places, or where a mask is true."""
-        return Updates(self.keys[rows], self.values[rows], tuple(one[rows] for one in self.times), self.diffs[rows])
+        places = rows.nonzero()[0] if rows.dtype.kind == "b" else rows
+        keys, values, *times, diffs = (taken(one, places) for one in (self.keys, self.values, *self.times, self.diffs))
+        return Updates(keys, values, tuple(times), diffs)
 
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
@@ -135,7 +137,7 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
     if packing is None:
         return _summed_by_columns(columns, diffs)
     words = packing.words((*columns, diffs))
-    words.sort(kind="stable")  # mostly of a few sorted parts, which this only merges
+    sort_words(words)
     words, sums = sum_words(words, packing)
     return [*(packing.column(words, number) for number in range(len(columns))), sums]
 

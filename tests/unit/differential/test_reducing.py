@@ -139,3 +139,11 @@ def test_values_that_cannot_be_compared_are_refused() -> None:
     assert array is not None
     with pytest.raises(TypeError, match="'<' not supported"):
         state.complete((1,), [encode([("a", "x")])])
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_key_that_was_put_off_is_found_when_a_record_of_another_kind_arrives(*, early: bool) -> None:
+    """The key is put off until (1, 1), at which a record arrives that changes the codes of all keys."""
+    found = reduced([((0, 1), (2, 0), 1), ((1, 0), (2, 0), 1), ((1, 1), (1, "a"), 1)], Count(), early=early)
+
+    assert found[1, 1] == {((2, 0), 1): -2, ((2, 0), 2): 1, ((1, "a"), 1): 1}
