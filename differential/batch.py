@@ -110,6 +110,13 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
+    def only_adds(self, time: FlatTime) -> bool:
+        """Tell whether all diffs are positive, and all times at or before ``time``; False if that is not known."""
+        if self._packing is None:
+            return False
+        *_, latest = zip(*self._packing.ranges[_TIMES:-1], strict=True)
+        return self._packing.least[-1] > 0 and all(a <= b for a, b in zip(latest, time, strict=True))
+
     def place(self, keys: Integers) -> "Placed | None":
         """Return which of some keys are here, None if none is; they are distinct and in order."""
         if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
