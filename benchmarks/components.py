@@ -180,25 +180,25 @@ def start_peers(running: ExitStack, graph: Graph, python: str, folder: Path, lon
 
 
 class Deployed:
-    """A dataflow of tidewheel's; each of its epochs is the same graph once more."""
+    """A dataflow of tidewheel's; each of its epochs is the same graph once more, unless ``edges`` changes."""
 
     def __init__(self, running: ExitStack, graph: Graph, engine: Literal["ray", "local"], workers: int) -> None:
         flow = tw.Dataflow("components")
         arcs = flow.input("edges").map_batches(both_ways)
         least_labels.least_labels(arcs, flow.scope("labels")).probe("done").capture("labels")
         self._job = running.enter_context(tw.run(flow, workers=workers, engine=engine))
-        self._edges = pa.table({"source": graph.source, "target": graph.target})
+        self.edges = pa.table({"source": graph.source, "target": graph.target})
         self._workers = workers
         self._epoch = 0
         self.turn()
 
     def turn(self) -> float:
         """Send the graph, each worker a part, and wait for the end of the epoch."""
-        share = -(-len(self._edges) // self._workers)
+        share = -(-len(self.edges) // self._workers)
         edges, done = self._job.input("edges"), self._job.probe("done")
         began = perf_counter()
         for worker in range(self._workers):
-            edges.send(self._edges.slice(worker * share, share))
+            edges.send(self.edges.slice(worker * share, share))
         self._epoch += 1
         edges.advance_to(self._epoch)
         done.wait_until(self._epoch, timeout=DEADLINE_S)

@@ -119,6 +119,13 @@ class Batch:
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
+    def only_adds(self, time: FlatTime) -> bool:
+        """Tell whether all diffs are positive, and all times at or before ``time``; False if that is not known."""
+        if self._packing is None:
+            return False
+        *_, latest = zip(*self._packing.ranges[_TIMES:-1], strict=True)
+        return self._packing.least[-1] > 0 and all(a <= b for a, b in zip(latest, time, strict=True))
+
     def part(self, first: int, last: int) -> "Batch":
         """Return the batch of the rows in a range; it shares their memory."""
         words = None if self._words is None else self._words[first:last]

@@ -4,6 +4,8 @@ A key may have very many values, such as a node all of whose neighbours offer it
 among the first few in each batch, which is sorted. So a look-up reads a few rows of each key and batch, and reads
 more only for the keys for which these do not decide it. The times of the key's updates are a bit mask for each batch.
 
+If no value is ever taken away, the first row of each batch is enough.
+
 The rows that decide it also tell whether the end can change at later times, where other updates of the key count as
 well. It cannot if none of these has a value that comes before the end, or takes the end away. Then a reduction need not
 look at the key again at those times.
@@ -62,6 +64,8 @@ def ends_of(
         time: the sum of all updates at or before it counts.
         greatest: whether to return the greatest values.
     """
+    if all(one.batch.only_adds(time) for one in placed):
+        return _ends_of_added(placed, len(keys), greatest=greatest)
     places, values = [keys[:0]], [keys[:0]]
     is_settled = np.zeros(len(keys), bool)
     left, most = np.arange(len(keys)), _FIRST
@@ -89,6 +93,19 @@ def ends_of(
         left, most = left[~is_done], most * 8
         placed = place(keys[left]) if len(left) else []
     return Ends(np.concatenate(places), np.concatenate(values), is_settled)
+
+
+def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> Ends:
+    """Return the ends of ``count`` keys none of whose values is taken away: the first or last row of each decides."""
+    has_end = np.zeros(count, bool)
+    ends = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
+    closer = np.maximum if greatest else np.minimum
+    for one in placed:
+        rows = one.starts + one.counts - 1 if greatest else one.starts
+        ends[one.found] = closer(ends[one.found], one.batch.values(rows))
+        has_end[one.found] = True
+    places = has_end.nonzero()[0]
+    return Ends(places, ends[places], has_end)
 
 
 def _read(
