@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.records import Array, Column, array_of, as_column, as_pairs, column_of, columns_of, is_pairs
-from tidewheel.differential.reductions import one_column
+from tidewheel.differential.records import Array, Column, array_of, as_column, as_pairs, column_of, parts_of, row_column
 from tidewheel.operators.tables.columns import Expression
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.transport.batches import is_numpy
@@ -31,7 +30,7 @@ def folded(columns: Sequence[Column]) -> Sequence[Column]:
     >>> [column.tolist() for column in folded([np.array([1]), np.array([2]), np.array([0.5])])]
     [[1], [(2, 0.5)]]
     """
-    return columns if len(columns) <= 2 else [columns[0], one_column(list(columns[1:]))]
+    return columns if len(columns) <= 2 else [columns[0], row_column(columns[1:])]
 
 
 def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
@@ -40,18 +39,20 @@ def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
     Raises:
         TypeError: the records have not so many columns.
     """
-    if len(names) == 1 and not is_pairs(array):
-        return columns_of(array)
+    if len(names) == 1 and array.dtype.names == ("key", "diff"):
+        return [array["key"]]
     if len(names) == 1:
         raise _is_no_row(names, array[["key", "value"]][0].item())
-    key, value = columns_of(as_pairs(array, f"a collection with the columns {', '.join(names)}"))
-    return [key, *_parts(value, names)]
+    pairs = as_pairs(array, f"a collection with the columns {', '.join(names)}")
+    return [pairs["key"], *_parts(pairs["value"], names)]
 
 
 def _parts(value: Column, names: Sequence[str]) -> list[Column]:
     """Return the columns behind the key."""
     if len(names) == 2:
         return [value]
+    if value.dtype.names and len(value.dtype.names) == len(names) - 1:
+        return parts_of(value)
     rows = value.tolist()
     wrong = [row for row in rows if not (type(row) is tuple and len(row) == len(names) - 1)]
     if wrong:
