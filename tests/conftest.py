@@ -46,10 +46,16 @@ _LONGEST = (
 Other tests are between those that start Spark: two Sparks that start at once on two cores take long.
 """
 
-_STARTS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "RAY_worker_niceness": "0"}
+_STARTS = {
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "1",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",
+}
 """How processes start: Java, which runs for seconds here, compiles fast rather than well, with one collector thread.
 
-Ray's workers are not nicer than the tests that wait for them: on two cores they would hardly start.
+Ray lists its logs twice a second, not ten times, and starts no workers before they are asked for. These are not nicer
+than the tests that wait for them: on two cores they would hardly start.
 """
 
 _OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")}

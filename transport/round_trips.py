@@ -16,29 +16,22 @@ MOST_S = 5.0
 class RoundTrips:
     """What one peer takes to answer.
 
-    Args:
-        first_s: how long to wait before anything has been answered, in seconds.
-        least_s: the shortest wait.
-        most_s: the longest wait.
-
-    >>> trips = RoundTrips(first_s=1.0)
+    >>> trips = RoundTrips()
     >>> trips.wait_s(0), trips.wait_s(2)
-    (1.0, 4.0)
+    (0.2, 0.8)
     >>> trips.learn(0.25)
     >>> trips.wait_s(0)
     0.75
     """
 
-    def __init__(self, first_s: float = FIRST_S, least_s: float = LEAST_S, most_s: float = MOST_S) -> None:
-        self._base_s = first_s
-        self._least_s = least_s
-        self._most_s = most_s
+    def __init__(self) -> None:
+        self._base_s = FIRST_S
         self._smooth_s: float | None = None
         self._deviation_s = 0.0
 
     def wait_s(self, in_vain: int) -> float:
         """Return how long to wait, twice as long for each time that it was asked in vain."""
-        return float(min(self._most_s, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
+        return float(min(MOST_S, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
 
     def learn(self, took_s: float) -> None:
         """Take one answer into account. What was asked more than once does not count: it is not known when (Karn)."""
@@ -47,4 +40,4 @@ class RoundTrips:
         else:
             self._deviation_s += _DEVIATION_GAIN * (abs(took_s - self._smooth_s) - self._deviation_s)
             self._smooth_s += _GAIN * (took_s - self._smooth_s)
-        self._base_s = min(self._most_s, max(self._least_s, self._smooth_s + _DEVIATIONS * self._deviation_s))
+        self._base_s = min(MOST_S, max(LEAST_S, self._smooth_s + _DEVIATIONS * self._deviation_s))

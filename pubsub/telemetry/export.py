@@ -3,7 +3,6 @@
 import logging
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from tidewheel.progress import TidewheelError
@@ -78,9 +77,7 @@ class TelemetryExport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,7 +1,6 @@
 """The reader of one job's telemetry, from any process of the cluster."""
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
@@ -86,7 +85,5 @@ class TelemetryReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

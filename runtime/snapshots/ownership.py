@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self
 
 from tidewheel.runtime.snapshots import protocol
@@ -205,9 +204,7 @@ class Ownership:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _append(self, entry: Callable[[Log], Entry | None]) -> None:

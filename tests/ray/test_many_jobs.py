@@ -10,7 +10,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-JOBS = 6
+JOBS = 4
 
 
 def run_job() -> None:

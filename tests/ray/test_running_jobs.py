@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,12 +21,12 @@ class Secret:
     """A record of a class that no other process can import."""
 
 
-@pytest.fixture
-def job() -> Iterator[tw.Job]:
+@contextmanager
+def running_job(name: str) -> Iterator[tw.Job]:
     """A job with an input at time 1, and one that was added to it, which is paused."""
-    flow = tw.Dataflow("seen")
+    flow = tw.Dataflow(name)
     flow.input("numbers").map(lambda n: (n, Secret())).exchange(lambda pair: pair[0]).probe("done").publish(
-        "seen/topic"
+        f"{name}/topic"
     )
     added = tw.Dataflow("added")
     added.input("more").probe("later")
@@ -35,6 +36,20 @@ def job() -> Iterator[tw.Job]:
         running.input("numbers").advance_to(1)
         running.probe("done").wait_until(1, DEADLINE_S)
         yield running
+
+
+@pytest.fixture(scope="module")
+def job(ray_cluster: str) -> Iterator[tw.Job]:
+    """A job that the tests look at, and leave as it is."""
+    with running_job("seen") as job:
+        yield job
+
+
+@pytest.fixture
+def own_job() -> Iterator[tw.Job]:
+    """A job of one test, which ends it."""
+    with running_job("ended") as job:
+        yield job
 
 
 def said_by(address: str, *arguments: str) -> tuple[list[str], str, int | None]:
@@ -60,16 +75,16 @@ def test_another_process_sees_jobs_and_what_holds_them_back(ray_cluster: str, jo
     assert any("has to advance_to(...) or close()" in line for line in lines)
 
 
-def test_a_job_that_completes_and_ends(capsys: pytest.CaptureFixture[str], job: tw.Job) -> None:
+def test_a_job_that_completes_and_ends(capsys: pytest.CaptureFixture[str], own_job: tw.Job) -> None:
     """It is listed as complete while its block lasts, then no more."""
-    job.input("numbers").close()
+    own_job.input("numbers").close()
 
     def listed() -> str:
         assert main(["jobs"]) == 0
-        return next((line for line in capsys.readouterr().out.splitlines() if line.startswith(job.name)), "")
+        return next((line for line in capsys.readouterr().out.splitlines() if line.startswith(own_job.name)), "")
 
     assert eventually(lambda: "complete  2        done: ended" in listed())
-    job.stop()
+    own_job.stop()
     assert eventually(lambda: listed() == "")
 
 
@@ -108,14 +123,14 @@ def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.Job) -
 
 
 @pytest.mark.long
-def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, job: tw.Job) -> None:
+def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, own_job: tw.Job) -> None:
     """The terminal shows rates as records flow, then that the job has ended, and why; q quits."""
-    with PseudoTerminal("-m", "tidewheel", "top", job.name, RAY_ADDRESS=ray_cluster) as terminal:
-        assert terminal.shows(f"{job.name}  running", "input numbers", "exchange", "WORKER")
-        job.input("numbers").advance_to(7)
+    with PseudoTerminal("-m", "tidewheel", "top", own_job.name, RAY_ADDRESS=ray_cluster) as terminal:
+        assert terminal.shows(f"{own_job.name}  running", "input numbers", "exchange", "WORKER")
+        own_job.input("numbers").advance_to(7)
         assert eventually(lambda: re.search(r"^exchange +.* 7 ", terminal.screen, re.MULTILINE) is not None)
-        job.stop()
-        assert terminal.shows(f"{job.name}  stopped")
+        own_job.stop()
+        assert terminal.shows(f"{own_job.name}  stopped")
         terminal.press("q")
         assert terminal.ended()[0] == 0
         assert terminal.sent.count(ENTERS) == terminal.sent.count(LEAVES) == 1

@@ -8,8 +8,8 @@ from tests.docs.site_snippets import ON_SPARK, run_page
 
 pytestmark = pytest.mark.spark
 
-LONG = {"how-to/windows.md": pytest.mark.long}
-"""The pages whose other blocks are run without Spark, in tests/docs; there are tests of all that they do with Spark."""
+LONG = {"how-to/spark.md": pytest.mark.long, "how-to/windows.md": pytest.mark.long}
+"""The pages of which the README or tests without Spark run as much; there are tests of all that they do with Spark."""
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=LONG.get(page, ())) for page in ON_SPARK])

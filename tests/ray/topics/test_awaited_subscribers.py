@@ -100,6 +100,7 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
     assert time.monotonic() - began_s < 20
 
 
+@pytest.mark.long  # one that only some partitions have begun is another such log
 def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """A job that is started again goes on, as what it sends is in the log already."""
     options = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}

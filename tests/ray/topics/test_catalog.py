@@ -267,7 +267,7 @@ def test_typed_topics_tell_both_sides_of_a_mismatch(topic: str) -> None:
     flow = tw.Dataflow("typed")
     numbers = flow.input("numbers", int)
     numbers.map(lambda n: Reading(n) if n else None).publish(topic, schema=Reading)
-    job = tw.run(flow, workers=2)
+    job = tw.run(flow)
     mine = f"topic '{topic}' of job '{job.name}' has __main__.Reading, and its subscriber expects int"
     with pytest.raises(tw.SchemaMismatch, match=mine):
         tw.subscribe(topic, schema=int)

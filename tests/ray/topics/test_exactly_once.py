@@ -91,7 +91,7 @@ def test_a_durable_subscription_goes_on_where_it_was(topic: str, tmp_path: Path)
 
 def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> None:
     """Whoever subscribes in total order sees the batches of all partitions in the order of their ticks."""
-    with publishing(topic, tmp_path, workers=3) as job:
+    with publishing(topic, tmp_path) as job:
         with job.input("numbers") as numbers:
             send(numbers, range(20))
         seen = []
@@ -280,7 +280,7 @@ def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
     """It never has to hold back the one that publishes."""
     second = tw.Dataflow("reads")
     second.from_topic(topic).publish(f"{topic} again", delivery="exactly_once", log=tmp_path, partition="merged")
-    with publishing(topic, tmp_path) as job, tw.run(second, workers=2) as other:
+    with publishing(topic, tmp_path, workers=1) as job, tw.run(second, workers=2) as other:
         job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
         with tw.subscribe(f"{topic} again") as again:
             with job.input("numbers") as numbers:
@@ -292,7 +292,7 @@ def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
 
 def test_the_newest_reader_has_the_name(topic: str, tmp_path: Path) -> None:
     """So that a subscriber which was killed can start again at once; one that was not gets an error."""
-    with publishing(topic, tmp_path) as job:
+    with publishing(topic, tmp_path, workers=1) as job:
         numbers = job.input("numbers")
         with tw.subscribe(topic, name="billing") as old, tw.subscribe(topic, name="billing") as new:
             send(numbers, range(2))
@@ -314,7 +314,7 @@ def test_best_effort_topics_have_no_names(topic: str) -> None:
 
 def test_conditions_are_evaluated_by_the_publisher(topic: str, tmp_path: Path) -> None:
     """Only what meets them is sent; one that raises ends the subscription, and no other."""
-    with publishing(topic, tmp_path) as job:
+    with publishing(topic, tmp_path, workers=1) as job:
         numbers = job.input("numbers")
         with (
             tw.subscribe(topic, where=lambda n: n % 10 == 1) as some,

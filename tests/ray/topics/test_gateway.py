@@ -106,7 +106,7 @@ def test_every_protocol_serves_a_topic_on_ray(ray_cluster: str, tables: bool) ->
 def test_ctrl_c_tells_the_clients_and_disturbs_nobody_else(ray_cluster: str) -> None:
     """The subscriptions are gone at once, and the job goes on."""
     topic = "gateway interrupted"
-    with tw.run(numbers(topic), workers=2) as job, tw.subscribe(topic) as other:
+    with tw.run(numbers(topic)) as job, tw.subscribe(topic) as other:
         with serving(ray_cluster) as gateway, gateway.socket(topic) as socket:
             response = gateway.request(f"/topics/{quote(topic)}/events")
             job.topic(topic).wait_for_subscribers(3, timeout=_DEADLINE_S)

@@ -169,13 +169,13 @@ def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
 def test_a_job_that_starts_again_with_ends_needs_another_log(topic: str, tmp_path: Path) -> None:
     """As its ends are told at other times, some would be there twice, and others never; without ends it may go on."""
     flow = walking(topic, delivery="exactly_once", log=tmp_path)
-    with tw.run(flow, workers=2) as job:
+    with tw.run(flow, workers=1) as job:
         with job.input("walks") as walks:
             send(walks, 0)
         job.wait(DEADLINE_S)
     with pytest.raises(tw.DeliveryError, match=r"has something already, .* Give this run a log of its own"):
-        tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=2)
-    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path / "other"), workers=2) as job:
+        tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=1)
+    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path / "other"), workers=1) as job:
         job.input("walks").close()
         job.wait(DEADLINE_S)
 
@@ -185,7 +185,7 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
     flow = tw.Dataflow(topic)
     rows = flow.input("rows").substreams("orders", "key")
     rows.publish(topic, ends=True, delivery="exactly_once", log=tmp_path / "log")
-    with tw.run(flow, workers=2) as job:
+    with tw.run(flow) as job:
         with write_epochs(topic, tmp_path / "epochs", checkpoint=tmp_path / "state", max_delay_s=0) as writer:
             with job.input("rows") as handle:
                 for epoch in range(3):

@@ -100,6 +100,6 @@ def test_other_content_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(tw.JobError, match=expected), live(99) as job:  # noqa: PT012 - the job fails later
             assert eventually(lambda: job._error is not None, DEADLINE_S)
             job.wait(DEADLINE_S)
-        with pytest.raises(tw.JobError, match=expected), live(99, 3) as job:  # noqa: PT012 - the job fails later
+        with pytest.raises(tw.JobError, match=expected), live(99, 1) as job:  # noqa: PT012 - the job fails later
             job.input("numbers").close()
             job.wait(DEADLINE_S)  # the end of a job waits for the comparison

@@ -38,8 +38,8 @@ def expected() -> list[Any]:
     return [[epoch, sorted(n for b in range(BATCHES) for n in batch_of(epoch, b))] for epoch in range(EPOCHS)]
 
 
-def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
-    job = tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, "restarts": 4, **settings}))
+def run(flow: tw.Dataflow, folder: Path, workers: int = 2, **settings: Any) -> RayJob:
+    job = tw.run(flow, workers=workers, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, "restarts": 4, **settings}))
     assert isinstance(job, RayJob)
     return job
 
@@ -225,7 +225,7 @@ def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.Mon
     flow.input("numbers").publish(topic, wait_for=1)
     with (
         nothing_left(),
-        run(flow, tmp_path, every_s=1000) as job,
+        run(flow, tmp_path, workers=1, every_s=1000) as job,
         tw.subscribe(topic) as late,
         tw.subscribe(topic) as events,
     ):
@@ -258,7 +258,7 @@ def test_the_death_of_a_best_effort_publisher_ends_a_job_that_may_not_go_back(tm
     flow = tw.Dataflow("lost publisher")
     flow.input("numbers").publish("lost publisher")
     lost = pytest.raises(tw.JobError, match=r"topic 'lost publisher', partition 0.* is dead")
-    with nothing_left(), lost, run(flow, tmp_path, restarts=0) as job:
+    with nothing_left(), lost, run(flow, tmp_path, workers=1, restarts=0) as job:
         job.input("numbers").send([1])
         job.snapshot()
         publication: Any = job.topic("lost publisher")

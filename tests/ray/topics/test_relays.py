@@ -34,12 +34,12 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def publishing(topic: str, log: Path, **options: Any) -> Iterator[Any]:
-    """A job that publishes its input from two workers, exactly once."""
+def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Iterator[Any]:
+    """A job that publishes its input exactly once."""
     flow = tw.Dataflow(f"publishes {topic}")
     numbers = flow.input("numbers").exchange(lambda n: n)
     numbers.publish(topic, delivery="exactly_once", log=log, **options).probe("published")
-    with tw.run(flow, workers=2) as job:
+    with tw.run(flow, workers=workers) as job:
         yield job
 
 
@@ -148,7 +148,7 @@ def test_a_relay_that_is_killed_comes_back(topic: str, tmp_path: Path) -> None:
 def test_a_relay_that_hangs_is_left(topic: str, tmp_path: Path) -> None:
     """Its subscribers go on without it within seconds, though their connections to it are open."""
     with ExitStack() as stack:
-        job = stack.enter_context(publishing(topic, tmp_path))
+        job = stack.enter_context(publishing(topic, tmp_path, workers=1))
         relay = stack.enter_context(tw.relay(topic, [node_id()]))
         numbers = stack.enter_context(job.input("numbers"))
         subscription = stack.enter_context(tw.subscribe(topic))
@@ -230,7 +230,7 @@ def life(topic: str) -> tuple[str, str]:
 def test_relays_that_are_closed_are_missed_by_nobody(topic: str, tmp_path: Path) -> None:
     """Neither by those who were connected to them, nor by those who come."""
     with ExitStack() as stack:
-        job = stack.enter_context(publishing(topic, tmp_path))
+        job = stack.enter_context(publishing(topic, tmp_path, workers=1))
         numbers = stack.enter_context(job.input("numbers"))
         with tw.relay(topic) as relay:
             first = stack.enter_context(tw.subscribe(topic))
@@ -274,7 +274,7 @@ def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
         tw.relay(topic)
     with tw.run(flow, engine="local"), pytest.raises(DeliveryError, match="Run the job with engine='ray'"):
         tw.relay(topic)
-    with publishing(f"{topic} 2", tmp_path):
+    with publishing(f"{topic} 2", tmp_path, workers=1):
         with pytest.raises(DeliveryError, match="there is no node 'nowhere' in the cluster; those there are"):
             tw.relay(f"{topic} 2", ["nowhere"])
         with pytest.raises(DeliveryError, match="nodes is a list of ids of nodes, not 'nowhere'"):

@@ -18,7 +18,7 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
     """A publisher is killed, and then a job starts again that has nothing but the store; names go on."""
     topic = str(request.node.name)
     log: Any = f"{bucket}/logs"
-    with publishing(topic, log) as job:
+    with publishing(topic, log, workers=1) as job:
         numbers = job.input("numbers")
         with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as unnamed:
             send(numbers, range(3))
@@ -29,7 +29,7 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
             assert read(billing, 2) == expected(range(3, 5))
             assert read(unnamed, 6) == expected(range(6))
         job.stop()
-    with publishing(topic, log) as job:
+    with publishing(topic, log, workers=1) as job:
         with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
             with job.input("numbers") as numbers:
                 send(numbers, range(8))
