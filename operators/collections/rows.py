@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.records import Array, Column, array_of, as_column, as_pairs, column_of, columns_of, is_pairs
+from tidewheel.differential.records import (
+    Array,
+    Column,
+    array_of,
+    as_column,
+    as_pairs,
+    column_of,
+    columns_of,
+    diffs_of,
+    is_pairs,
+)
 from tidewheel.differential.reductions import one_column
 from tidewheel.operators.tables.columns import Expression
 from tidewheel.operators.tables.projection import Projection
@@ -86,7 +96,7 @@ def selected(projection: Projection, names: Sequence[str], array: Array) -> Arra
     if projection.expressions:
         table = _projected(Projection((), projection.expressions), _table(columns))
         made |= {name: column_from(table[name]) for name in projection.expressions}
-    return array_of(folded(list(made.values())), array["diff"])
+    return array_of(folded(list(made.values())), diffs_of(array))
 
 
 def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
@@ -109,7 +119,7 @@ def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "
     Raises:
         TypeError: the records have not so many columns, or a column has values of types that do not go together.
     """
-    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": array["diff"]}, types)
+    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": diffs_of(array)}, types)
 
 
 def schema_with_diff(types: "pa.Schema") -> "pa.Schema":

@@ -15,6 +15,7 @@ from tidewheel.differential.records import (
     column_of,
     columns_of,
     decode,
+    diffs_of,
     encode,
     rows_of,
 )
@@ -37,7 +38,7 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
     What it returns has the names ``made``, or is one column or two.
     """
     columns = unfolded(array, names) if names else columns_of(array)
-    return array_of(_checked(function(*columns), len(array), made), array["diff"])
+    return array_of(_checked(function(*columns), len(array), made), diffs_of(array))
 
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
@@ -66,7 +67,7 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
-    return array_of(columns_of(array), -array["diff"])
+    return array_of(columns_of(array), -diffs_of(array))
 
 
 def nothing(array: Array) -> Array:
