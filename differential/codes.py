@@ -2,7 +2,8 @@
 
 Whole numbers are their own codes. The codes of floats are in the order of the floats. Two whole numbers of at most 32
 bits each, the parts of a pair, make one code together. All other values are interned: a table gives each a number, and
-`Codes.sweep` frees the numbers of those that are no longer in use.
+`Codes.sweep` frees the numbers of those that are no longer in use. Of rows, the codes of all parts are interned instead
+of the values: as many bytes, in columns until then.
 
 The kind of the codes is that of the first values. When values of another kind come, the codes become numbers of
 interned values for good, and whoever keeps codes translates them: `Codes.encode` says so first.
@@ -10,12 +11,17 @@ interned values for good, and whoever keeps codes translates them: `Codes.encode
 In pickled codes the interned values are in parts, of which those without new values are the same objects as before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.records import Column, Integers, column_of, values_of, with_one_nan
+from tidewheel.differential.records import Column, Integers, column_of, parts_of, row_column, values_of, with_one_nan
+
+Kind: TypeAlias = str | tuple[int, ...]
 
 Translate: TypeAlias = Callable[[Integers], Integers]
 """Returns the new codes of old ones."""
@@ -49,28 +55,30 @@ class Codes:
     """The codes of the values of one column, or of the records of one operator.
 
     Attributes:
-        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value.
+        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value. If there are rows, it is
+            the number of parts of each column, 0 for one without rows.
     """
 
-    __slots__ = ("_free", "_numbers", "_parts", "_swept", "_values", "kind")
+    __slots__ = ("_fields", "_free", "_numbers", "_parts", "_swept", "_values", "kind")
 
     def __init__(self) -> None:
-        self.kind: str | None = None
+        self.kind: Kind | None = None
+        self._fields: list[Codes] = []
         self._numbers: dict[Any, int] = {}
         self._values: list[Any] = []
         self._free: list[int] = []
         self._parts: dict[int, Interned] = {}
         self._swept = 0
 
-    def __getstate__(self) -> tuple[str | None, int, list[Interned]]:
+    def __getstate__(self) -> "tuple[Kind | None, int, list[Interned], list[Codes]]":
         parts = range(0, len(self._values), _TOGETHER)
         for number, first in enumerate(parts):
             if number not in self._parts:
                 self._parts[number] = Interned(tuple(self._values[first : first + _TOGETHER]))
-        return self.kind, self._swept, [self._parts[number] for number in range(len(parts))]
+        return self.kind, self._swept, [self._parts[number] for number in range(len(parts))], self._fields
 
-    def __setstate__(self, state: tuple[str | None, int, list[Interned]]) -> None:
-        self.kind, self._swept, parts = state
+    def __setstate__(self, state: "tuple[Kind | None, int, list[Interned], list[Codes]]") -> None:
+        self.kind, self._swept, parts, self._fields = state
         self._values = [value for part in parts for value in values_of(column_of(part.values))]
         self._numbers = {value: number for number, value in enumerate(self._values) if value is not Forgotten}
         self._free = [number for number, value in enumerate(self._values) if value is Forgotten]
@@ -105,7 +113,7 @@ class Codes:
             return _of_floats(columns[0])
         if kind == "pair":
             return columns[0] << 32 | columns[1] & _LOW
-        return self._intern(_as_objects(columns))
+        return self._intern(self._words(columns) if isinstance(kind, tuple) else _as_objects(columns))
 
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
@@ -113,7 +121,7 @@ class Codes:
         """Return the places in a column of the values that have codes, None for all places, and these codes."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
-        if self.kind != "object" and _kind([column]) != self.kind:
+        if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):
             self._promote(translate)
         if self.kind != "object":
             return None, self.encode([column])
@@ -128,8 +136,11 @@ class Codes:
         if self.kind == "pair":
             return [codes >> 32, (codes << 32) >> 32]
         if self.kind == "object":
-            values = self._values
-            return [np.fromiter([values[code] for code in codes.tolist()], object, len(codes))]
+            return [np.fromiter(map(self._values.__getitem__, codes.tolist()), object, len(codes))]
+        if isinstance(self.kind, tuple):
+            words = zip(self._fields, self._words_of(codes).T, strict=True)
+            parts = (field.decode(np.ascontiguousarray(column))[0] for field, column in words)
+            return [row_column(list(islice(parts, count))) if count else next(parts) for count in self.kind]
         return [codes]
 
     def find(self, values: Sequence[Any]) -> list[int | None]:
@@ -148,7 +159,7 @@ class Codes:
 
     def sweep(self, used: Integers) -> None:
         """Forget the interned values whose codes are not in ``used``. Linear in their number."""
-        if self.kind != "object":
+        if not self._values:
             return
         is_used = np.zeros(len(self._values), bool)
         is_used[used] = True
@@ -161,10 +172,42 @@ class Codes:
                 self._free.append(number)
                 self._parts.pop(number // _TOGETHER, None)
         self._swept = len(numbers)
+        if self._fields:
+            for field, column in zip(self._fields, self._words_of(self._used()).T, strict=True):
+                if field.kind == "object":
+                    field.sweep(column)
+
+    def _words(self, columns: Sequence[Column]) -> list[bytes]:
+        """Return the codes of all parts of rows, as bytes for each row."""
+        parts = [part for column in columns for part in (parts_of(column) if column.dtype.names else [column])]
+        self._fields = self._fields or [Codes() for _ in parts]
+        words = np.empty((len(parts[0]), len(parts)), np.int64)
+        for number, (field, part) in enumerate(zip(self._fields, parts, strict=True)):
+            words[:, number] = field.encode([part], partial(self._translate_field, number))
+        return _as_bytes(words)
+
+    def _words_of(self, codes: Integers) -> Integers:
+        """Return the codes of all parts of rows, a row for each."""
+        words = b"".join(map(self._values.__getitem__, codes.tolist()))
+        return np.frombuffer(words, np.int64).reshape(len(codes), len(self._fields))
+
+    def _used(self) -> Integers:
+        return np.fromiter(self._numbers.values(), np.int64, len(self._numbers))
+
+    def _translate_field(self, number: int, change: Translate) -> None:
+        used = self._used()
+        if not len(used):
+            return
+        words = self._words_of(used).copy()
+        words[:, number] = change(words[:, number])
+        self._numbers = dict(zip(_as_bytes(words), used.tolist(), strict=True))
+        for word, code in self._numbers.items():
+            self._values[code] = word
+        self._parts.clear()
 
     def _promote(self, translate: Callable[[Translate], None]) -> None:
-        before = Codes()
-        before.kind, self.kind = self.kind, "object"
+        before = copy(self)
+        self.__setstate__(("object", 0, [], []))
 
         def translated(codes: Integers) -> Integers:
             distinct, places = np.unique(codes, return_inverse=True)
@@ -173,30 +216,43 @@ class Codes:
         translate(translated)
 
     def _intern(self, values: list[Any]) -> Integers:
-        numbers, free = self._numbers, self._free
-        codes = np.empty(len(values), np.int64)
-        for place, value in enumerate(values):
-            try:
-                number = numbers.get(value)
-            except TypeError as error:
-                raise TypeError(
-                    f"a record of a collection has to be hashable all through, and {value!r} is not: "
-                    "use tuples instead of lists, and frozensets instead of sets"
-                ) from error
-            if number is None:
-                new = with_one_nan(value)
-                number = numbers.get(new)
-                if number is None:
-                    if free:
-                        number = free.pop()
-                        self._values[number] = new
-                    else:
-                        number = len(self._values)
-                        self._values.append(new)
-                    numbers[new] = number
-                    self._parts.pop(number // _TOGETHER, None)
-            codes[place] = number
-        return codes
+        numbers = self._numbers
+        try:
+            new = dict.fromkeys([value for value in values if value not in numbers])
+        except TypeError as error:
+            raise TypeError(
+                f"a record of a collection has to be hashable all through, and {_unhashable(values)!r} is not: "
+                "use tuples instead of lists, and frozensets instead of sets"
+            ) from error
+        if new and not isinstance(self.kind, tuple):
+            new = dict.fromkeys([one for one in map(with_one_nan, new) if one not in numbers])
+        again = self._free[: len(new)]
+        chosen = [*again, *range(len(self._values), len(self._values) + len(new) - len(again))]
+        del self._free[: len(new)]
+        for number, value in zip(again, new, strict=False):
+            self._values[number] = value
+        self._values += islice(new, len(again), None)
+        numbers.update(zip(new, chosen, strict=True))
+        for part in {number // _TOGETHER for number in chosen}:
+            self._parts.pop(part, None)
+        try:
+            return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+        except KeyError:  # a NaN from another process
+            return np.array([numbers[with_one_nan(value)] for value in values], np.int64)
+
+
+def _unhashable(values: Iterable[Any]) -> Any:
+    for value in values:
+        try:
+            hash(value)
+        except TypeError:
+            return value
+    return None
+
+
+def _as_bytes(words: Integers) -> list[bytes]:
+    found: list[bytes] = words.view(f"V{8 * words.shape[1]}").ravel().tolist()
+    return found
 
 
 def _number(kind: Callable[[Any], Any], value: Any) -> Any:
@@ -209,7 +265,9 @@ def _number(kind: Callable[[Any], Any], value: Any) -> Any:
     return number if is_equal and (kind is float or -(2**63) <= number < 2**63) else None
 
 
-def _kind(columns: Sequence[Column]) -> str:
+def _kind(columns: Sequence[Column]) -> Kind:
+    if any(one.dtype.names for one in columns):
+        return tuple(len(one.dtype.names or ()) for one in columns)
     kinds = "".join(one.dtype.kind for one in columns)
     if kinds == "ii":
         ends = [end for one in columns for end in (one.min(), one.max())]

@@ -14,6 +14,7 @@ The order of values has to be that of their codes: of whole numbers and floats, 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tidewheel.differential.batch import Placed
 from tidewheel.differential.records import Integers
 from tidewheel.differential.spine import advance, at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
+
+Place: TypeAlias = Callable[[Integers], list[Placed]]
+"""Returns where keys are in batches, as `Spine.place` does."""
 
 _FIRST = 8
 """The number of rows of each key and batch that are read first."""
@@ -45,14 +49,7 @@ class Ends:
     is_settled: "np.typing.NDArray[np.bool_]"
 
 
-def ends_of(
-    place: Callable[[Integers], list[Placed]],
-    placed: Sequence[Placed],
-    keys: Integers,
-    time: FlatTime,
-    *,
-    greatest: bool,
-) -> Ends:
+def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
     """Return the least or greatest value, with a positive count at a time, of each key that has one.
 
     Args:

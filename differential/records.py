@@ -2,6 +2,7 @@
 
 A record that is a pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, and the array has
 no field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
+Tuples may be rows: a structured array with a field for each part.
 ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array are at one time, that
 of the message that carries it. Integers of a long array are in a smaller type if that has room. `columns_of` and
 `diffs_of` return them as int64.
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 Column: TypeAlias = npt.NDArray[Any]
-"""An array of one dimension: int64, float64 or objects."""
+"""An array of one dimension: int64, float64, objects, or rows."""
 
 Array: TypeAlias = npt.NDArray[Any]
 """A structured array of updates."""
@@ -49,6 +50,8 @@ def column_of(values: Sequence[Any]) -> Column:
 
 def values_of(column: Column) -> list[Any]:
     """Return the values of a column as Python objects; all that are NaN are the same object, and so found again."""
+    if column.dtype.names:
+        return list(zip(*map(values_of, parts_of(column)), strict=True))
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and np.isnan(column).any():
         return [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
@@ -88,10 +91,28 @@ def as_column(values: Any) -> Column:
 
 def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
     """Return updates of records with these columns, the key or the key and the value."""
-    names = (*("key", "value")[: len(columns)], "diff")
-    fields = dict(zip(names, (*columns, diffs), strict=True))
-    made = np.empty(len(diffs), [(name, _narrow(one)) for name, one in fields.items()])
-    for name, one in fields.items():
+    names = [*("key", "value")[: len(columns)], "diff"]
+    return _structured(names, [*columns, diffs], list(map(_narrow, [*columns, diffs])))
+
+
+def row_column(columns: Sequence[Column]) -> Column:
+    """Return rows with these columns, in one column.
+
+    >>> row_column([np.array([1, 2]), np.array([0.5, 1.5])]).tolist()
+    [(1, 0.5), (2, 1.5)]
+    """
+    return _structured([str(number) for number in range(len(columns))], columns, [one.dtype for one in columns])
+
+
+def parts_of(rows: Column) -> list[Column]:
+    """Return the columns of rows."""
+    return [np.ascontiguousarray(rows[name]) for name in _names(rows)]
+
+
+def _structured(names: Sequence[str], columns: Sequence[Column], types: Sequence["np.dtype[Any]"]) -> Array:
+    # Where there are objects, that is ten times faster than empty(), which fills in None.
+    made = np.zeros(len(columns[0]), list(zip(names, types, strict=True)))
+    for name, one in zip(names, columns, strict=True):
         made[name] = one
     return made
 
@@ -173,7 +194,9 @@ def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
 
 def _joined(parts: Sequence[Column]) -> Column:
     if len({part.dtype for part in parts}) > 1:
-        return column_of([value for part in parts for value in part.tolist()])
+        if parts[0].dtype.names and len({part.dtype.names for part in parts}) == 1:
+            return row_column(list(map(_joined, zip(*map(parts_of, parts), strict=True))))
+        return column_of([value for part in parts for value in values_of(part)])
     return np.concatenate(parts)
 
 

@@ -6,7 +6,7 @@ Python runs for each key only where the function is the user's own, or where val
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -45,14 +45,7 @@ class Rows:
 
     def take(self, rows: Any) -> "Rows":
         """Return the rows in these places, or where a mask is true."""
-        return Rows(
-            self.keys,
-            self.groups[rows],
-            self.values[rows],
-            self.counts[rows],
-            self.key_codes,
-            self.value_codes,
-        )
+        return replace(self, groups=self.groups[rows], values=self.values[rows], counts=self.counts[rows])
 
     def in_order(self) -> "Rows":
         """Return the rows sorted by the places of keys and then by the values themselves.
@@ -60,7 +53,7 @@ class Rows:
         Raises:
             TypeError: two values of a key cannot be compared.
         """
-        if self.value_codes.kind != "object":
+        if self.value_codes.kind in {"int", "float"}:
             return self
         values = self.value_codes.decode(self.values)[0].tolist()
         order: list[int] = []

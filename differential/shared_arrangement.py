@@ -16,7 +16,6 @@ Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -36,24 +35,6 @@ Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 
 MAIN = 0
 """The number of the main spine. The result of a reduction has its name instead of a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Updates of one spine, decoded; or keys at which a reduction has to look, with the reduction and the time.
-
-    Attributes:
-        spine: the number of the spine.
-        keys: the columns of the keys, one, or two for pairs.
-        values: the column of the values.
-        times, diffs: as `Updates` has them.
-    """
-
-    spine: Any
-    keys: Sequence[Column]
-    values: Column
-    times: tuple[Integers, ...]
-    diffs: Integers
 
 
 class SharedArrangement:
@@ -185,10 +166,11 @@ class SharedArrangement:
         The numbers stay: each worker has some of the updates of each.
         """
         shares = [make()._like(self) for _ in range(workers)]
-        for piece in self._pieces():
-            owner = owners(piece.keys, workers)
+        for spine, keys, others in self._pieces():
+            owner = owners(keys, workers)
             for worker in np.unique(owner).tolist():
-                shares[worker]._load(_rows_of(piece, owner == worker))
+                rows = owner == worker
+                shares[worker]._load(spine, [one[rows] for one in keys], [one[rows] for one in others])
         for share in shares:
             share._missing = {number: set(self._missing[number]) for number in self._missing if number in share.spines}
         return shares
@@ -197,7 +179,7 @@ class SharedArrangement:
         """Add what another has; return this one, which can be read as of times that both have."""
         self._like(other)
         for piece in other._pieces():
-            self._load(piece)
+            self._load(*piece)
         self._missing |= other._missing
         return self
 
@@ -243,30 +225,24 @@ class SharedArrangement:
         for waiting, parts in self.awaiting.items():
             self.awaiting[waiting] = [change(keys) for keys in parts]
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[tuple[Any, list[Column], list[Column]]]:
+        """Yield the number of each spine with the columns of its keys and of the rest, all decoded.
+
+        Then, for each reduction with a time, the columns of keys at which it has to look then.
+        """
         for number, spine in self.spines.items():
             if spine.batches:
                 found = concatenate([batch.updates for batch in spine.batches], self.depth)
-                keys, values = self.keys.decode(found.keys), self._codes(number).decode(found.values)[0]
-                yield Piece(number, keys, values, found.times, found.diffs)
-        for waiting, parts in self.awaiting.items():
+                values = self._codes(number).decode(found.values)[0]
+                yield number, self.keys.decode(found.keys), [values, *found.times, found.diffs]
+        for awaiting, parts in self.awaiting.items():
             for codes in parts:
-                yield Piece(waiting, self.keys.decode(codes), codes, (), codes)
+                yield awaiting, self.keys.decode(codes), []
 
-    def _load(self, piece: Piece) -> None:
-        keys = self._encode_keys(piece.keys)
-        if not piece.times:
-            self.awaiting.setdefault(piece.spine, []).append(keys)
+    def _load(self, spine: Any, columns: Sequence[Column], others: Sequence[Column]) -> None:
+        keys = self._encode_keys(columns)
+        if not others:
+            self.awaiting.setdefault(spine, []).append(keys)
             return
-        values = self.encode_values(piece.spine, piece.values)
-        self._spine(piece.spine).insert(Updates(keys, values, piece.times, piece.diffs))
-
-
-def _rows_of(piece: Piece, rows: Any) -> Piece:
-    return Piece(
-        piece.spine,
-        [column[rows] for column in piece.keys],
-        piece.values[rows],
-        tuple(column[rows] for column in piece.times),
-        piece.diffs[rows],
-    )
+        values, *times, diffs = others
+        self._spine(spine).insert(Updates(keys, self.encode_values(spine, values), tuple(times), diffs))

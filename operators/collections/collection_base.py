@@ -66,10 +66,15 @@ class CollectionBase:
         """Return the collection that a stateless transform of each batch makes."""
         return type(self)(self._stream._stage(name, transform), columns)
 
-    def _reduce(self, name: str, reduction: "Reduction", columns: tuple[str, ...] = ()) -> Self:
-        """Return the result of a reduction; the first of a collection arranges that, for others as well."""
+    def _reduce(self, name: str, make: "Callable[[Any], Reduction]", columns: tuple[str, ...] = ()) -> Self:
+        """Return the result of a reduction, which is made of the module of them, as that loads NumPy.
+
+        The first reduction of a collection arranges it, for others as well.
+        """
+        from tidewheel.differential import reductions
         from tidewheel.operators.collections.builds import build_reduce
 
+        reduction = make(reductions)
         key: _Key = "key" if reduction.form == "pair" else "record"
         if self._found(f"by {key}") or self._found(f"reduced by {key}"):
             side = self._arranged(name, key)

@@ -93,7 +93,7 @@ class KeyedCollection(CollectionBase):
         from tidewheel.operators.collections import stages
 
         self._check_other(name, keys)
-        known = keys._once("keys", lambda: keys._distinct(f"{name}: keys")._stage(f"{name}: pairs", as_keys))
+        known = keys._once("keys", lambda: keys.distinct(name=f"{name}: keys")._stage(f"{name}: pairs", as_keys))
         return self._join(name, known, stages.project_left, self._columns)
 
     def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
@@ -156,12 +156,7 @@ class KeyedCollection(CollectionBase):
         ...     sorted(job.captured("words")[0].batch)
         [('be', 1), ('to', 1)]
         """
-        return self._distinct(name)
-
-    def _distinct(self, name: str) -> Self:
-        from tidewheel.differential.reductions import Threshold
-
-        return self._reduce(name, Threshold(), self._columns)
+        return self._reduce(name, lambda of: of.Threshold(), self._columns)
 
     def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
         """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
@@ -175,10 +170,8 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("frequent")
         [Captured(time=0, batch=[('to', 2)])]
         """
-        from tidewheel.differential.reductions import Threshold
-
         check_function(f"operator {name!r}", function)
-        return self._reduce(name, Threshold(function), self._columns)
+        return self._reduce(name, lambda of: of.Threshold(function), self._columns)
 
     def count(self, *, name: str = "count") -> Self:
         """Make pairs (record, count) of the records and how often each is there.
@@ -194,9 +187,7 @@ class KeyedCollection(CollectionBase):
         0 [(('be', 1), 1), (('to', 1), 1)]
         1 [(('to', 1), -1), (('to', 2), 1)]
         """
-        from tidewheel.differential.reductions import Count
-
-        return self._reduce(name, Count())
+        return self._reduce(name, lambda of: of.Count())
 
     def reduce(self, function: Callable[[Any, list[Any]], Iterable[Any]], *, name: str = "reduce") -> Self:
         """Replace the records (key, value) of each key by (key, result) for each result of a function.
@@ -215,10 +206,8 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("medians")
         [Captured(time=0, batch=[(('a', 4), 1)])]
         """
-        from tidewheel.differential.reductions import Grouped
-
         check_function(f"operator {name!r}", function)
-        return self._reduce(name, Grouped(function))
+        return self._reduce(name, lambda of: of.Grouped(function))
 
     def reduce_min(self, *, name: str = "reduce_min") -> Self:
         """Keep the least value of each key, once.
@@ -235,9 +224,7 @@ class KeyedCollection(CollectionBase):
         0 [(('a', 3), 1)]
         1 [(('a', 3), -1), (('a', 9), 1)]
         """
-        from tidewheel.differential.reductions import Extreme
-
-        return self._reduce(name, Extreme(greatest=False), self._columns)
+        return self._reduce(name, lambda of: of.Extreme(greatest=False), self._columns)
 
     def reduce_max(self, *, name: str = "reduce_max") -> Self:
         """Keep the greatest value of each key, once.
@@ -251,9 +238,7 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("dearest")
         [Captured(time=0, batch=[(('a', 9), 1)])]
         """
-        from tidewheel.differential.reductions import Extreme
-
-        return self._reduce(name, Extreme(greatest=True), self._columns)
+        return self._reduce(name, lambda of: of.Extreme(greatest=True), self._columns)
 
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
@@ -269,9 +254,7 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("takings")
         [Captured(time=0, batch=[(('a', 12), 1)])]
         """
-        from tidewheel.differential.reductions import Sum
-
-        return self._reduce(name, Sum(mean=False), self._one_value(name))
+        return self._reduce(name, lambda of: of.Sum(mean=False), self._one_value(name))
 
     def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
         """Replace the values of each key by their mean, a float.
@@ -285,9 +268,7 @@ class KeyedCollection(CollectionBase):
         ...     job.captured("means")
         [Captured(time=0, batch=[(('a', 6.0), 1)])]
         """
-        from tidewheel.differential.reductions import Sum
-
-        return self._reduce(name, Sum(mean=True), self._one_value(name))
+        return self._reduce(name, lambda of: of.Sum(mean=True), self._one_value(name))
 
     def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
         """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``most`` of each.
@@ -306,10 +287,8 @@ class KeyedCollection(CollectionBase):
         ...     sorted(job.captured("dearest")[0].batch)
         [(('a', 4), 1), (('a', 9), 1)]
         """
-        from tidewheel.differential.reductions import TopK
-
         check_positive(f"operator {name!r}", "most", most)
-        return self._reduce(name, TopK(most, greatest=greatest), self._columns)
+        return self._reduce(name, lambda of: of.TopK(most, greatest=greatest), self._columns)
 
     def _one_value(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns if these are a key and one value, or have no names."""

@@ -73,6 +73,8 @@ def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "n
 def _hashes(column: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
     import numpy as np
 
+    if column.dtype.names:
+        return hash_tuples([_hashes(column[name]) for name in column.dtype.names])
     if column.dtype.kind == "i":
         return hash_integers(column)
     return np.fromiter(hash_keys(column.tolist()), np.uint64, len(column))

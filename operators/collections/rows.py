@@ -20,9 +20,9 @@ from tidewheel.differential.records import (
     column_of,
     columns_of,
     diffs_of,
-    is_pairs,
+    parts_of,
+    row_column,
 )
-from tidewheel.differential.reductions import one_column
 from tidewheel.operators.tables.columns import Expression
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.transport.batches import is_numpy
@@ -41,7 +41,7 @@ def folded(columns: Sequence[Column]) -> Sequence[Column]:
     >>> [column.tolist() for column in folded([np.array([1]), np.array([2]), np.array([0.5])])]
     [[1], [(2, 0.5)]]
     """
-    return columns if len(columns) <= 2 else [columns[0], one_column(list(columns[1:]))]
+    return columns if len(columns) <= 2 else [columns[0], row_column(columns[1:])]
 
 
 def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
@@ -50,7 +50,7 @@ def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
     Raises:
         TypeError: the records have not so many columns.
     """
-    if len(names) == 1 and not is_pairs(array):
+    if len(names) == 1 and array.dtype.names == ("key", "diff"):
         return columns_of(array)
     if len(names) == 1:
         raise _is_no_row(names, array[["key", "value"]][0].item())
@@ -62,6 +62,8 @@ def _parts(value: Column, names: Sequence[str]) -> list[Column]:
     """Return the columns behind the key."""
     if len(names) == 2:
         return [value]
+    if value.dtype.names and len(value.dtype.names) == len(names) - 1:
+        return parts_of(value)
     rows = value.tolist()
     wrong = [row for row in rows if not (type(row) is tuple and len(row) == len(names) - 1)]
     if wrong:

@@ -11,7 +11,6 @@ from tidewheel.differential.records import (
     Array,
     Column,
     array_of,
-    as_column,
     column_of,
     columns_of,
     decode,
@@ -154,7 +153,7 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
             "out, and send (record, count) with diff=True"
         )
     if is_numpy(batch) and diff is None and batch.ndim == 1:
-        return array_of([as_column(batch)], np.ones(len(batch), np.int64))
+        return array_of([column_from(batch)], np.ones(len(batch), np.int64))
     records = batch if isinstance(batch, list) else batch.tolist()
     if diff is None:
         return encode(records)
@@ -184,5 +183,5 @@ def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:
             array = np.asarray(part) if np.ndim(part) else np.array(list(repeat(part, count)))
         if len(array) != count:
             raise TypeError(f"a function of columns returned {len(array)} values for {count} records")
-        columns.append(as_column(array))
+        columns.append(column_from(array))
     return folded(columns)

@@ -1,6 +1,8 @@
 """Codes are equal where values are, also after values of other kinds have come, and interned values are forgotten."""
 
 import pickle
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from tests.laws.strategies import law_settings
 from tidewheel.differential import codes as codes_module
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.records import column_of
+from tidewheel.differential.records import Column, column_of, row_column, values_of
 
 VALUES = st.one_of(
     st.integers(-(2**70), 2**70),
@@ -26,6 +28,8 @@ COLUMNS = st.one_of(
     st.lists(st.floats(), min_size=1),
     st.lists(VALUES, min_size=1),
 )
+
+NOON = datetime(2026, 1, 1, 12)  # noqa: DTZ001 - rows of tables have such
 
 
 def same(one: Any, other: Any) -> bool:
@@ -51,6 +55,76 @@ def test_codes_are_equal_where_values_are(columns: list[list[Any]]) -> None:
     for number, value in enumerate(values):
         for other, code in zip(values, found, strict=True):
             assert same(value, other) == (code == found[number])
+
+
+def rows_of(parts: list[list[Any]]) -> Column:
+    return row_column([column_of(part) for part in parts])
+
+
+def tables(columns: int) -> st.SearchStrategy[list[list[Any]]]:
+    """Return what makes tables of some rows, each column of one kind of values or of several."""
+    return st.integers(1, 5).flatmap(
+        lambda rows: st.lists(
+            st.one_of(
+                st.lists(st.integers(-2, 2), min_size=rows, max_size=rows),
+                st.lists(st.sampled_from((0.0, -0.0, 1.0, float("nan"), 0.5)), min_size=rows, max_size=rows),
+                st.lists(
+                    st.sampled_from(("a", "b", None, 1, True, 1.0, float("nan"), Decimal(1), NOON)),
+                    min_size=rows,
+                    max_size=rows,
+                ),
+            ),
+            min_size=columns,
+            max_size=columns,
+        )
+    )
+
+
+def as_one(value: Any) -> Any:
+    """Return a value that equals another one where the two are equal, or are both NaN."""
+    return tuple(map(as_one, value)) if isinstance(value, tuple) else "NaN" if value != value else value  # noqa: PLR0124
+
+
+@law_settings(100)
+@given(st.lists(tables(3), min_size=1, max_size=4), st.booleans(), st.sampled_from(("rows", "pairs", "objects")))
+def test_codes_of_rows_are_equal_where_these_are(made: list[list[list[Any]]], is_swept: bool, last: str) -> None:
+    """As those of tuples, whatever types the columns have, and in the end with tuples among them."""
+    codes, kept, values = Codes(), [np.empty(0, np.int64)], list[Any]()
+
+    def translate(change: Any) -> None:
+        kept[:] = [change(one) for one in kept]
+
+    for number, parts in enumerate(made):
+        rows = rows_of(parts)
+        columns = [rows]
+        if last == "pairs":
+            columns = [column_of(parts[0]), rows_of(parts[1:])]
+        if last == "objects" and number == len(made) - 1:
+            columns = [column_of(rows.tolist())]
+        kept.append(codes.encode(columns, translate))
+        values += map(as_one, zip(*parts, strict=True))
+        if is_swept:
+            codes.sweep(np.concatenate(kept))
+            codes = pickle.loads(pickle.dumps(codes))
+    found = np.concatenate(kept)
+    decoded = [values_of(one) for one in codes.decode(found)]
+    flat = decoded[0] if len(decoded) == 1 else [(key, *row) for key, row in zip(*decoded, strict=True)]
+    assert list(map(as_one, flat)) == values
+    for one, code in zip(values, found.tolist(), strict=True):
+        assert [one == other for other in values] == (found == code).tolist()
+    assert codes.kind == {"rows": (3,), "pairs": (0, 2), "objects": "object"}[last]
+
+
+def test_rows_out_of_use_are_forgotten() -> None:
+    """With the values of their parts."""
+    codes = Codes()
+    words = [f"word {n}" for n in range(2000)]
+    found = codes.encode([rows_of([words, list(range(2000))])])
+    codes.sweep(found[:10])
+    assert (len(codes), len(codes._fields[0])) == (10, 10)
+    again = codes.encode([rows_of([words[5:20], list(range(5, 20))])])
+    assert again[:5].tolist() == found[5:10].tolist()
+    assert codes.decode(again)[0].tolist() == [(words[n], n) for n in range(5, 20)]
 
 
 @law_settings(40)
