@@ -24,7 +24,7 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate, conso
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
-MOST_INDEXED = 1 << 20
+MOST_INDEXED = 1 << 19
 """A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
 
 _FEW_ROWS = 8
@@ -48,7 +48,7 @@ class Batch:
         is_part: whether it is one of very many in a run.
     """
 
-    __slots__ = ("__weakref__", "_columns", "_index", "_is_indexed", "_is_part", "_masks", "_packing", "_words")
+    __slots__ = ("__weakref__", "_columns", "_index", "_is_part", "_keeps_index", "_masks", "_packing", "_words")
 
     def __init__(
         self,
@@ -63,18 +63,22 @@ class Batch:
         self._is_part = is_part
         self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
-        self._is_indexed = (
-            words is None
-            or packing is None
-            or (len(words) <= MOST_INDEXED and not is_part)
-            or _has_few_keys(words, packing)
-        )
+        self._keeps_index = True if words is None or (len(words) <= MOST_INDEXED and not is_part) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (self._columns, self._words, self._packing, self._is_part)
 
     def __len__(self) -> int:
         return len(self._columns[0] if self._words is None else self._words)
+
+    @property
+    def _is_indexed(self) -> bool:
+        """Whether it keeps an index of its keys."""
+        if self._keeps_index is None:
+            assert self._words is not None, "the updates are packed"
+            assert self._packing is not None, "the updates are packed"
+            self._keeps_index = _has_few_keys(self._words, self._packing)
+        return self._keeps_index
 
     @property
     def keys(self) -> Integers:
@@ -151,7 +155,7 @@ class Batch:
             keys: distinct and in order.
             offset: the number of keys of the reader before them.
         """
-        if not self._is_indexed and len(self) > _MOST_PLACES * len(keys):
+        if len(self) > _MOST_PLACES * len(keys) and not self._is_indexed:
             return self._searched(keys, offset)
         all_keys, all_starts = self.index()
         if len(keys) == len(all_keys) and bool((keys == all_keys).all()):
@@ -195,21 +199,14 @@ class Batch:
         sizes = [int(column.max()) - start + 1 for column, start in zip(times, least, strict=True)]
         if prod(sizes) > MASK_BITS:
             return None
+        if prod(sizes) == 1:
+            return [tuple(least)], constant(1, len(keys))
         numbers = np.zeros(len(self), np.int64)
         for column, start, size in zip(times, least, sizes, strict=True):
             numbers *= size
             numbers += column - start
         spans = [range(start, start + size) for start, size in zip(least, sizes, strict=True)]
         return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, starts[:-1])
-
-    def _ranges(self, since: FlatTime) -> list[tuple[int, int]] | None:
-        """Return the range of each column with the times advanced to ``since``; None if the updates are not packed."""
-        if self._packing is None:
-            return None
-        found = self._packing.ranges
-        for number, one in enumerate(since, _TIMES):
-            found[number] = max(found[number][0], one), max(found[number][1], one)
-        return found
 
     def _repacked(self, packing: Packing, since: FlatTime) -> Integers:
         """Return the words in another packing, with the times advanced to ``since``."""
@@ -286,11 +283,14 @@ def advanced(column: Integers, coordinate: int) -> Integers:
 
 def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
     """Return the sum of some batches with the times advanced to ``since``; None if nothing is left."""
-    ranges = [found for batch in batches if (found := batch._ranges(since)) is not None]
+    packings = [batch._packing for batch in batches if batch._packing is not None]
     packing = None
-    if len(ranges) == len(batches):
-        ends = [zip(*column, strict=True) for column in zip(*ranges, strict=True)]
-        packing = Packing.of_ranges([(min(least), max(most)) for least, most in ends])
+    if len(packings) == len(batches):
+        ends = [[min(column) for column in zip(*(one.least for one in packings), strict=True)]]
+        ends.append([max(column) for column in zip(*(one.greatest for one in packings), strict=True)])
+        for column in ends:
+            column[_TIMES:-1] = map(max, column[_TIMES:-1], since)
+        packing = Packing.of_ranges(zip(*ends, strict=True))
     if packing is None:
         updates = concatenate([batch.updates for batch in batches], len(since))
         times = tuple(map(advanced, updates.times, since))

@@ -1,21 +1,33 @@
 """The sum of updates, without arrangements."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from tidewheel.differential.codes import Codes
+from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, array_of, gathered
-from tidewheel.differential.updates import summed
+from tidewheel.differential.spine import Spine
+from tidewheel.differential.updates import at_time, drained, portions
 
 
-def consolidated(arrays: Sequence[Array]) -> Array:
-    """Return the sum of the updates of several arrays, at least one: each record once, none with the diff 0.
+def consolidated(arrays: list[Array]) -> Iterator[Array]:
+    """Yield the sum of the updates of several arrays, which become none: each record once, none with the diff 0.
 
     >>> from tidewheel.differential.records import decode, encode
-    >>> array = consolidated([encode(["a", "b"]), encode(["a", "b"], [1, -1])])
+    >>> (array,) = consolidated([encode(["a", "b"]), encode(["a", "b"], [1, -1])])
     >>> decode(array), array["diff"].tolist()
     (['a'], [2])
     """
-    columns, diffs = gathered(arrays)
-    codes = [Codes() for _ in columns]
-    *rows, sums = summed([code.encode([one]) for code, one in zip(codes, columns, strict=True)], diffs)
-    return array_of([code.decode(row)[0] for code, row in zip(codes, rows, strict=True)], sums)
+    if len({array.dtype.names for array in arrays}) > 1:
+        arrays = [array_of(*gathered(arrays))]
+    keys, values, spine, count = Codes(), Codes(), Spine(1), 0
+    for _, part in portions(((0,), array) for array in drained(arrays)):
+        (key, *others), diffs = gathered(part)
+        count = 1 + len(others)
+        codes = keys.encode([key], lambda change: spine.translate(keys=change))
+        rest = values.encode(others, lambda change: spine.translate(values=change)) if others else constant(0, len(key))
+        spine.insert(at_time(codes, rest, diffs, (0,)))
+    batches = spine.total()
+    spine.let_go(None)
+    for batch in drained(batches):
+        columns = [keys.decode(batch.column(0))[0], values.decode(batch.values())[0]]
+        yield array_of(columns[:count], batch.column(-1))

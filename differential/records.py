@@ -4,7 +4,8 @@ A record that is a pair has its parts in ``key`` and ``value``. Any other record
 no field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
 Tuples may be rows: a structured array with a field for each part.
 ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array are at one time, that
-of the message that carries it.
+of the message that carries it. Integers of a long array are in a smaller type if that has room. `columns_of` and
+`diffs_of` return them as int64.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 _NAN = float("nan")
+_TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
+_LONG = 1 << 12
+"""An array with so many updates has integers in as few bytes as they need."""
 
 
 def column_of(values: Sequence[Any]) -> Column:
@@ -87,7 +91,8 @@ def as_column(values: Any) -> Column:
 
 def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
     """Return updates of records with these columns, the key or the key and the value."""
-    return _structured([*("key", "value")[: len(columns)], "diff"], [*columns, diffs])
+    names = [*("key", "value")[: len(columns)], "diff"]
+    return _structured(names, [*columns, diffs], list(map(_narrow, [*columns, diffs])))
 
 
 def row_column(columns: Sequence[Column]) -> Column:
@@ -96,7 +101,7 @@ def row_column(columns: Sequence[Column]) -> Column:
     >>> row_column([np.array([1, 2]), np.array([0.5, 1.5])]).tolist()
     [(1, 0.5), (2, 1.5)]
     """
-    return _structured([str(number) for number in range(len(columns))], columns)
+    return _structured([str(number) for number in range(len(columns))], columns, [one.dtype for one in columns])
 
 
 def parts_of(rows: Column) -> list[Column]:
@@ -104,12 +109,20 @@ def parts_of(rows: Column) -> list[Column]:
     return [np.ascontiguousarray(rows[name]) for name in _names(rows)]
 
 
-def _structured(names: Sequence[str], columns: Sequence[Column]) -> Array:
+def _structured(names: Sequence[str], columns: Sequence[Column], types: Sequence["np.dtype[Any]"]) -> Array:
     # Where there are objects, that is ten times faster than empty(), which fills in None.
-    made = np.zeros(len(columns[0]), [(name, one.dtype) for name, one in zip(names, columns, strict=True)])
+    made = np.zeros(len(columns[0]), list(zip(names, types, strict=True)))
     for name, one in zip(names, columns, strict=True):
         made[name] = one
     return made
+
+
+def _narrow(column: Column) -> "np.dtype[Any]":
+    """Return the type of a column in an array of updates."""
+    if column.dtype.kind != "i" or len(column) < _LONG:
+        return column.dtype
+    least, most = column.min(), column.max()
+    return next(kind for kind in _TYPES if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
 
 
 def rows_of(array: Array, rows: Any) -> Array:
@@ -148,7 +161,16 @@ def is_pairs(array: Array) -> bool:
 
 def columns_of(array: Array) -> list[Column]:
     """Return the columns of the records: key and value of pairs, else the record."""
-    return [array[name] for name in _names(array)[:-1]]
+    return [_wide(array[name]) for name in _names(array)[:-1]]
+
+
+def diffs_of(array: Array) -> Integers:
+    """Return the diffs of updates."""
+    return _wide(array["diff"])
+
+
+def _wide(column: Column) -> Column:
+    return column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column
 
 
 def _names(array: Array) -> tuple[str, ...]:
@@ -163,8 +185,8 @@ def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
     If only some of the arrays have pairs, these are Python objects in one column with the others.
     """
     if len(arrays) == 1:
-        return columns_of(arrays[0]), np.ascontiguousarray(arrays[0]["diff"])
-    diffs = np.concatenate([array["diff"] for array in arrays])
+        return columns_of(arrays[0]), np.ascontiguousarray(diffs_of(arrays[0]))
+    diffs = np.concatenate([diffs_of(array) for array in arrays])
     if len({array.dtype.names for array in arrays}) > 1:
         return [column_of([record for array in arrays for record in decode(array)])], diffs
     return [_joined(parts) for parts in zip(*map(columns_of, arrays), strict=True)], diffs
@@ -202,5 +224,5 @@ def as_keys(array: Array) -> Array:
     >>> decode(as_keys(encode([(1, 2)])))
     [((1, 2), 0)]
     """
-    keys = array["key"] if not is_pairs(array) else np.fromiter(decode(array), object, len(array))
-    return array_of([keys, np.zeros(len(array), np.int64)], array["diff"])
+    keys = np.fromiter(decode(array), object, len(array)) if is_pairs(array) else columns_of(array)[0]
+    return array_of([keys, np.zeros(len(array), np.int64)], diffs_of(array))

@@ -58,17 +58,20 @@ class Reducer:
             self._await(time, batch.keys)
 
     def _await(self, time: FlatTime, keys: Integers) -> None:
-        self._arrangement.awaiting.setdefault((self._name, time), []).append(keys)
+        parts = self._arrangement.awaiting.setdefault((self._name, time), [])
+        parts.append(keys)
+        if sum(map(len, parts)) > max(MOST_KEYS, 2 * len(parts[0])):
+            parts[:] = [unique(*parts)]
 
-    def complete(self, time: FlatTime) -> tuple[Array | None, list[FlatTime]]:
+    def complete(self, time: FlatTime) -> tuple[list[Array], list[FlatTime]]:
         """Complete a time, all updates of which have been received.
 
         Returns:
-            What the output changes by at ``time``, None if by nothing; and later times that have to be completed, too.
+            What the output changes by at ``time``, in parts; and later times that have to be completed, too.
         """
         parts = self._arrangement.awaiting.pop((self._name, time), [])
         if not parts:
-            return None, []
+            return [], []
         keys = unique(*parts) if len(parts) > 1 else parts[0]
         later, changes = list[FlatTime](), list[Array]()
         for first in range(0, len(keys), MOST_KEYS):
@@ -82,7 +85,7 @@ class Reducer:
             later += self._put_off_from(time, some, placed, result)
             change = self._difference(time, some, result, had if is_now.all() else had.take(is_now))
             changes += [] if change is None else [change]
-        return (np.concatenate(changes) if len(changes) > 1 else changes[0]) if changes else None, later
+        return changes, later
 
     def _put_off_from(
         self, time: FlatTime, keys: Integers, placed: Sequence[Placed], result: Result

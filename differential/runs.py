@@ -9,12 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from tidewheel.differential.batch import MOST_INDEXED, Batch, Placed, merged
+from tidewheel.differential.batch import Batch, Placed, merged
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, unique
 
+_MOST_AT_ONCE = 1 << 20
+"""A merge makes one batch of so many rows."""
+
 _PART = 1 << 17
-"""A merge takes about so many rows of each run at once."""
+"""A merge of more rows takes about so many of each run at once."""
 
 
 class Run:
@@ -33,7 +36,7 @@ class Run:
     def __init__(self, batches: list[Batch]) -> None:
         self.batches = batches
         self.count = sum(map(len, batches))
-        self._firsts = np.array([batch.key_at(0) for batch in batches[1:]], np.int64)
+        self._firsts = [batch.key_at(0) for batch in batches[1:]]
 
     def place(self, keys: Integers) -> Sequence[Placed]:
         """Return where some keys, which are distinct and in order, are in the batches that have some of them."""
@@ -50,7 +53,7 @@ class Run:
 
 def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
     """Return the batches of the sum of two runs, with the times advanced to ``since``; the runs become empty."""
-    if one.count + other.count <= MOST_INDEXED:
+    if one.count + other.count <= _MOST_AT_ONCE:
         both = merged([*one.batches, *other.batches], since)
         return [] if both is None else [both]
     made, bounds = list[Batch](), unique(np.array([*_cuts(one.batches), *_cuts(other.batches)], np.int64)).tolist()

@@ -82,6 +82,13 @@ def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -
     return Updates(keys, values, times, diffs)
 
 
+def drained(arrays: list[Any]) -> Iterator[Any]:
+    """Yield arrays or batches, and let go of each when the next is asked for."""
+    arrays.reverse()
+    while arrays:
+        yield arrays.pop()
+
+
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
     """Yield arrays and their times: small ones together, larger ones alone, and very large ones in parts.
 
@@ -158,7 +165,8 @@ def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Int
 
 def unique(*parts: Integers) -> Integers:
     """Return the distinct values of some arrays, in order."""
-    values = np.sort(np.concatenate(parts) if len(parts) > 1 else parts[0], kind="stable")
+    values = np.concatenate(parts)
+    values.sort(kind="stable")
     if len(values) <= 1:
         return values
     distinct: Integers = values[starts_of(values)]

@@ -16,7 +16,7 @@ from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
-from tidewheel.differential.updates import FlatTime, flat, lower_bound, nested, portions, split_by_time
+from tidewheel.differential.updates import FlatTime, drained, flat, lower_bound, nested, portions, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.division import Division
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
@@ -154,8 +154,8 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
                 reducer.receive(flat(lent.time), number)
                 notificator.notify_at(lent, output)
             for token in notificator.ready(input):
-                array, later = reducer.complete(flat(token.time))
-                if array is not None:
+                arrays, later = reducer.complete(flat(token.time))
+                for array in drained(arrays):
                     output.send(token, array)
                 for time in later:
                     notificator.notify_at(token.delayed(nested(time)))
@@ -197,7 +197,7 @@ def build_lookups(side: str) -> Build:
 
 def build_consolidate() -> Build:
     """Return the build function of an operator that sends the sum of the updates of each time, once it is complete."""
-    return build_gathered(1, lambda kept, arrays, token: [[consolidated(arrays[0])]])
+    return build_gathered(1, lambda kept, arrays, token: [consolidated(arrays[0])])
 
 
 def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:

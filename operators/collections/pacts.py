@@ -20,15 +20,16 @@ class RecordPact(Pact):
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
-        columns = self._columns(batch)
         if workers == 1:
-            for column in columns:  # as with several, find out whether it can be hashed
-                stable_hash(column[:1].tolist()[0])
+            for column in self._columns(batch[:1]):  # as with several, find out whether it can be hashed
+                stable_hash(column.tolist()[0])
             return [batch]
-        return scatter(batch, owners_of_columns(columns, workers), workers)
+        return scatter(batch, owners_of_columns(self._columns(batch), workers), workers)
 
     def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
-        return [batch[name] for name in batch.dtype.names[:-1]]
+        from tidewheel.differential.records import columns_of
+
+        return columns_of(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ class KeyPact(RecordPact):
     operator: str
 
     def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
-        from tidewheel.differential.records import as_pairs
+        from tidewheel.differential.records import as_pairs, columns_of
 
-        return [as_pairs(batch, f"operator {self.operator!r}")["key"]]
+        return columns_of(as_pairs(batch, f"operator {self.operator!r}"))[:1]
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.records import Array, Column, array_of, as_column, as_pairs, column_of, parts_of, row_column
+from tidewheel.differential.records import (
+    Array,
+    Column,
+    array_of,
+    as_column,
+    as_pairs,
+    column_of,
+    columns_of,
+    diffs_of,
+    parts_of,
+    row_column,
+)
 from tidewheel.operators.tables.columns import Expression
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.transport.batches import is_numpy
@@ -40,11 +51,11 @@ def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
         TypeError: the records have not so many columns.
     """
     if len(names) == 1 and array.dtype.names == ("key", "diff"):
-        return [array["key"]]
+        return columns_of(array)
     if len(names) == 1:
         raise _is_no_row(names, array[["key", "value"]][0].item())
-    pairs = as_pairs(array, f"a collection with the columns {', '.join(names)}")
-    return [pairs["key"], *_parts(pairs["value"], names)]
+    key, value = columns_of(as_pairs(array, f"a collection with the columns {', '.join(names)}"))
+    return [key, *_parts(value, names)]
 
 
 def _parts(value: Column, names: Sequence[str]) -> list[Column]:
@@ -87,7 +98,7 @@ def selected(projection: Projection, names: Sequence[str], array: Array) -> Arra
     if projection.expressions:
         table = _projected(Projection((), projection.expressions), _table(columns))
         made |= {name: column_from(table[name]) for name in projection.expressions}
-    return array_of(folded(list(made.values())), array["diff"])
+    return array_of(folded(list(made.values())), diffs_of(array))
 
 
 def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
@@ -110,7 +121,7 @@ def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "
     Raises:
         TypeError: the records have not so many columns, or a column has values of types that do not go together.
     """
-    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": array["diff"]}, types)
+    return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": diffs_of(array)}, types)
 
 
 def schema_with_diff(types: "pa.Schema") -> "pa.Schema":

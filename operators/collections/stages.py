@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.records import Array, Column, array_of, column_of, columns_of, decode, encode, rows_of
+from tidewheel.differential.records import (
+    Array,
+    Column,
+    array_of,
+    column_of,
+    columns_of,
+    decode,
+    diffs_of,
+    encode,
+    rows_of,
+)
 from tidewheel.differential.updates import split_by_time
 from tidewheel.operators.collections.rows import column_from, folded, joined_columns, unfolded
 from tidewheel.operators.records.arrow_rows import as_table
@@ -27,7 +37,7 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
     What it returns has the names ``made``, or is one column or two.
     """
     columns = unfolded(array, names) if names else columns_of(array)
-    return array_of(_checked(function(*columns), len(array), made), array["diff"])
+    return array_of(_checked(function(*columns), len(array), made), diffs_of(array))
 
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
@@ -56,7 +66,7 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
-    return array_of(columns_of(array), -array["diff"])
+    return array_of(columns_of(array), -diffs_of(array))
 
 
 def nothing(array: Array) -> Array:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +58,8 @@ class State:
 
     def complete(self, time: FlatTime, arrays: Sequence[Array] = ()) -> tuple[Array | None, list[FlatTime]]:
         self.receive(time, arrays)
-        return self._reducer.complete(time)
+        changes, later = self._reducer.complete(time)
+        return (np.concatenate(changes) if changes else None), later
 
 
 def less_equal(one: FlatTime, other: FlatTime) -> bool:

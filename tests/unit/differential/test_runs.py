@@ -25,7 +25,7 @@ Rows = st.lists(
 
 def test_two_runs_become_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also runs that are merged already, and whether or not words have room for their columns."""
-    monkeypatch.setattr(runs, "MOST_INDEXED", 3)
+    monkeypatch.setattr(runs, "_MOST_AT_ONCE", 3)
     monkeypatch.setattr(runs, "_PART", 2)
     lengths = set()
 
