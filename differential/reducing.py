@@ -29,7 +29,7 @@ from tidewheel.differential.records import Array, Integers, array_of
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import MOST_KEYS, FlatTime, Updates, at_time, summed, unique
+from tidewheel.differential.updates import MOST_KEYS, FlatTime, Updates, at_time, summed, unique_parts
 
 
 class Reducer:
@@ -61,7 +61,7 @@ class Reducer:
         parts = self._arrangement.awaiting.setdefault((self._name, time), [])
         parts.append(keys)
         if sum(map(len, parts)) > max(MOST_KEYS, 2 * len(parts[0])):
-            parts[:] = [unique(*parts)]
+            parts[:] = [np.concatenate(list(unique_parts(parts, MOST_KEYS)))]
 
     def complete(self, time: FlatTime) -> tuple[list[Array], list[FlatTime]]:
         """Complete a time, all updates of which have been received.
@@ -72,10 +72,8 @@ class Reducer:
         parts = self._arrangement.awaiting.pop((self._name, time), [])
         if not parts:
             return [], []
-        keys = unique(*parts) if len(parts) > 1 else parts[0]
         later, changes = list[FlatTime](), list[Array]()
-        for first in range(0, len(keys), MOST_KEYS):
-            some = keys[first : first + MOST_KEYS]
+        for some in unique_parts(parts, MOST_KEYS):
             placed = self._arrangement.place(self._name, some)
             result = self._result(time, some, placed)
             had = self._output.look_up(some)

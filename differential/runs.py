@@ -4,6 +4,7 @@ A merge of two long runs makes a new one batch by batch, and lets go of theirs o
 own, and its columns stay in the processor's cache. A key is in one batch of a run only.
 """
 
+import ctypes
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -18,6 +19,9 @@ _MOST_AT_ONCE = 1 << 20
 
 _PART = 1 << 17
 """A merge of more rows takes about so many of each run at once."""
+
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Has glibc's allocator return free memory to the system. A merge of many rows is rare enough for that."""
 
 
 class Run:
@@ -64,6 +68,8 @@ def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
         both = merged(parts, since) if parts else None
         if both is not None:
             made.append(both.part(0, len(both)))
+    if _TRIM is not None:
+        _TRIM(0)
     return made
 
 

@@ -25,7 +25,7 @@ from tidewheel.differential.codes import Codes, Translate
 from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
 from tidewheel.differential.spine import Spine
-from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound
+from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound, unique
 
 Number: TypeAlias = tuple[int, int]
 """The number of some updates: the worker that has arranged them, and how many others it had before."""
@@ -223,7 +223,7 @@ class SharedArrangement:
         for spine in self.spines.values():
             spine.translate(keys=change)
         for waiting, parts in self.awaiting.items():
-            self.awaiting[waiting] = [change(keys) for keys in parts]
+            self.awaiting[waiting] = [unique(change(keys)) for keys in parts]
 
     def _pieces(self) -> Iterator[tuple[Any, list[Column], list[Column]]]:
         """Yield the number of each spine with the columns of its keys and of the rest, all decoded.
@@ -242,7 +242,7 @@ class SharedArrangement:
     def _load(self, spine: Any, columns: Sequence[Column], others: Sequence[Column]) -> None:
         keys = self._encode_keys(columns)
         if not others:
-            self.awaiting.setdefault(spine, []).append(keys)
+            self.awaiting.setdefault(spine, []).append(unique(keys))
             return
         values, *times, diffs = others
         self._spine(spine).insert(Updates(keys, self.encode_values(spine, values), tuple(times), diffs))

@@ -7,6 +7,7 @@ sorts by several columns.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,9 @@ MOST_ROWS = 1 << 20
 
 MOST_KEYS = 1 << 17
 """So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+
+_SAMPLES = 16
+"""Where arrays are cut, that is so exact."""
 
 MOST_ROWS_TOGETHER = 1 << 17
 """Arrays with so many updates in all are encoded and sorted together."""
@@ -171,6 +175,21 @@ def unique(*parts: Integers) -> Integers:
         return values
     distinct: Integers = values[starts_of(values)]
     return distinct
+
+
+def unique_parts(parts: Sequence[Integers], most: int) -> Iterator[Integers]:
+    """Yield the distinct values of some arrays, each in order, in order, about ``most`` at once.
+
+    >>> [part.tolist() for part in unique_parts([np.array([1, 2, 5]), np.array([2, 4])], 3)]
+    [[1, 2, 4, 5]]
+    """
+    bounds = np.empty(0, np.int64)
+    if sum(map(len, parts)) > most:
+        step = -(-most // _SAMPLES)
+        bounds = unique(np.sort(np.concatenate([part[::step] for part in parts]))[_SAMPLES::_SAMPLES])
+    cuts = [pairwise([0, *part.searchsorted(bounds).tolist(), len(part)]) for part in parts]
+    for places in zip(*cuts, strict=True):
+        yield unique(*(part[first:last] for part, (first, last) in zip(parts, places, strict=True)))
 
 
 def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
