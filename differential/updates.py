@@ -23,7 +23,7 @@ MOST_ROWS = 1 << 20
 MOST_KEYS = 1 << 17
 """So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
 
-MOST_ROWS_TOGETHER = 1 << 17
+MOST_ROWS_TOGETHER = 1 << 19
 """Arrays with so many updates in all are encoded and sorted together."""
 
 
