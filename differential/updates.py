@@ -27,7 +27,7 @@ MOST_KEYS = 1 << 17
 _SAMPLES = 16
 """Where arrays are cut, that is so exact."""
 
-MOST_ROWS_TOGETHER = 1 << 17
+MOST_ROWS_TOGETHER = 1 << 19
 """Arrays with so many updates in all are encoded and sorted together."""
 
 
