@@ -8,6 +8,9 @@ import msgspec
 from tidewheel.progress import ProtocolError
 from tidewheel.transport.merge_patch import merge
 
+ENDED_STATES = frozenset({"complete", "failed", "stopped"})
+"""The states of jobs that have ended."""
+
 
 class View(msgspec.Struct, frozen=True):
     """A job at one moment.
@@ -28,7 +31,7 @@ class View(msgspec.Struct, frozen=True):
     @property
     def has_ended(self) -> bool:
         """Whether the job has ended, for whatever reason."""
-        return self.document.get("job", {}).get("state") in {"complete", "failed", "stopped"}
+        return self.document.get("job", {}).get("state") in ENDED_STATES
 
     def rate(self, *path: str) -> float | None:
         """Return how much a count has grown per second since the view before.

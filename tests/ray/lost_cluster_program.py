@@ -45,7 +45,7 @@ def drive() -> None:
     flow = tw.Dataflow("lost")
     flow.input("numbers").publish(TOPIC)
     flow.input("fed").probe("fed")
-    with tw.run(flow, workers=2) as job:
+    with tw.run(flow) as job:
         box: Any = ray.remote(num_cpus=0)(Box).options(name="box", namespace="tidewheel").remote()
         ray.get(box.put.remote(ray.cloudpickle.dumps(job.input("fed"))))
         send_on(job.input("numbers"))

@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 DEADLINE_S = 60.0
 
 
-def run(flow: tw.Dataflow, folder: Path, **settings: Any) -> RayJob:
-    job = tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, **settings}))
+def run(flow: tw.Dataflow, folder: Path, workers: int = 2, **settings: Any) -> RayJob:
+    job = tw.run(flow, workers=workers, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, **settings}))
     assert isinstance(job, RayJob)
     return job
 
@@ -190,7 +190,7 @@ def slowly(number: int) -> int:
 def test_a_job_fails_after_too_many_deaths(tmp_path: Path) -> None:
     """The error is that of the last death, and names the worker."""
     died = pytest.raises(tw.JobError, match=r"worker \d of job .* died")
-    with nothing_left(), died, run(describe(), tmp_path, restarts=1) as job:
+    with nothing_left(), died, run(describe(), tmp_path, workers=1, restarts=1) as job:
         feed(job, Killer(Random(1), kills=2).at)
 
 
@@ -203,7 +203,7 @@ def test_an_operator_that_fails_is_no_reason_to_go_back(tmp_path: Path) -> None:
     flow = tw.Dataflow("failing")
     flow.input("numbers").map(fails).capture("out")
     failed = pytest.raises(tw.JobError, match="operator 'map' failed")
-    with nothing_left(), failed, run(flow, tmp_path) as job:
+    with nothing_left(), failed, run(flow, tmp_path, workers=1) as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
         job.wait(DEADLINE_S)

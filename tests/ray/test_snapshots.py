@@ -106,17 +106,17 @@ def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> N
     """It says so at once, and the folder is free again."""
     snapshots = tw.Snapshots(tmp_path / "s", every_s=SELDOM_S)
     with nothing_left():
-        job = tw.run(counting(), workers=2, paused=True, snapshots=snapshots)
+        job = tw.run(counting(), paused=True, snapshots=snapshots)
         with pytest.raises(tw.JobError, match=r"is paused.*: call start\(\) first"):
             job.snapshot()
         with pytest.raises(tw.SnapshotError, match="which is running") as refused:
-            tw.run(counting(), workers=2, snapshots=snapshots)
+            tw.run(counting(), snapshots=snapshots)
         job.start()
         job.input("words").send(words_of(0))
         job.stop(snapshot=True)
         with pytest.raises(tw.JobError, match="was stopped"):
             job.snapshot()
-        with tw.run(counting(), workers=2, snapshots=snapshots) as job:
+        with tw.run(counting(), snapshots=snapshots) as job:
             assert job.input("words").position.batches == 1
             job.stop()
     del refused  # which holds the job that was refused, so that its workers do not end with its last reference

@@ -11,12 +11,8 @@ from tidewheel.pubsub.gateway.json_form import encode_json
 from tidewheel.pubsub.gateway.page.job_history import JobHistory
 from tidewheel.pubsub.gateway.page.lag import Fronts
 from tidewheel.pubsub.gateway.page.live_numbers import with_live_numbers
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.pubsub.telemetry.view import ENDED_STATES, View
 from tidewheel.transport.merge_patch import patch
-
-ENDED_STATES = frozenset({"complete", "failed", "stopped"})
-"""The states of jobs that have ended."""
-
 
 END_EVENT = b"event: end\ndata: {}\n\n"
 """The last event of a page."""

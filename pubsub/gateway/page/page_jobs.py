@@ -17,9 +17,9 @@ from tidewheel.pubsub.gateway.clients import STOPPED
 from tidewheel.pubsub.gateway.errors import TooManyClients, UnknownJob
 from tidewheel.pubsub.gateway.page.found_jobs import found_jobs
 from tidewheel.pubsub.gateway.page.job_history import MOMENTS
-from tidewheel.pubsub.gateway.page.job_page import ENDED_STATES, JobPage
+from tidewheel.pubsub.gateway.page.job_page import JobPage
 from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.pubsub.telemetry.view import ENDED_STATES, View
 from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
