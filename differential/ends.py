@@ -122,10 +122,7 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
     is_positive = counts > 0
     groups, values = groups[is_positive], values[is_positive]
     is_end = np.ones(len(groups), bool)
-    if greatest:
-        np.not_equal(groups[1:], groups[:-1], out=is_end[:-1])
-    else:
-        np.not_equal(groups[1:], groups[:-1], out=is_end[1:])
+    np.not_equal(groups[1:], groups[:-1], out=is_end[:-1] if greatest else is_end[1:])
     return groups[is_end], values[is_end]
 
 

@@ -17,7 +17,7 @@ time, which `tidewheel.differential.ends` tells.
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -52,10 +52,11 @@ class Reducer:
         """Note a lower bound of the times that will be completed, None if there are none."""
         self._arrangement.let_go(self._name, since)
 
-    def receive(self, time: FlatTime, number: Number) -> None:
+    def receive(self, time: FlatTime, numbers: Iterable[Number]) -> None:
         """Receive updates at a time, which has to be completed."""
-        for batch in self._arrangement.take(self._name, number):
-            self._await(time, batch.keys)
+        for number in numbers:
+            for batch in self._arrangement.take(self._name, number):
+                self._await(time, batch.keys)
 
     def _await(self, time: FlatTime, keys: Integers) -> None:
         parts = self._arrangement.awaiting.setdefault((self._name, time), [])

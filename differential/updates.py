@@ -154,15 +154,20 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
 def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
     order = np.lexsort(columns[::-1])
     ordered = [one[order] for one in columns]
-    is_first = np.zeros(len(order), bool)
-    is_first[0] = True
-    for one in ordered:
-        is_first[1:] |= one[1:] != one[:-1]
-    starts = np.flatnonzero(is_first)
+    starts = _starts_of_rows(ordered)
     sums = np.add.reduceat(diffs[order], starts)
     kept = sums != 0
     rows = starts[kept]
     return [*(one[rows] for one in ordered), sums[kept]]
+
+
+def _starts_of_rows(columns: Sequence[Integers]) -> Integers:
+    """Return the place of the first of each run of equal rows."""
+    is_first = np.zeros(len(columns[0]), bool)
+    is_first[0] = True
+    for one in columns:
+        is_first[1:] |= one[1:] != one[:-1]
+    return is_first.nonzero()[0]
 
 
 def unique(*parts: Integers) -> Integers:
@@ -199,12 +204,7 @@ def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
         yield tuple(int(one[0]) for one in times), slice(0, count)
         return
     order = np.lexsort(tuple(times[::-1]))
-    is_first = np.zeros(count, bool)
-    is_first[0] = True
-    for one in times:
-        ordered = one[order]
-        is_first[1:] |= ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(is_first).tolist()
+    starts = _starts_of_rows([one[order] for one in times]).tolist()
     for start, stop in zip(starts, [*starts[1:], count], strict=True):
         rows = order[start:stop]
         yield tuple(int(one[rows[0]]) for one in times), rows

@@ -11,23 +11,29 @@ from tidewheel.differential.batch import Batch
 from tidewheel.differential.codes import Interned
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Join, Joined
-from tidewheel.differential.looking_up import LookUp
+from tidewheel.differential.looking_up import look_up
 from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.updates import FlatTime, drained, flat, lower_bound, nested, portions, split_by_time
 from tidewheel.operators.collections.pacts import owners_of_columns
-from tidewheel.operators.epochs.division import Division
+from tidewheel.operators.epochs.division import Division, by_input
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.state.state_pickling import declare_frozen
-from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
 from tidewheel.runtime.worker.questions import ENDED
 
 declare_frozen(Batch, Interned)
+
+Held: TypeAlias = dict[Time, list[list[Array]]]
+"""By time one list, of the arrays that are held."""
+
+_FEW_ROWS, _MANY_ARRAYS = 1 << 13, 1 << 6
+"""So many arrays with so few rows are held until their time is complete, to be arranged together."""
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
@@ -54,8 +60,13 @@ def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
     return build
 
 
-def _arrangement(context: OperatorContext, depth: int, asked_by: str, *, by_record: bool) -> SharedArrangement:
-    """Return the arrangement that an operator makes, and which others find by the name of the operator."""
+def _arrangement(
+    context: OperatorContext, depth: int, asked_by: str, *, by_record: bool, side: str | None = None
+) -> SharedArrangement:
+    """Return the arrangement of the operator ``side``; if that is None, one of this operator, for others as well."""
+    if side is not None:
+        found: SharedArrangement = host_of(context).shared[side]
+        return found
     make = partial(SharedArrangement, depth, asked_by, by_record=by_record)
     division = Division(lambda state, workers: state.divided(owners_of_columns, workers, make), lambda a, b: a.add(b))
     arrangement = division.state(context, "arrangement", make)
@@ -65,15 +76,20 @@ def _arrangement(context: OperatorContext, depth: int, asked_by: str, *, by_reco
 
 def _arranged(arrangement: SharedArrangement, worker: int, port: InputPort) -> Iterator[tuple[LentToken, Number]]:
     """Arrange what has arrived; yield the numbers of updates, each behind the token for its time."""
-    lent = dict[FlatTime, LentToken]()
-    for times, arrays in portions(_received(port, lent)):
-        by_time: dict[FlatTime, list[Array]] = {}
-        for time, array in zip(times, arrays, strict=True):
-            by_time.setdefault(time, []).append(array)
-        for time, parts in by_time.items():
-            number = arrangement.receive(worker, time, parts)
-            if number is not None:
-                yield lent[time], number
+    arrived: dict[FlatTime, tuple[LentToken, list[Array]]] = {}
+    for token, array in port:
+        arrived.setdefault(flat(token.time), (token, []))[1].append(array)
+    for time, (token, arrays) in arrived.items():
+        for number in _numbered(arrangement, worker, time, arrays):
+            yield token, number
+
+
+def _numbered(arrangement: SharedArrangement, worker: int, time: FlatTime, arrays: list[Array]) -> Iterator[Number]:
+    """Arrange what has arrived at a time, small arrays together; yield the numbers of updates."""
+    for _, parts in portions((time, array) for array in drained(arrays)):
+        number = arrangement.receive(worker, time, parts)
+        if number is not None:
+            yield number
 
 
 def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
@@ -108,14 +124,6 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
     return build
 
 
-def _received(port: InputPort, lent: dict[FlatTime, LentToken]) -> Iterator[tuple[FlatTime, Array]]:
-    """Yield what has arrived, each array behind its time, and note the token for that."""
-    for token, array in port:
-        time = flat(token.time)
-        lent[time] = token
-        yield time, array
-
-
 def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[Column], array: Array) -> None:
     """Send updates at their times, each at or after one for which a token was lent."""
     for time, rows in split_by_time(times):
@@ -139,21 +147,25 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
     """
 
     def build(context: OperatorContext) -> Schedule:
-        if side is None:
-            arrangement = _arrangement(context, depth, context.name, by_record=reduction.form != "pair")
-        else:
-            arrangement = host_of(context).shared[side]
+        arrangement = _arrangement(context, depth, context.name, by_record=reduction.form != "pair", side=side)
         reducer = Reducer(arrangement, context.name, reduction)
         notificator = context.notificator()
 
+        held: Held = by_input(pacts_of(context)).of_each().state(context, "held", dict)
+        arrange = partial(_numbered, arrangement, context.worker)
+
         def schedule(input: InputPort, output: OutputPort, *readers: OutputPort) -> None:
-            arrived = _numbers(input) if side else _arranged(arrangement, context.worker, input)
-            for lent, number in arrived:
-                for reader in readers:
-                    reader.send(lent, [number])
-                reducer.receive(flat(lent.time), number)
-                notificator.notify_at(lent, output)
+            if side is None and not readers:
+                for time in _held(input, held, notificator.notify_at):
+                    reducer.receive(flat(time), arrange(flat(time), *held[time]))
+            else:
+                for lent, number in _numbers(input) if side else _arranged(arrangement, context.worker, input):
+                    for reader in readers:
+                        reader.send(lent, [number])
+                    reducer.receive(flat(lent.time), [number])
+                    notificator.notify_at(lent, output)
             for token in notificator.ready(input):
+                reducer.receive(flat(token.time), arrange(flat(token.time), *held.pop(token.time, [[]])))
                 arrays, later = reducer.complete(flat(token.time))
                 for array in drained(arrays):
                     output.send(token, array)
@@ -166,6 +178,16 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
     return build
 
 
+def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -> Iterator[Time]:
+    """Hold what has arrived until its time is complete; yield a time of which so much is held that it is arranged."""
+    for lent, array in port:
+        (arrays,) = held.setdefault(lent.time, [[]])
+        arrays.append(array)
+        notify_at(lent)
+        if len(array) > _FEW_ROWS or len(arrays) > _MANY_ARRAYS:
+            yield lent.time
+
+
 def build_lookups(side: str) -> Build:
     """Return the build function of an operator that answers look-ups as of times that its frontier has passed.
 
@@ -173,22 +195,25 @@ def build_lookups(side: str) -> Build:
     """
 
     def build(context: OperatorContext) -> Schedule:
-        state = LookUp(host_of(context).shared[side], context.name)
+        arrangement = host_of(context).shared[side]
+        arrangement.let_go(context.name, (0,))
+        read = partial(look_up, arrangement, context.name)
         questions, number = host_of(context).questions, instance_of(context).number
 
         def answer(input: InputPort) -> int:
             """Answer what can be answered; return the newest epoch that is complete."""
             least = _lower_bound(input.frontier)
             newest = ENDED if least is None else least[0] - 1
-            questions.answer(number, newest, state.since, state.read)
+            questions.answer(number, newest, arrangement.since[0], read)
             return newest
 
         def schedule(input: InputPort) -> None:
             questions.when_asked(number, partial(answer, input))
-            state.receive([number for _, number in _numbers(input)])
+            for _, new in _numbers(input):
+                arrangement.take(context.name, new)
             newest = answer(input)
             if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
-                state.let_go(questions.since(number, newest))
+                arrangement.let_go(context.name, (questions.since(number, newest),))
 
         return schedule
 

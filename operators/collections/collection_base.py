@@ -184,7 +184,4 @@ class CollectionBase:
 
 def lies_in(scope: Scope, outer: Scope) -> bool:
     """Tell whether a scope is another one or lies in it."""
-    inner: Scope | None = scope
-    while inner is not None and inner is not outer:
-        inner = inner.parent
-    return inner is not None
+    return scope is outer or (scope.parent is not None and lies_in(scope.parent, outer))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidewheel.differential import spine
-from tidewheel.differential.looking_up import Found, LookUp
+from tidewheel.differential.looking_up import Found, look_up
 from tidewheel.differential.records import Array, encode
 from tidewheel.differential.shared_arrangement import SharedArrangement
 from tidewheel.differential.updates import FlatTime
@@ -27,21 +27,22 @@ class State:
 
     def __init__(self, arrangement: SharedArrangement | None = None) -> None:
         self.arrangement = arrangement or SharedArrangement(1, "look-up")
-        self._look_up = LookUp(self.arrangement, "look-up")
+        self.let_go(0)
 
     @property
     def since(self) -> int:
-        return self._look_up.since
+        return self.arrangement.since[0]
 
     def receive(self, time: FlatTime, array: Array) -> None:
         number = self.arrangement.receive(0, time, [array])
-        self._look_up.receive([] if number is None else [number])
+        if number is not None:
+            self.arrangement.take("look-up", number)
 
     def let_go(self, since: int) -> None:
-        self._look_up.let_go(since)
+        self.arrangement.let_go("look-up", (since,))
 
     def read(self, keys: list[Any], time: int) -> list[Found]:
-        return self._look_up.read(keys, time)
+        return look_up(self.arrangement, "look-up", keys, time)
 
     def divided(self, workers: int) -> "list[State]":
         shares = self.arrangement.divided(owners_of_columns, workers, lambda: SharedArrangement(1, "look-up"))

@@ -54,7 +54,7 @@ class State:
         for array in arrays:
             number = self.arrangement.receive(0, time, [array])
             if number is not None:
-                self._reducer.receive(time, number)
+                self._reducer.receive(time, [number])
 
     def complete(self, time: FlatTime, arrays: Sequence[Array] = ()) -> tuple[Array | None, list[FlatTime]]:
         self.receive(time, arrays)
