@@ -16,7 +16,16 @@ from tidewheel.differential.records import Array, Column, array_of, rows_of
 from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
-from tidewheel.differential.updates import FlatTime, drained, flat, lower_bound, nested, portions, split_by_time
+from tidewheel.differential.updates import (
+    MOST_ROWS,
+    FlatTime,
+    drained,
+    flat,
+    lower_bound,
+    nested,
+    portions,
+    split_by_time,
+)
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.division import Division, by_input
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
@@ -32,8 +41,8 @@ declare_frozen(Batch, Interned)
 Held: TypeAlias = dict[Time, list[list[Array]]]
 """By time one list, of the arrays that are held."""
 
-_FEW_ROWS, _MANY_ARRAYS = 1 << 13, 1 << 6
-"""So many arrays with so few rows are held until their time is complete, to be arranged together."""
+_MANY_ARRAYS = 1 << 6
+"""So many arrays of a time are held at most, to be arranged together, as long as they have few rows in all."""
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
@@ -184,7 +193,7 @@ def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -
         (arrays,) = held.setdefault(lent.time, [[]])
         arrays.append(array)
         notify_at(lent)
-        if len(array) > _FEW_ROWS or len(arrays) > _MANY_ARRAYS:
+        if len(arrays) > _MANY_ARRAYS or sum(map(len, arrays)) > MOST_ROWS:
             yield lent.time
 
 

@@ -13,6 +13,7 @@ from tests.kit.collections.plain_collection import PlainCollection
 from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
 from tests.laws.strategies import law_settings
 from tidewheel.differential import batch, joining, reducing, updates
+from tidewheel.operators.collections import builds
 
 DEADLINE_S = 60.0
 
@@ -74,6 +75,7 @@ def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updates, "MOST_ROWS", 2)
     for module in (updates, joining):
         monkeypatch.setattr(module, "MOST_ROWS_TOGETHER", 2)
+    monkeypatch.setattr(builds, "MOST_ROWS", 2)
     for module in (joining, reducing):
         monkeypatch.setattr(module, "MOST_KEYS", 1)
     monkeypatch.setattr(batch, "MOST_INDEXED", 0)
