@@ -24,7 +24,7 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate, conso
 MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
-MOST_INDEXED = 1 << 19
+MOST_INDEXED = 1 << 18
 """A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
 
 _FEW_ROWS = 8
