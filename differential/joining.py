@@ -15,7 +15,7 @@ from tidewheel.differential.packing import constant, range_of
 from tidewheel.differential.records import Column, Integers
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import ranges
-from tidewheel.differential.updates import MOST_KEYS, MOST_ROWS_TOGETHER, FlatTime, concatenate
+from tidewheel.differential.updates import MOST_KEYS, MOST_ROWS, FlatTime, concatenate
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Join:
         own, held, count = self._sides[side], list[Batch](), 0
         for number in numbers:
             for batch in own.take(self._readers[side], number):
-                if held and count + len(batch) > MOST_ROWS_TOGETHER:
+                if held and count + len(batch) > MOST_ROWS:
                     yield from _together(held, own.depth)
                     held, count = [], 0
                 held.append(batch)

@@ -27,9 +27,6 @@ MOST_KEYS = 1 << 17
 _SAMPLES = 16
 """Where arrays are cut, that is so exact."""
 
-MOST_ROWS_TOGETHER = 1 << 19
-"""Arrays with so many updates in all are encoded and sorted together."""
-
 
 def flat(time: Any) -> FlatTime:
     """Return the coordinates of a time.
@@ -102,7 +99,7 @@ def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[F
     for time, array in updates:
         for first in range(0, len(array), MOST_ROWS):
             part = array[first : first + MOST_ROWS]
-            if arrays and count + len(part) > MOST_ROWS_TOGETHER:
+            if arrays and count + len(part) > MOST_ROWS:
                 yield times, arrays
                 times, arrays, count = [], [], 0
             times.append(time)

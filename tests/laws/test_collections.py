@@ -72,10 +72,8 @@ def test_each_epoch_is_what_plain_python_says(
 @pytest.fixture
 def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have operators encode, hold and look at a few updates at a time, as they do with millions."""
-    monkeypatch.setattr(updates, "MOST_ROWS", 2)
-    for module in (updates, joining):
-        monkeypatch.setattr(module, "MOST_ROWS_TOGETHER", 2)
-    monkeypatch.setattr(builds, "MOST_ROWS", 2)
+    for module in (updates, joining, builds):
+        monkeypatch.setattr(module, "MOST_ROWS", 2)
     for module in (joining, reducing):
         monkeypatch.setattr(module, "MOST_KEYS", 1)
     monkeypatch.setattr(batch, "MOST_INDEXED", 0)

@@ -56,11 +56,10 @@ def test_rows_are_split_by_time(times: list[tuple[int, int]]) -> None:
 
 def test_large_arrays_come_in_parts_and_small_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows in order, at their times, and as many at once as is said."""
-    monkeypatch.setattr(updates_module, "MOST_ROWS", 4)
-    monkeypatch.setattr(updates_module, "MOST_ROWS_TOGETHER", 3)
+    monkeypatch.setattr(updates_module, "MOST_ROWS", 3)
     arrays = [encode(list(range(count))) for count in (1, 0, 2, 9, 1, 1)]
     found = list(portions(((number,), array) for number, array in enumerate(arrays)))
     sizes = [[len(array) for array in some] for _, some in found]
-    assert sizes == [[1, 2], [4], [4], [1, 1, 1]]
-    assert [times for times, _ in found] == [[(0,), (2,)], [(3,)], [(3,)], [(3,), (4,), (5,)]]
+    assert sizes == [[1, 2], [3], [3], [3], [1, 1]]
+    assert [times for times, _ in found] == [[(0,), (2,)], [(3,)], [(3,)], [(3,)], [(4,), (5,)]]
     assert [row for _, some in found for array in some for row in decode(array)] == [0, 0, 1, *range(9), 0, 0]
