@@ -314,7 +314,7 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     wider = Packing.of_ranges(ranges)
     if wider is None:
         return Batch([*(packing.column(words, number) for number in range(len(ranges) - 1)), sums])
-    words = words >> packing.widths[-1]
+    words >>= packing.widths[-1]
     words <<= wider.widths[-1]
     words |= sums - wider.least[-1]
     return Batch(words=words, packing=wider)

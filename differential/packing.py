@@ -132,12 +132,26 @@ def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     """Add up the diffs, the last column, of words whose other columns are equal.
 
     Args:
-        words: in order, not empty.
+        words: in order, not empty; if they are many, they are overwritten.
         packing: that of the words.
 
     Returns:
         A word for each sum that is not 0, with any diff in it, and the sums.
     """
+    if len(words) <= _MANY:
+        return _sums(words, packing)
+    sums, any_diff = np.empty(len(words), np.int64), (1 << packing.widths[-1]) - 1
+    count = begin = 0
+    while begin < len(words):
+        last = min(begin + _MANY, len(words)) - 1
+        end = last + int(words[last:].searchsorted(words[last] | any_diff, side="right"))
+        some, their_sums = _sums(words[begin:end], packing)
+        words[count : count + len(some)], sums[count : count + len(some)] = some, their_sums
+        begin, count = end, count + len(some)
+    return words[:count], sums[:count]
+
+
+def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     width = packing.widths[-1]
     rows = words >> width if width else words
     sums = packing.column(words, len(packing.widths) - 1)

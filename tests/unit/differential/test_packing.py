@@ -37,6 +37,28 @@ def test_words_that_are_counted_have_the_same_sums_as_sorted_ones(monkeypatch: p
     assert kinds == {True, False}, "some are counted, and some have too many bits for that"
 
 
+@pytest.mark.parametrize("many", [1, 2, 5])
+def test_words_that_are_summed_in_parts_have_the_same_sums(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal words are in one part, wherever a part would end."""
+
+    @law_settings(100)
+    @given(Rows)
+    def holds(rows: list[tuple[int, int, int]]) -> None:
+        columns = list(np.array(rows, np.int64).T)
+        packing = Packing.of(columns)
+        assert packing is not None
+        words = np.sort(packing.words(columns))
+        expected, sums = sum_words(words.copy(), packing)
+        with monkeypatch.context() as parts:
+            parts.setattr(packed, "_MANY", many)
+            found, their_sums = sum_words(words, packing)
+        assert their_sums.tolist() == sums.tolist()
+        for number in (0, 1):
+            assert packing.column(found, number).tolist() == packing.column(expected, number).tolist()
+
+    holds()
+
+
 def test_sums_that_floats_do_not_have_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_MANY_COUNTED", 0)
     keys, diffs = np.zeros(3, np.int64), np.array([2**52, 1, 2**52])
