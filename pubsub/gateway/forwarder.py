@@ -9,6 +9,7 @@ Python, and the threads hold no lock of the interpreter.
 import errno
 import fcntl
 import os
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -18,14 +19,15 @@ from tidewheel.pubsub.gateway.descriptors import leaves_room, most_silent
 _PIPE_BYTES = 1 << 20
 _GREETS_WITHIN_S = 10.0
 _RETRY_S = 0.05
+_CLOSES_WITHIN_S = 1.0
 
 
 class Forwarder:
     """Forwards connections from its start to `stop`.
 
     Each connection has two threads, one for each direction. Its sockets stay open until both have ended. A client has
-    10 s for its greeting. If too many clients are silent, the forwarder closes the oldest silent connection. It also
-    closes a connection when the process has too few file descriptors left.
+    10 s for its greeting. If too many clients are silent, the forwarder closes the oldest connection of which no
+    greeting has arrived. It also closes a connection when the process has too few file descriptors left.
 
     Args:
         listener: the socket that listens; the forwarder closes it.
@@ -74,10 +76,13 @@ class Forwarder:
             thread = threading.Thread(target=self._serve, args=(ends,), name=f"{self._name}-in", daemon=True)
             with self._lock:
                 self._connections[thread] = ends
-                silent = [each for each in self._connections.values() if len(each) == 1]
-                for each in silent[: -most_silent()]:
-                    _cut(*each)
+                silent = [(each, ends[0]) for each, ends in self._connections.items() if len(ends) == 1]
+                cut = [each for each in silent[: -most_silent()] if not _sends(each[1], self._greeting)]
+                for _, oldest in cut:
+                    _cut(oldest)
             thread.start()
+            for closing, _ in cut:  # so that there are not ever more of those that are not closed yet
+                closing.join(_CLOSES_WITHIN_S)
 
     def _serve(self, ends: list[socket.socket]) -> None:
         with suppress(OSError):
@@ -100,6 +105,16 @@ class Forwarder:
         back.start()
         _copy(client, server)
         back.join()
+
+
+def _sends(client: socket.socket, greeting: bytes) -> bool:
+    """Tell whether the greeting has arrived; do not wait."""
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    try:
+        return bool(poll.poll(0)) and client.recv(len(greeting), socket.MSG_PEEK) == greeting
+    except OSError:
+        return False
 
 
 def _has_greeted(client: socket.socket, greeting: bytes) -> bool:

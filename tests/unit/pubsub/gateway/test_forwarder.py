@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import WITHIN_S, eventually
+from tidewheel.pubsub.gateway import forwarder as forwarding
 from tidewheel.pubsub.gateway.forwarder import Forwarder
 
 NAME = "tidewheel-forwarder-test"
@@ -170,6 +171,30 @@ def test_the_oldest_silent_client_gives_way(forwarded: Forwarded, monkeypatch: p
             stack.enter_context(forwarded.server.accept()[0])
         client.sendall(b"still there")
         assert accepted.recv(100) == b"still there"
+
+
+def test_a_client_whose_greeting_has_arrived_does_not_give_way(
+    forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its thread has not looked for the greeting when too many others have come."""
+    may_look = threading.Event()
+    has_greeted = forwarding._has_greeted
+
+    def look_late(client: socket.socket, greeting: bytes) -> bool:
+        return may_look.wait(WITHIN_S) and has_greeted(client, greeting)
+
+    monkeypatch.setattr(forwarding, "most_silent", lambda: 2)
+    monkeypatch.setattr(forwarding, "_has_greeted", look_late)
+    with ExitStack() as clients:
+        greeting = clients.enter_context(forwarded.connect_silently())
+        greeting.sendall(GREETING)
+        silent = [clients.enter_context(forwarded.connect_silently()) for _ in range(3)]
+        assert is_cut_off(silent[0])
+        may_look.set()
+        accepted, _ = forwarded.server.accept()
+        with accepted:
+            accepted.sendall(b"answer")
+            assert greeting.recv(6) == b"answer"
 
 
 def test_a_client_that_stays_silent_is_disconnected(forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch) -> None:
