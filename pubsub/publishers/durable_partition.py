@@ -105,8 +105,7 @@ class DurablePartition(Partition):
     # ------------------------------------------------------------------ going on
 
     def _later(self, call: Callable[[], None]) -> None:
-        on_loop = self._loop.call_soon if self.core.log.is_in_memory else self._loop.call_soon_threadsafe
-        on_loop(self._go_on, call)
+        self._loop.call_soon_threadsafe(self._go_on, call)
 
     def _go_on(self, call: Callable[[], None]) -> None:
         """Do what the log has to say, and what follows of that."""
@@ -146,10 +145,7 @@ class DurablePartition(Partition):
         if self.audience.may_forget and not self._has_history:
             core.expire(self._clock() - self._retention_s)
         try:
-            if core.log.is_in_memory:
-                core.trim()
-            else:
-                await asyncio.to_thread(core.trim)
+            await asyncio.to_thread(core.trim)
         except LogError as error:
             _LOG.warning("%r: %s", self, error)
             self._kept_house_s += _HOUSE_S
