@@ -25,7 +25,7 @@ MOST_KEYS = 1 << 17
 """So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
 
 _SAMPLES = 16
-"""Where arrays are cut, that is so exact."""
+"""The number of samples for each part into which arrays are cut: with more of them, parts are more alike in size."""
 
 
 def flat(time: Any) -> FlatTime:

@@ -36,10 +36,10 @@ ROWS_PER_BLOCK = 65_536
 """The number of rows in a block of ``from_spark`` with an epoch column, unless the caller gives a number of blocks."""
 
 ROWS_PER_BATCH = 65_536
-"""How many rows Spark reads at once."""
+"""The number of rows that Spark reads at once."""
 
 BLOCK_BYTES = 16 * 2**20
-"""How large a block is at least before the next begins."""
+"""The least size of a block, in bytes, before the next begins."""
 
 
 def arrow_schema(df: DataFrame, name: str) -> pa.Schema:

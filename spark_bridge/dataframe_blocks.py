@@ -38,10 +38,10 @@ BLOCKS_AHEAD = 1
 """The number of blocks that a reader asks for before it needs them."""
 
 SILENCE_SECONDS = 60.0
-"""How long a block may take to come."""
+"""The longest time that a block may take to come."""
 
 RECOVERY_SECONDS = 60.0
-"""How long an executor that has died may take to answer again."""
+"""The longest time that an executor that has died may take to answer again."""
 
 _POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Final
 
 SHORT_S: Final = 0.001
-"""How long a poll looks before it sleeps, in seconds, unless it is told otherwise."""
+"""The default time that a poll looks before it sleeps, in seconds."""
 
 _LONG: Final = 4
 """A wait counts as so many short ones at most. Where a long and a very short one alternate, a poll does not look."""

@@ -33,7 +33,7 @@ LARGEST_DATAGRAM: Final = 16 * 1024
 """So many bytes at most go as one datagram; copying more costs more than a thread."""
 
 _WORKER_SHORT_S: Final = 200e-6
-"""How long a worker's poll looks before it sleeps, in seconds."""
+"""The time that the poll of a worker looks before it sleeps, in seconds."""
 
 _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0

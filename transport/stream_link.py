@@ -19,7 +19,7 @@ Message: TypeAlias = Any
 """A message of the users of a link: what a parent tells, or what a child says."""
 
 HAS_GONE: Final = "it has gone"
-"""Why a link ended where the peer did not break the protocol."""
+"""The reason for the end of a link whose peer did not break the protocol."""
 
 WAITING_BYTES: Final = 16 * 1024 * 1024
 """So much may wait for one child, beside what the socket has taken."""

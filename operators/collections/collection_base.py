@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.collections.builds import Project
 
 _Key: TypeAlias = Literal["key", "record"]
-"""What a collection is arranged by."""
+"""The kind of key by which a collection is arranged: the key of its pairs, or the whole record."""
 
 _PACTS: dict[_Key, Callable[[str], Pact]] = {"key": KeyPact, "record": lambda _: RecordPact()}
 """The pact of a collection that an operator of a name arranges."""

@@ -11,7 +11,7 @@ from tidewheel.runtime.explaining.job_view import JobView, Reach
 from tidewheel.runtime.inputs.feed import Feed
 
 PAUSED = "the job was deployed with paused=True and has not been started: call start()"
-"""Why a job that was not started does not go on."""
+"""The reason why a job that was not started does not go on."""
 
 _MANY_ROUNDS = 1000
 _MOST_REASONS = 5

@@ -29,7 +29,7 @@ FILE_BYTES: Final = 16 * 2**20
 MAX_DELAY_S: Final = 1.0
 _FIRST_TICK: Final = 1
 _LOOK_EVERY_S: Final = 0.25
-"""How long the thread waits for an epoch before it looks whether it is to stop."""
+"""The time that the thread waits for an epoch before it checks whether it has to stop."""
 
 
 class EpochWriter:

@@ -20,7 +20,7 @@ Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
 """The batch of each epoch, from time 0 on, by the name of the input."""
 
 Results: TypeAlias = dict[str, dict[Time, Counter[str]]]
-"""How often each record was captured, as Python shows it, by capture and time."""
+"""The number of times that each record was captured, as Python shows it, by capture and time."""
 
 _MOST_ROUNDS = 6
 _TIMEOUT_S = 60.0

@@ -1,4 +1,4 @@
-"""What the gateway answers over HTTP, on real sockets."""
+"""The answers of the gateway over HTTP, on real sockets."""
 
 import contextlib
 import socket

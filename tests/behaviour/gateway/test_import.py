@@ -1,4 +1,4 @@
-"""What importing the package costs, here and at the publishers."""
+"""The cost of importing the package, here and at the publishers."""
 
 import pickle
 import subprocess
