@@ -151,11 +151,13 @@ def test_a_dropped_dataflow_leaves_nothing_on_the_workers() -> None:
             job.drop("second")
 
         come_and_go()
-        before = held()
-        for _ in range(5):
+        often = 5
+        ray_s = Counter(threads=often - 2, files=often - 2)  # pools of Ray and gRPC start some of theirs late
+        before = [now + ray_s for now in held()]
+        for _ in range(often):
             come_and_go()
         assert eventually(lambda: all(not now - then for now, then in zip(held(), before, strict=True))), (
-            f"held {before} before, and {held()} after"
+            f"held {held()} instead of at most {before}"
         )
 
 
