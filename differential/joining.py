@@ -5,7 +5,7 @@ what they add to the result, at the least upper bounds of the times. Each pair o
 the two arrives. That needs no order of arrival, and no frontier but for compaction.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from tidewheel.differential.packing import constant, range_of
 from tidewheel.differential.records import Column, Integers
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import ranges
-from tidewheel.differential.updates import MOST_KEYS, MOST_ROWS, FlatTime, concatenate
+from tidewheel.differential.updates import MOST_KEYS, FlatTime, concatenate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,28 @@ class Join:
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)
 
-    def receive(self, side: int, numbers: Sequence[Number]) -> Iterator[Joined]:
-        """Receive updates of side 0 or 1; yield what they add to the result, some keys at a time."""
-        for batch in self._taken(side, numbers):
+    def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
+        """Receive updates of side 0 or 1, no more once they are many; yield what they add to the result, in parts.
+
+        So whoever reads the result can do so before there is all of it, which may be far larger than the updates.
+        """
+        for batch in self._taken(side, arriving):
             keys, starts = batch.index()
             for first in range(0, len(keys), MOST_KEYS):
                 joined = self._joined(batch, keys[first : first + MOST_KEYS], starts[first:], side)
                 if joined is not None:
                     yield joined
 
-    def _taken(self, side: int, numbers: Sequence[Number]) -> Iterator[Batch]:
+    def _taken(self, side: int, arriving: Iterable[Sequence[Number]]) -> Sequence[Batch]:
         """Receive updates of side 0 or 1: small batches together, as that costs fewer calls, and large ones alone."""
-        own, held, count = self._sides[side], list[Batch](), 0
-        for number in numbers:
-            for batch in own.take(self._readers[side], number):
-                if held and count + len(batch) > MOST_ROWS:
-                    yield from _together(held, own.depth)
-                    held, count = [], 0
-                held.append(batch)
+        own, small, large, count = self._sides[side], list[Batch](), list[Batch](), 0
+        for numbers in arriving:
+            for batch in (batch for number in numbers for batch in own.take(self._readers[side], number)):
+                (small if len(batch) < MOST_KEYS else large).append(batch)
                 count += len(batch)
-        yield from _together(held, own.depth)
+            if count >= MOST_KEYS:
+                break
+        return [*large, *_together(small, own.depth)]
 
     def _joined(self, batch: Batch, keys: Integers, starts: Integers, side: int) -> Joined | None:
         """Join some keys of a batch of one side, which begin at these rows, with the other side."""

@@ -24,12 +24,13 @@ import numpy as np
 
 from tidewheel.differential.batch import Placed, batch_of
 from tidewheel.differential.ends import ends_of, next_bounds
+from tidewheel.differential.key_set import KeySet
 from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Integers, array_of
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import at_or_before
-from tidewheel.differential.updates import MOST_KEYS, FlatTime, Updates, at_time, summed, unique_parts
+from tidewheel.differential.updates import FlatTime, Updates, at_time, summed
 
 
 class Reducer:
@@ -59,10 +60,7 @@ class Reducer:
                 self._await(time, batch.keys)
 
     def _await(self, time: FlatTime, keys: Integers) -> None:
-        parts = self._arrangement.awaiting.setdefault((self._name, time), [])
-        parts.append(keys)
-        if sum(map(len, parts)) > max(MOST_KEYS, 2 * len(parts[0])):
-            parts[:] = [np.concatenate(list(unique_parts(parts, MOST_KEYS)))]
+        self._arrangement.awaiting.setdefault((self._name, time), KeySet()).add(keys)
 
     def complete(self, time: FlatTime) -> tuple[list[Array], list[FlatTime]]:
         """Complete a time, all updates of which have been received.
@@ -70,11 +68,9 @@ class Reducer:
         Returns:
             What the output changes by at ``time``, in parts; and later times that have to be completed, too.
         """
-        parts = self._arrangement.awaiting.pop((self._name, time), [])
-        if not parts:
-            return [], []
+        awaiting = self._arrangement.awaiting.pop((self._name, time), KeySet())
         later, changes = list[FlatTime](), list[Array]()
-        for some in unique_parts(parts, MOST_KEYS):
+        for some in awaiting.parts():
             placed = self._arrangement.place(self._name, some)
             result = self._result(time, some, placed)
             had = self._output.look_up(some)

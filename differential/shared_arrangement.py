@@ -22,6 +22,7 @@ import numpy as np
 
 from tidewheel.differential.batch import Batch, Placed, batch_of
 from tidewheel.differential.codes import Codes, Translate
+from tidewheel.differential.key_set import KeySet
 from tidewheel.differential.packing import constant
 from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
 from tidewheel.differential.spine import Spine
@@ -60,7 +61,7 @@ class SharedArrangement:
         self.keys, self.values = Codes(), Codes()
         self.readers: dict[str, FlatTime | None] = {}
         self.since: FlatTime = (0,) * depth
-        self.awaiting: dict[tuple[str, FlatTime], list[Integers]] = {}
+        self.awaiting: dict[tuple[str, FlatTime], KeySet] = {}
         self._operator = operator
         self._by_record = by_record
         self._results: dict[str, Codes] = {}  # the codes of results with other values than the main spine
@@ -194,7 +195,7 @@ class SharedArrangement:
     def _sweep(self) -> None:
         """Forget interned values that are no longer in use, where these may be many."""
         if self.keys.wants_sweep:
-            waiting = (keys for parts in self.awaiting.values() for keys in parts)
+            waiting = (keys for awaiting in self.awaiting.values() for keys in awaiting.parts())
             self.keys.sweep(np.concatenate([*(spine.column("keys") for spine in self.spines.values()), *waiting]))
         for codes in (self.values, *self._results.values()):
             if codes.wants_sweep:
@@ -222,8 +223,11 @@ class SharedArrangement:
     def _translate_keys(self, change: Translate) -> None:
         for spine in self.spines.values():
             spine.translate(keys=change)
-        for waiting, parts in self.awaiting.items():
-            self.awaiting[waiting] = [unique(change(keys)) for keys in parts]
+        before, self.awaiting = self.awaiting, {}
+        for waiting, keys in before.items():
+            self.awaiting[waiting] = KeySet()
+            for some in keys.parts():
+                self.awaiting[waiting].add(unique(change(some)))
 
     def _pieces(self) -> Iterator[tuple[Any, list[Column], list[Column]]]:
         """Yield the number of each spine with the columns of its keys and of the rest, all decoded.
@@ -235,14 +239,14 @@ class SharedArrangement:
                 found = concatenate([batch.updates for batch in spine.batches], self.depth)
                 values = self._codes(number).decode(found.values)[0]
                 yield number, self.keys.decode(found.keys), [values, *found.times, found.diffs]
-        for awaiting, parts in self.awaiting.items():
-            for codes in parts:
+        for awaiting, keys in self.awaiting.items():
+            for codes in keys.parts():
                 yield awaiting, self.keys.decode(codes), []
 
     def _load(self, spine: Any, columns: Sequence[Column], others: Sequence[Column]) -> None:
         keys = self._encode_keys(columns)
         if not others:
-            self.awaiting.setdefault(spine, []).append(unique(keys))
+            self.awaiting.setdefault(spine, KeySet()).add(unique(keys))
             return
         values, *times, diffs = others
         self._spine(spine).insert(Updates(keys, self.encode_values(spine, values), tuple(times), diffs))

@@ -7,7 +7,6 @@ sorts by several columns.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,11 +20,8 @@ FlatTime: TypeAlias = tuple[int, ...]
 MOST_ROWS = 1 << 19
 """So many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
 
-MOST_KEYS = 1 << 17
+MOST_KEYS = 1 << 16
 """So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
-
-_SAMPLES = 16
-"""The number of samples for each part into which arrays are cut: with more of them, parts are more alike in size."""
 
 
 def flat(time: Any) -> FlatTime:
@@ -177,21 +173,6 @@ def unique(*parts: Integers) -> Integers:
         return values
     distinct: Integers = values[starts_of(values)]
     return distinct
-
-
-def unique_parts(parts: Sequence[Integers], most: int) -> Iterator[Integers]:
-    """Yield the distinct values of some arrays, each in order, in order, about ``most`` at once.
-
-    >>> [part.tolist() for part in unique_parts([np.array([1, 2, 5]), np.array([2, 4])], 3)]
-    [[1, 2, 4, 5]]
-    """
-    bounds = np.empty(0, np.int64)
-    if sum(map(len, parts)) > most:
-        step = -(-most // _SAMPLES)
-        bounds = unique(np.sort(np.concatenate([part[::step] for part in parts]))[_SAMPLES::_SAMPLES])
-    cuts = [pairwise([0, *part.searchsorted(bounds).tolist(), len(part)]) for part in parts]
-    for places in zip(*cuts, strict=True):
-        yield unique(*(part[first:last] for part, (first, last) in zip(parts, places, strict=True)))
 
 
 def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:

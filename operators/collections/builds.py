@@ -122,15 +122,21 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
 
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
             for side, port in enumerate((left, right)):
-                arrived = list(_numbers(port))
-                lent = {flat(token.time): token for token, _ in arrived}
-                for joined in join.receive(side, [number for _, number in arrived]):
+                lent: dict[FlatTime, LentToken] = {}
+                for joined in join.receive(side, _noting(port, lent)):
                     _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
             join.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
 
     return build
+
+
+def _noting(port: InputPort, lent: dict[FlatTime, LentToken]) -> Iterator[list[Number]]:
+    """Yield the numbers of updates, message by message, once the token for their time is noted."""
+    for token, numbers in port:
+        lent[flat(token.time)] = token
+        yield numbers
 
 
 def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[Column], array: Array) -> None:

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
 from tests.laws.strategies import law_settings
-from tidewheel.differential import batch, joining, reducing, updates
+from tidewheel.differential import batch, joining, key_set, updates
 from tidewheel.operators.collections import builds
 
 DEADLINE_S = 60.0
@@ -72,9 +72,9 @@ def test_each_epoch_is_what_plain_python_says(
 @pytest.fixture
 def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have operators encode, hold and look at a few updates at a time, as they do with millions."""
-    for module in (updates, joining, builds):
+    for module in (updates, builds):
         monkeypatch.setattr(module, "MOST_ROWS", 2)
-    for module in (joining, reducing):
+    for module in (joining, key_set):
         monkeypatch.setattr(module, "MOST_KEYS", 1)
     monkeypatch.setattr(batch, "MOST_INDEXED", 0)
     monkeypatch.setattr(batch, "_MOST_PLACES", 0)

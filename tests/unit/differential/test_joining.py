@@ -11,7 +11,7 @@ from tests.laws.strategies import law_settings
 from tidewheel.differential.joining import Join
 from tidewheel.differential.records import encode
 from tidewheel.differential.shared_arrangement import MAIN, Number, SharedArrangement
-from tidewheel.differential.updates import FlatTime
+from tidewheel.differential.updates import MOST_KEYS, FlatTime
 
 Times = st.tuples(st.integers(0, 2), st.integers(0, 2))
 Pairs = st.tuples(st.sampled_from((0, 1, 2.0, "a")), st.integers(0, 2))
@@ -50,7 +50,7 @@ class Joins:
         """Have a join receive all that is in one of its two queues."""
         join, side = divmod(queue, 2)
         numbers, self.queues[queue] = self.queues[queue], []
-        for joined in self.joins[join].receive(side, numbers):
+        for joined in self.joins[join].receive(side, [[number] for number in numbers]):
             rows = zip(*(one.tolist() for one in (*joined.columns, *joined.times, joined.diffs)), strict=True)
             self.found[join] += [((e, r), (key, (left, right)), diff) for key, left, right, e, r, diff in rows]
 
@@ -92,6 +92,18 @@ def test_a_side_that_nobody_joins_any_more_is_dropped() -> None:
     for epoch in range(2):
         number = left.receive(0, (epoch,), [encode([(1, 2)])])
         assert number is not None
-        assert not list(join.receive(0, [number]))
+        assert not list(join.receive(0, [[number]]))
         join.let_go(left=(1,), right=None)
         assert len(left.spines[MAIN]) == 0
+
+
+def test_it_receives_no_more_once_there_is_much() -> None:
+    """What reads the result can read what there is, before the rest is made."""
+    left, right = SharedArrangement(1, "left"), SharedArrangement(1, "right")
+    join = Join(1, "join", [left, right])
+    assert right.receive(0, (0,), [encode([(key, 0) for key in range(10)])]) == (0, 0)
+    assert not list(join.receive(1, [[(0, 0)]]))
+    numbers = [left.receive(0, (0,), [encode([(key % 10, key) for key in range(MOST_KEYS // 2)])]) for _ in range(4)]
+    arriving = iter([[number] for number in numbers if number is not None])
+    assert sum(len(joined.diffs) for joined in join.receive(0, arriving)) == MOST_KEYS // 2
+    assert len(list(arriving)) == 2
