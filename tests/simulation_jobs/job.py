@@ -9,7 +9,7 @@ from typing import Any
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation_jobs.publisher import Publisher
 from tests.simulation_jobs.scenario import JobScenario
-from tests.simulation_jobs.wire import Wire, WorkerConnection
+from tests.simulation_jobs.wire import GOOD_LINE, Wire, WorkerConnection
 from tests.simulation_jobs.world import JobWorld
 from tests.simulation_recovery.cluster import Cluster, Restored, ToldEnds
 from tests.simulation_recovery.random_dataflow import RandomDataflow
@@ -24,7 +24,6 @@ from tidewheel.pubsub.publishers.recognition import Recognition
 TOPIC = "simulated"
 
 _BEAT_S = 0.03
-_AGAIN = 0.3
 _DYING_S = 0.1
 _AWAY_S = 0.5
 _MOST_BEFORE = 1000
@@ -100,6 +99,7 @@ class PublishingJob(Simulation):
         self._outside.network.at(_BEAT_S * self._random_now.random(), self._beat)
 
     def _live_on(self, cluster: Cluster) -> None:
+        self._break()
         for _ in range(self.scenario.pace):
             self._act(cluster, self._random_now)
         self._done += self.scenario.pace
@@ -114,10 +114,10 @@ class PublishingJob(Simulation):
         chance = random.random()
         if chance < 0.08:
             cluster.act()
-        elif chance < 0.11:
+        elif chance < 0.14:
             if not cluster.is_taking:
                 cluster.driver.begin_snapshot(next(self._numbers))
-        elif chance < 0.17:
+        elif chance < 0.24:
             cluster.write()
         else:
             cluster.move()
@@ -201,11 +201,17 @@ class PublishingJob(Simulation):
 
     def _connect(self) -> None:
         """Have workers connect that are not connected, sooner or later."""
-        random = self._random_now
+        random, line = self._random_now, GOOD_LINE if self._ends else self.scenario.line
         for connection in self._connections:
             publisher = self._outside.publishers[connection.number]
-            if not connection.is_connected and publisher.is_there and random.random() < _AGAIN:
-                connection.connect(Wire(self._outside.network, random, connection, publisher))
+            if not connection.is_connected and publisher.is_there and random.random() < line.again:
+                connection.connect(Wire(self._outside.network, random, line, connection, publisher))
+
+    def _break(self) -> None:
+        """Have connections break: workers do not know then which of the messages on their way are logged."""
+        for connection in self._connections:
+            if connection.wire is not None and self._random_now.random() < self.scenario.line.breaks:
+                connection.wire.is_cut = True
 
     def _recognise(self) -> None:
         """Have epochs compared that come again; see `Recognition`."""

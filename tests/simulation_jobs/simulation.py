@@ -107,6 +107,8 @@ class JobSimulation:
             network.at(at_s, partial(random.choice(world.pubends).step_clock, step_s))
         for at_s in soon((0, 0, 1, 3)):
             network.at(at_s, partial(random.choice(world.subscribers).leave))
+        for at_s in soon((0, 1, 3)):
+            network.at(at_s, random.choice(world.subscribers).die_halfway)
         relays = list(world.relays)
         for at_s in soon((0, 0, 1)):
             network.at(at_s, partial(world.move, random.choice(world.subscribers), random.choice([None, *relays])))

@@ -90,6 +90,7 @@ class Subscriber(SubendNode):
         self.manner = manner
         self.store = store
         self.is_over = False
+        self._dies_halfway = self._is_halfway = False
         self._events: deque[Event] = deque()
         self._epochs: deque[Epoch] = deque()
 
@@ -147,7 +148,21 @@ class Subscriber(SubendNode):
         """Do what is due."""
         if self.is_over:
             self.leave()
+        if self._is_halfway:
+            self._send_some_acks()
         super().look()
+
+    def die_halfway(self) -> None:
+        """Have this reader die while it acknowledges something that several partitions have parts of."""
+        self._dies_halfway = True
+
+    def _send_some_acks(self) -> None:
+        self._is_halfway = False
+        if self.core is not None:
+            self._dies_halfway = False
+            acks, random = self.core.acks(), self._world.random
+            self._world.ask(self.child, self.parent, random.sample(acks, random.randrange(len(acks) + 1)))
+            self._world.crash(self, random.random())
 
     # ------------------------------------------------------------------ reading; see `SubendReader` and `Subscription`
 
@@ -170,6 +185,8 @@ class Subscriber(SubendNode):
     def _acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         for partition, number in batches:
             self.core.acknowledge(partition, number)
+        if self._dies_halfway and len({partition for partition, _ in batches}) > 1:
+            self._is_halfway = True
 
     def _read_event(self) -> bool:
         self._done.settle()

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.simulation_delivery.network import Network
 from tidewheel.progress import Time, TimeDomain
@@ -14,22 +15,44 @@ from tidewheel.pubsub.messages.wire import FeedEvent, Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
-_SLOWEST_S = 0.02
 _PAUSED_S = 0.1
 
 
+class Line(NamedTuple):
+    """How good the connections of workers are.
+
+    Attributes:
+        slowest_s: a message takes so long at most.
+        most: so many messages arrive together at most.
+        breaks: the chance of a connection to break in each beat of the job.
+        again: the chance of a worker without a connection to connect in each beat.
+    """
+
+    slowest_s: float
+    most: int
+    breaks: float
+    again: float
+
+
+GOOD_LINE = Line(slowest_s=0.02, most=1000, breaks=0.0, again=0.3)
+BAD_LINE = Line(slowest_s=0.1, most=1, breaks=0.1, again=0.1)
+
+
 class Wire:
-    """One connection, as long as both ends live.
+    """One connection, as long as both ends live and it does not break.
 
     Args:
         network: its clock.
         random: how long messages take.
+        line: how good it is.
         connection: the end of the worker.
         receiver: the end of the publisher.
     """
 
-    def __init__(self, network: Network, random: Random, connection: "WorkerConnection", receiver: Any) -> None:
-        self._network, self._random = network, random
+    def __init__(
+        self, network: Network, random: Random, line: Line, connection: "WorkerConnection", receiver: Any
+    ) -> None:
+        self._network, self._random, self._line = network, random, line
         self._connection, self._receiver = connection, receiver
         self._core = receiver.core
         self._there: deque[Callable[[], None]] = deque()
@@ -38,8 +61,9 @@ class Wire:
 
     def send(self, messages: Sequence[EncodedMessage]) -> None:
         """Send messages to the publisher."""
-        if messages:
-            self._post(self._there, lambda: self._receiver.feed(self, messages))
+        for first in range(0, len(messages), self._line.most):
+            part = messages[first : first + self._line.most]
+            self._post(self._there, partial(self._receiver.feed, self, part))
 
     def begin(self, position: WorkerPosition) -> None:
         """Say where the worker begins."""
@@ -51,7 +75,7 @@ class Wire:
 
     def _post(self, queue: deque[Callable[[], None]], what: Callable[[], None]) -> None:
         queue.append(what)
-        self._network.at(self._random.random() * _SLOWEST_S, lambda: self._deliver(queue))
+        self._network.at(self._random.random() * self._line.slowest_s, lambda: self._deliver(queue))
 
     def _deliver(self, queue: deque[Callable[[], None]]) -> None:
         self.is_cut = self.is_cut or self._receiver.core is not self._core
