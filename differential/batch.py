@@ -13,7 +13,9 @@ from tidewheel.differential.packing import (
     are_distinct,
     constant,
     counted_words,
+    first_places,
     range_of,
+    replace_last,
     sort_words,
     starts_of,
     sum_words,
@@ -29,6 +31,9 @@ MOST_INDEXED = 1 << 18
 
 _FEW_ROWS = 8
 """An index of keys with more rows than that takes a fraction of the memory of the rows."""
+
+_MANY_ROWS = 4
+"""With so many rows for each number between its keys a batch has a table of these, of a quarter of its memory."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
@@ -48,7 +53,17 @@ class Batch:
         is_part: whether it is one of very many in a run.
     """
 
-    __slots__ = ("__weakref__", "_columns", "_index", "_is_part", "_keeps_index", "_masks", "_packing", "_words")
+    __slots__ = (
+        "__weakref__",
+        "_columns",
+        "_firsts",
+        "_index",
+        "_is_part",
+        "_keeps_index",
+        "_masks",
+        "_packing",
+        "_words",
+    )
 
     def __init__(
         self,
@@ -63,6 +78,7 @@ class Batch:
         self._is_part = is_part
         self._masks: tuple[tuple[list[FlatTime], Integers] | None] | None = None
         self._index: tuple[Integers, Integers] | None = None
+        self._firsts: Integers | None = None
         self._keeps_index = True if words is None or (len(words) <= MOST_INDEXED and not is_part) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,9 +193,16 @@ class Batch:
         assert self._packing is not None, "the updates are packed"
         least, most, shift = self._packing.least[0], self._packing.greatest[0], self._packing.shifts[0]
         first = int(keys.searchsorted(least))
-        begins = keys[first : int(keys.searchsorted(most, side="right"))] - least << shift
-        starts = self._words.searchsorted(begins)
-        counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
+        numbers = keys[first : int(keys.searchsorted(most, side="right"))] - least
+        if not self._is_part and _MANY_ROWS * (most - least) < len(self._words):
+            if self._firsts is None:
+                self._firsts = first_places(self._words, shift, most - least + 1)
+            starts = self._firsts[numbers]
+            counts = self._firsts[numbers + 1] - starts
+        else:
+            begins = numbers << shift
+            starts = self._words.searchsorted(begins)
+            counts = self._words.searchsorted(begins | (1 << shift) - 1, side="right") - starts
         found = counts.nonzero()[0]
         return Placed(self, found + first + offset, None, starts[found], counts[found]) if len(found) else None
 
@@ -314,7 +337,5 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     wider = Packing.of_ranges(ranges)
     if wider is None:
         return Batch([*(packing.column(words, number) for number in range(len(ranges) - 1)), sums])
-    words >>= packing.widths[-1]
-    words <<= wider.widths[-1]
-    words |= sums - wider.least[-1]
+    replace_last(words, packing, sums, wider)
     return Batch(words=words, packing=wider)

@@ -7,7 +7,7 @@ instructions, and merges sorted parts several times faster than it sorts.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from sys import byteorder
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _MANY_COUNTED = 2000
 
 _EXACT = 2**53
 """Floats are exact up to here."""
+
+_NARROW = 2**30
+"""Lesser sums take half the memory, which the system has to provide first, and for many that takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,13 @@ def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
         packing: that of the words.
 
     Returns:
-        A word for each sum that is not 0, with any diff in it, and the sums.
+        A word for each sum that is not 0, with any diff in it, and the sums, of any integer type.
     """
     if len(words) <= _MANY:
         return _sums(words, packing)
-    sums, any_diff = np.empty(len(words), np.int64), (1 << packing.widths[-1]) - 1
+    is_small = max(map(abs, packing.ranges[-1])) * len(words) < _NARROW
+    sums: Any = np.empty(len(words), np.int32 if is_small else np.int64)
+    any_diff = (1 << packing.widths[-1]) - 1
     count = begin = 0
     while begin < len(words):
         last = min(begin + _MANY, len(words)) - 1
@@ -168,6 +173,24 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
         np.add.at(sums, again - np.arange(1, len(again) + 1), more)
     kept = sums != 0
     return (words, sums) if kept.all() else (words[kept], sums[kept])
+
+
+def replace_last(words: Integers, packing: Packing, column: Integers, wider: Packing) -> None:
+    """Replace the last column of words, in place; ``wider`` has room for the new one, and is the same otherwise."""
+    for first in range(0, len(words), _MANY):
+        some = words[first : first + _MANY]
+        some >>= packing.widths[-1]
+        some <<= wider.widths[-1]
+        some |= column[first : first + _MANY] - wider.least[-1]
+
+
+def first_places(words: Integers, shift: int, count: int) -> Integers:
+    """Return the number of the words below each number up to ``count``, apart from their last ``shift`` bits."""
+    below = np.zeros(count + 1, np.int64)
+    for first in range(0, len(words), _MANY):
+        some = np.bincount(words[first : first + _MANY] >> shift)
+        below[1 : len(some) + 1] += some
+    return np.cumsum(below, out=below)
 
 
 def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers] | None:

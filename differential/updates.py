@@ -143,7 +143,7 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
     words = packing.words((*columns, diffs))
     sort_words(words)
     words, sums = sum_words(words, packing)
-    return [*(packing.column(words, number) for number in range(len(columns))), sums]
+    return [*(packing.column(words, number) for number in range(len(columns))), sums.astype(np.int64, copy=False)]
 
 
 def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:

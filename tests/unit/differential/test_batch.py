@@ -27,10 +27,11 @@ def test_a_large_batch_keeps_an_index_of_few_keys_only(monkeypatch: pytest.Monke
         assert placed.counts.tolist() == [rows // keys] * 2
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_keys_are_where_they_are_expected(indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a batch with an index by a search or a table, and else by a search among its words."""
-    if not indexed:
+@pytest.mark.parametrize("by", ["index", "table", "search"])
+def test_keys_are_where_they_are_expected(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a batch with an index, and in one without by a table or by a search among its words."""
+    monkeypatch.setattr(batches, "_MANY_ROWS", 0 if by == "table" else BIG.max)
+    if by != "index":
         monkeypatch.setattr(batches, "MOST_INDEXED", 0)
         monkeypatch.setattr(batches, "_MOST_PLACES", 0)
     monkeypatch.setattr(batches, "_MANY_KEYS", 0)
@@ -55,4 +56,4 @@ def test_keys_are_where_they_are_expected(indexed: bool, monkeypatch: pytest.Mon
         kinds.add((placed.places is None, max(present) - min(present) < batches._MOST_PLACES * len(keys)))
 
     holds()
-    assert kinds == ({(False, True), (False, False)} if indexed else {(True, False), (False, False)})
+    assert kinds == ({(False, True), (False, False)} if by == "index" else {(True, False), (False, False)})

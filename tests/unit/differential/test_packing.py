@@ -59,6 +59,20 @@ def test_words_that_are_summed_in_parts_have_the_same_sums(many: int, monkeypatc
     holds()
 
 
+@pytest.mark.parametrize("many", [2, 100])
+def test_the_first_places_and_the_last_column_come_in_parts(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a part ends, and if some numbers have no word."""
+    monkeypatch.setattr(packed, "_MANY", many)
+    packing, wider = (Packing.of_ranges([(0, 7), (0, most)]) for most in (1, 9))
+    assert packing is not None
+    assert wider is not None
+    keys, diffs = np.array([1, 1, 1, 4, 6]), np.array([0, 9, 3, 1, 2])
+    words = packing.words([keys, diffs & 1])
+    assert packed.first_places(words, packing.shifts[0], 8).tolist() == [0, 0, 3, 3, 3, 4, 4, 5, 5]
+    packed.replace_last(words, packing, diffs, wider)
+    assert [wider.column(words, number).tolist() for number in (0, 1)] == [keys.tolist(), diffs.tolist()]
+
+
 def test_sums_that_floats_do_not_have_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_MANY_COUNTED", 0)
     keys, diffs = np.zeros(3, np.int64), np.array([2**52, 1, 2**52])
