@@ -201,7 +201,7 @@ def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers
     *_, width = packing.widths
     least, most = packing.ranges[-1]
     numbers = 1 << sum(packing.widths) - width
-    if len(words) < _MANY_COUNTED or numbers > 4 * len(words) or max(most, -least) * len(words) >= _EXACT:
+    if len(words) < _MANY_COUNTED or 2 * numbers > 3 * len(words) or max(most, -least) * len(words) >= _EXACT:
         return None
     if width:
         sums = np.bincount(words >> width, weights=packing.column(words, len(packing.widths) - 1))

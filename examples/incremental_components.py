@@ -11,8 +11,8 @@ def components(edges: tw.Collection) -> tw.Collection:
 
     def spread(labels: tw.Collection) -> tw.Collection:
         offers = labels.join(arcs, lambda node, label, neighbour: (neighbour, label), columns=True)
-        # Small labels enter first, by the root of the number of their bits, so most nodes take one label only.
-        late = nodes.enter_at(lambda node, label: 64 * np.sqrt(np.frexp(label)[1]).astype(int), columns=True)
+        # Small labels enter first, by the cube root of the number of their bits, so most nodes take one label only.
+        late = nodes.enter_at(lambda node, label: 64 * np.cbrt(np.frexp(label)[1]).astype(int), columns=True)
         return offers.concat(late).reduce_min()
 
     arcs = edges.concat(edges.map(lambda one, other: (other, one), columns=True))

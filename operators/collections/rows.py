@@ -98,7 +98,7 @@ def selected(projection: Projection, names: Sequence[str], array: Array) -> Arra
     if projection.expressions:
         table = _projected(Projection((), projection.expressions), _table(columns))
         made |= {name: column_from(table[name]) for name in projection.expressions}
-    return array_of(folded(list(made.values())), diffs_of(array))
+    return array_of(folded(list(made.values())), array["diff"])
 
 
 def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:

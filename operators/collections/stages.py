@@ -37,7 +37,7 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
     What it returns has the names ``made``, or is one column or two.
     """
     columns = unfolded(array, names) if names else columns_of(array)
-    return array_of(_checked(function(*columns), len(array), made), diffs_of(array))
+    return array_of(_checked(function(*columns), len(array), made), array["diff"])
 
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
