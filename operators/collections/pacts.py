@@ -59,9 +59,9 @@ class KeyPact(RecordPact):
     operator: str
 
     def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
-        from tidewheel.differential.records import as_pairs, columns_of
+        from tidewheel.differential.records import as_pairs
 
-        return columns_of(as_pairs(batch, f"operator {self.operator!r}"))[:1]
+        return [as_pairs(batch, f"operator {self.operator!r}")["key"]]
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":

@@ -258,7 +258,7 @@ def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every integer of an array."""
     import numpy as np
 
-    return _mix_array(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
+    return _mix_array(values if values.dtype == np.uint64 else values.astype(np.int64, copy=False).view(np.uint64))
 
 
 def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint64]":
@@ -274,9 +274,11 @@ def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint
 def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
     import numpy as np
 
-    with np.errstate(over="ignore"):
-        product: npt.NDArray[np.uint64] = (values ^ (values >> np.uint64(32))) * np.uint64(_GOLDEN)
-    return product ^ (product >> np.uint64(32))
+    mixed: npt.NDArray[np.uint64] = values >> np.uint64(32)
+    mixed ^= values
+    mixed *= np.uint64(_GOLDEN)  # arrays of integers overflow without a warning
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 _ADLER = 65521
