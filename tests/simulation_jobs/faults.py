@@ -20,7 +20,6 @@ from tidewheel.pubsub.messages.wire import WentBack
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers import recognition
-from tidewheel.pubsub.publishers.confirmed import Unconfirmed
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
 Method = Callable[..., Any]
@@ -51,10 +50,6 @@ def _confirmed_early() -> Injection:
         return lambda sent, count, number=-1: durable(sent, sent.waiting if count else 0, number)
 
     return replaced(SentEvents, "durable", make)
-
-
-def _confirmed_unsure() -> Injection:
-    return replaced(Unconfirmed, "add", lambda add: lambda one, tick, what, **_: add(one, tick, what))
 
 
 def _rollback_not_told() -> Injection:
@@ -150,7 +145,6 @@ FAULTS: tuple[Fault[JobScenario], ...] = (
     Fault("an epoch under way not taken back", _not_taken_back, concerns=_begins_again),
     Fault("a digest without a partition", _digest_without_a_partition, frozenset({"compared"}), _has_partitions),
     Fault("a position advanced early", _confirmed_early, concerns=_begins_again),
-    Fault("a position of what may be void", _confirmed_unsure, concerns=_has_partitions),
     Fault("a rollback not told", _rollback_not_told, concerns=_begins_again),
     Fault("silence promised too far", _silence_too_far),
     Fault("an epoch left out that one log has", _complete_at_one, concerns=_has_partitions),
