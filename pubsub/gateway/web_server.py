@@ -13,6 +13,7 @@ from tidewheel.pubsub.gateway.errors import GatewayError
 from tidewheel.pubsub.gateway.gateway_config import BACKLOG
 
 _STARTS_WITHIN_S = 30.0
+_TOLD_WITHIN_S = 1.0
 _GRACE_S = 2
 _STOPS_WITHIN_S = 5.0
 _ASKS_WITHIN_S = 10.0
@@ -61,6 +62,10 @@ class _Server(uvicorn.Server):
         self._listens.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        if self.server_state.tasks:  # uvicorn would close a WebSocket before it is told why
+            await asyncio.wait(set(self.server_state.tasks), timeout=_TOLD_WITHIN_S)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()  # its client does not read, so sending the rest would wait for ever
