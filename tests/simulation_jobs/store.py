@@ -1,4 +1,4 @@
-"""What a subscriber has read, kept across its lives, and compared with what a job publishes that nothing disturbs."""
+"""The memory of a subscriber across its lives, compared with what a job publishes that nothing disturbs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What workers really had when they began a snapshot: it is compared with what the workers of the next life begin with.
+"""A witness of what workers had when they began a snapshot, compared with what the next life begins with.
 
 It is seen from outside: tokens as they are made, queues, links, and copies of what is kept by key. Neither a ledger nor
 a part is trusted.

@@ -1,4 +1,4 @@
-"""What programs that watch a gateway receive, on real sockets."""
+"""The metrics and health of a gateway, as programs that watch it receive them on real sockets."""
 
 from collections.abc import Iterator
 

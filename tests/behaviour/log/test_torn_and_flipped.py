@@ -1,4 +1,4 @@
-"""What a log makes of files that are not as they were written: torn writes are cut, damage is named."""
+"""Logs whose files are not as they were written: torn writes are cut, damage is named."""
 
 import pickle
 import struct

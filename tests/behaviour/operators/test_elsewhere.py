@@ -1,4 +1,4 @@
-"""What a stream says to those who look for an operator by the name that it has in Spark or Flink."""
+"""Errors for users who look for an operator by the name that it has in Spark or Flink."""
 
 import copy
 

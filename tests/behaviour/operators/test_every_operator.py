@@ -1,4 +1,4 @@
-"""What holds for every operator: the result does not depend on workers, batches or kinds of batches."""
+"""Laws of every operator: the result does not depend on workers, batches or kinds of batches."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What an operator keeps is where the runtime finds it: built anew from a snapshot, it goes on as if nothing had been.
+"""The state of operators, found by the runtime: built anew from a snapshot, they go on as if nothing had been.
 
 Workers are replaced at random moments by others, as many or not, which have what is in a snapshot and nothing else.
 """

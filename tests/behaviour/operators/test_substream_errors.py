@@ -1,4 +1,4 @@
-"""What users of substreams do wrong, and what they are told."""
+"""Errors of users of substreams, and the messages for them."""
 
 import re
 from collections.abc import Callable

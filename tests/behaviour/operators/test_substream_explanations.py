@@ -1,4 +1,4 @@
-"""What is said of jobs that wait for the ends of substreams."""
+"""Explanations of jobs that wait for the ends of substreams."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is kept of substreams: tokens, calls, states; and in which order their ends are told."""
+"""The state of substreams: tokens, calls, states; and the order in which their ends are told."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What one division into substreams gives is divided by another."""
+"""Divisions into substreams of the results of another division."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a job's statistics say of the topics that it publishes."""
+"""The statistics of a job about the topics that it publishes."""
 
 import tidewheel as tw
 

@@ -1,4 +1,4 @@
-"""How the publish operator waits: woken by the connection, or by one timer, however often it is scheduled meanwhile."""
+"""Waits of the publish operator, ended by the connection or by one timer, however often it is scheduled meanwhile."""
 
 from collections.abc import Callable
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What cannot be a window is refused when the dataflow is described."""
+"""Errors for windows that cannot be, when the dataflow is described."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""When windows come out, what they hold back meanwhile, and what is kept of them."""
+"""The progress of windows: when they come out, what they hold back meanwhile, and what is kept of them."""
 
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What records that are no rows become in files: named fields are columns, as are the places of tuples."""
+"""Records that are no rows, in files: named fields are columns, as are the places of tuples."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a `MutableAntichain` costs: comparisons, counted, and times that it remembers."""
+"""The costs of a `MutableAntichain`: comparisons, counted, and times that it remembers."""
 
 from collections.abc import Callable, Iterator
 from math import log2

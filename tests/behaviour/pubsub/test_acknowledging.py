@@ -1,4 +1,4 @@
-"""What a consumer of a topic with exactly-once delivery is done with, and when its publishers hear of it."""
+"""Acknowledgements of a consumer of a topic with exactly-once delivery, and when its publishers hear of them."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What importing the package costs."""
+"""The cost of importing the package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What has come so far, as a table."""
+"""The state that has come so far, as a table."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What cannot be saved is an error that names it; where the folder fails, the job goes on without the snapshot."""
+"""Failures of snapshots: an error names what cannot be saved; if the folder fails, the job goes on without one."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""What one worker tells of substreams, and in which order."""
+"""The news of one worker about substreams, and its order."""
 
 from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks

@@ -1,4 +1,4 @@
-"""What an epoch of a feed has to pass before Spark commits it. There is no Spark."""
+"""The conditions of a feed for an epoch to be committed by Spark. There is no Spark."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What write_epochs refuses, and says of it: what would lose epochs, show them twice, or mix them with others."""
+"""Refusals of write_epochs: of all that would lose epochs, show them twice, or mix them with others."""
 
 import json
 from collections.abc import Callable

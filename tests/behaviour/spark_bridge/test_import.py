@@ -1,4 +1,4 @@
-"""What importing the bridge costs."""
+"""The cost of importing the bridge."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the tests of operators share: numbers split at random into batches and epochs, and runs compared with Python.
+"""The common ground of the tests of operators: numbers split at random, and runs compared with Python.
 
 A result is compared as a bag of records for each time: where an operator promises no order, none is asked for.
 """

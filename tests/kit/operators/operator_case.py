@@ -1,4 +1,4 @@
-"""How an operator is tried: what is described, what plain Python says comes of it, and for which kinds of batches.
+"""The case of an operator: a description, what plain Python says comes of it, and the kinds of batches.
 
 Each test file of an operator has ``CASES``; `test_every_operator` and `tests/ray/test_operators` run them all: for any
 split of the input into batches and epochs, on one, two and four workers, on both engines, for lists and Arrow.

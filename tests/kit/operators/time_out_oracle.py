@@ -1,4 +1,4 @@
-"""What a time-out makes of substreams, in plain Python: one key after the other, with all watermarks known before."""
+"""Substreams with a time-out in plain Python: one key after the other, with all watermarks known before."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""What the tests of joins share: two streams of keyed rows, run to the end, and the join by two nested loops."""
+"""The common ground of the tests of joins: two streams of keyed rows, and the join by two nested loops."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What windows are, in plain Python and with no thought of speed: every record is compared with every window."""
+"""Windows in plain Python, with no thought of speed: every record is compared with every window."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is read as of an epoch is the sum of all changes up to it, however they were merged and divided."""
+"""Look-ups as of an epoch: the sum of all changes up to it, however they were merged and divided."""
 
 from collections import Counter
 from random import Random

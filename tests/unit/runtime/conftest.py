@@ -1,4 +1,4 @@
-"""What tests of the driver's end of an input share."""
+"""Fixtures of the tests of the driver's end of an input."""
 
 import pytest
 

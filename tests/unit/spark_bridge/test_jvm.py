@@ -1,4 +1,4 @@
-"""What the bridge relies on in Spark, PySpark and RayDP privately: the contract of new releases.
+"""The private parts of Spark, PySpark and RayDP on which the bridge relies: the contract of new releases.
 
 ``tests/spark/test_jvm.py`` has the part of it that needs a session.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a Ray cluster before Spark runs on it, such as whether the executors of a session fit."""
+"""The questions to a Ray cluster before Spark runs on it, such as whether the executors of a session fit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is connected to a pubend or relay, over sockets and by calls."""
+"""The children of a pubend or relay, over sockets and by calls."""
 
 import asyncio
 import socket

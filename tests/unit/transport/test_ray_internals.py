@@ -1,4 +1,4 @@
-"""What tidewheel relies on in Ray beyond its public interface: the contract that a new release of Ray has to keep.
+"""The private parts of Ray on which tidewheel relies: the contract that a new release of Ray has to keep.
 
 ``tests/ray/test_ray_internals.py`` has the part of it that needs a cluster.
 """

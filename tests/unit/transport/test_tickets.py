@@ -1,4 +1,4 @@
-"""Who gets a connection to a publisher: whoever shows a ticket that is good, of the same user, on the same node."""
+"""The right to connect to a publisher: with a ticket that is good, of the same user, on the same node."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What operators keep is divided among another number of workers: nothing is lost, and nothing comes twice."""
+"""State divided among another number of workers: nothing is lost, and nothing comes twice."""
 
 from collections import Counter
 from functools import reduce

@@ -1,4 +1,4 @@
-"""What a snapshot has of a publish operator: pickled, gone on from, and divided among another number of workers."""
+"""Snapshots of a publish operator: pickled, gone on from, and divided among another number of workers."""
 
 import pickle
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a dataflow does with the events of a topic that it reads, where the job that publishes may go back."""
+"""Events of a topic that a dataflow reads, where the job that publishes may go back."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is told to somebody who watches."""
+"""News of topics for those who watch."""
 
 from typing import Literal
 

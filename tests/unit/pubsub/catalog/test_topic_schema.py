@@ -1,4 +1,4 @@
-"""What topics are said to have: batches that agree or not, and other topics that do or do not."""
+"""The schema that topics are said to have: of batches that agree or not, and of other topics."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""What pubends, relays and subends tell each other comes out the same, however it was cut on the way."""
+"""The messages of pubends, relays and subends, which come out the same however they were cut on the way."""
 
 import pickle
 import struct

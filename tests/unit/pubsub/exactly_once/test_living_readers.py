@@ -1,4 +1,4 @@
-"""Who lives, who is warned of, and who is given up, without a clock."""
+"""Readers that live, that are warned of, and that are given up, without a clock."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""Where knowledge begins: ticks, what is told when, answers from memory and from the log, and what is forgotten."""
+"""The source of knowledge: ticks, the order of news, answers from memory and from the log, and forgetting."""
 
 from dataclasses import replace
 

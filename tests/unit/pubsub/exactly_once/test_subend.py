@@ -1,4 +1,4 @@
-"""Where knowledge is consumed: in order, once, up to what is known; what is missing is asked for, and room is kept."""
+"""The sink of knowledge: in order, once, up to what is known; it asks for what is missing, and keeps room."""
 
 from collections.abc import Iterable
 from math import inf

@@ -1,4 +1,4 @@
-"""What subscriptions have acknowledged, and what nobody needs any more."""
+"""The acknowledgements of subscriptions, and what nobody needs any more."""
 
 from collections.abc import Mapping
 from functools import reduce

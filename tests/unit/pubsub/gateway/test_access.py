@@ -1,4 +1,4 @@
-"""Who may talk to the gateway."""
+"""The right to talk to the gateway."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a gateway refuses to be."""
+"""Configurations that a gateway refuses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How times and records look as JSON."""
+"""Times and records as JSON."""
 
 import enum
 import json

@@ -1,4 +1,4 @@
-"""What browsers are told of a topic."""
+"""Messages to browsers about a topic."""
 
 from typing import Any
 

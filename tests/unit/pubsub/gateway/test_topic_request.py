@@ -1,4 +1,4 @@
-"""What a client asks for."""
+"""The requests of clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every log promises, in a directory and in an object store."""
+"""The promises of every log, in a directory and in an object store."""
 
 from contextlib import closing
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a log promises while nothing goes wrong."""
+"""The promises of a log while nothing goes wrong."""
 
 import subprocess
 import sys

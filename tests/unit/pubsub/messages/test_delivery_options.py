@@ -1,4 +1,4 @@
-"""What a subscriber may ask of the publishers: conditions on records, and a policy."""
+"""The requests of a subscriber to the publishers: conditions on records, and a policy."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""What a worker may forget is what is durable, and has a number."""
+"""Confirmations to a worker, which may forget what is durable and has a number."""
 
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 

@@ -1,4 +1,4 @@
-"""When a worker is told what is durable."""
+"""The moments at which a worker is told what is durable."""
 
 import socket
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the log of a topic says whose it is."""
+"""The owner of a topic, as its log has it."""
 
 from tidewheel.progress import IntegerDomain, ProductDomain
 from tidewheel.pubsub.publishers.topic_log import identity_of

@@ -1,4 +1,4 @@
-"""What can be asked of topics with exactly-once delivery, and the errors for what cannot."""
+"""Options of subscriptions with exactly-once delivery, and the errors for those that cannot be."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What OpenTelemetry receives of a job: instruments that observe it, and spans of its life."""
+"""A job as OpenTelemetry receives it: instruments that observe it, and spans of its life."""
 
 import time
 from collections.abc import Iterator

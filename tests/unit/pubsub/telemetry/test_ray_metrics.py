@@ -1,4 +1,4 @@
-"""What Ray's metrics are set to: values, and growth since the time before."""
+"""The numbers to which Ray's metrics are set: values, and growth since the time before."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""How far a job has come, in one line."""
+"""The standing of a job, in one line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an owner commits, finds and removes, on a folder of this machine and on an S3."""
+"""The commits, finds and removals of an owner, on a folder of this machine and on an S3."""
 
 import logging
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What one operator keeps: it finds that again by name, on as many workers as before, more, or fewer."""
+"""The state of one operator, found again by name on as many workers as before, more, or fewer."""
 
 import pickle
 from collections.abc import Callable, Sequence

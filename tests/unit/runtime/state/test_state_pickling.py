@@ -1,4 +1,4 @@
-"""What operators keep, pickled: tokens become their places, everything else is what it was."""
+"""Pickled state of operators: tokens become their places, everything else is what it was."""
 
 import gc
 import pickle

@@ -1,4 +1,4 @@
-"""What a cut reads while the operator goes on: each key as it was in the cut, or left to the next one."""
+"""A cut that is read while the operator goes on: each key as it was in the cut, or left to the next one."""
 
 import pickle
 import sys

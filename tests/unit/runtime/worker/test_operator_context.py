@@ -1,4 +1,4 @@
-"""What a build function gets: its place, its initial tokens, and a way to be scheduled again."""
+"""The context of a build function: its place, its initial tokens, and a way to be scheduled again."""
 
 import pickle
 from collections import Counter

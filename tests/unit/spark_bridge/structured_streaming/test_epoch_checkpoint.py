@@ -1,4 +1,4 @@
-"""What is committed, by maximal times and newest messages."""
+"""Commits, by maximal times and newest messages."""
 
 from pathlib import Path
 
