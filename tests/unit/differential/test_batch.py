@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
@@ -39,6 +39,8 @@ def test_keys_are_where_they_are_expected(by: str, monkeypatch: pytest.MonkeyPat
 
     @law_settings(200)
     @given(Keys, Keys)
+    @example({1}, {1, 2})
+    @example({1, 1000}, {1})
     def holds(present: set[int], asked: set[int]) -> None:
         have, keys = np.array(sorted(present)), np.array(sorted(asked))
         rows = np.repeat(have, 2)

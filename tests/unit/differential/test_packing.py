@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
@@ -19,6 +19,8 @@ def test_words_that_are_counted_have_the_same_sums_as_sorted_ones(monkeypatch: p
 
     @law_settings(100)
     @given(Rows, st.sampled_from((None, -1, 0, 3)))
+    @example([(0, 0, 1)], None)
+    @example([(0, 0, 1), (2**40, 0, 1)], None)
     def holds(rows: list[tuple[int, int, int]], diff: int | None) -> None:
         keys, values, diffs = np.array(rows, np.int64).T
         diffs = diffs if diff is None else np.full(len(rows), diff)

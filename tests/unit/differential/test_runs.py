@@ -32,6 +32,11 @@ def test_two_runs_become_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     @law_settings(200)
     @given(st.lists(Rows, max_size=4), st.integers(0, 3), st.sets(st.sampled_from(KEYS)))
     @example([[(1, 0, 0, 2**62)], [(1, 0, 0, 2**62 - 1), (2, 0, 0, 1), (3, 0, 0, 1)]], 0, {1})
+    @example([[]], 0, set())
+    @example([one_row_of(KEYS[:1])], 0, set(KEYS))
+    @example([one_row_of(KEYS[:1]), one_row_of(KEYS[-3:])], 0, set(KEYS))
+    @example([one_row_of(KEYS[:3]), one_row_of(KEYS[-3:])], 0, set(KEYS))
+    @example([one_row_of(KEYS[:3]), one_row_of(KEYS[-5:])], 0, set(KEYS))
     def holds(parts: list[list[Row]], since: int, keys: set[int]) -> None:
         made = list[Batch]()
         for rows in parts:
@@ -52,7 +57,11 @@ def test_two_runs_become_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found == {key: [key] * count for key in keys if (count := sum(row[0] == key for row in rows))}
 
     holds()
-    assert lengths > {0, 1, 2, 3}
+    assert lengths >= {0, 1, 2, 3, 4}
+
+
+def one_row_of(keys: Sequence[int]) -> list[Row]:
+    return [(key, 0, 0, 1) for key in keys]
 
 
 def updates_of(rows: Sequence[Row]) -> Updates:
