@@ -56,7 +56,10 @@ class Join:
 
         So whoever reads the result can do so before there is all of it, which may be far larger than the updates.
         """
-        for batch in self._taken(side, arriving):
+        taken = self._taken(side, arriving)
+        if self._sides[1 - side].is_empty(self._readers[1 - side]):
+            return
+        for batch in taken:
             keys, starts = batch.index()
             for first in range(0, len(keys), MOST_KEYS):
                 joined = self._joined(batch, keys[first : first + MOST_KEYS], starts[first:], side)

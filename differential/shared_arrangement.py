@@ -117,6 +117,10 @@ class SharedArrangement:
         if reader in self.spines:
             self.spines[reader].let_go(since)
 
+    def is_empty(self, reader: str) -> bool:
+        """Tell whether a reader sees no update at all."""
+        return not any(spine.runs for spine in self._seen(reader))
+
     def look_up(self, reader: str, keys: Integers) -> Updates:
         """Return what a reader sees of some keys, as `Spine.look_up` does."""
         return concatenate([spine.look_up(keys) for spine in self._seen(reader)], self.depth)

@@ -1,7 +1,8 @@
 """Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
 
-A `Spine` holds a list of runs of batches, each at least twice as large as the next. So an update is merged a
-logarithmic number of times, and a look-up visits a logarithmic number of runs.
+A `Spine` holds a list of runs of batches, each at least twice as large as the next. A batch takes its place among them
+by its size, so a few old updates are not merged with very many new ones. So an update is merged a logarithmic number of
+times, and a look-up visits a logarithmic number of runs.
 
 Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest
 lower bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before
@@ -97,18 +98,24 @@ class Spine:
         if batch is None or self.since is None:
             return
         self.runs.append(Run([batch]))
-        while len(self.runs) > 1 and self.runs[-2].count < max(2 * self.runs[-1].count, _SMALL):
-            self._merge_last(self.since)
+        self.runs.sort(key=lambda run: run.count, reverse=True)
+        place = len(self.runs) - 1
+        while place > 0:
+            if self.runs[place - 1].count < max(2 * self.runs[place].count, _SMALL):
+                self._merge(place, self.since)
+                place = len(self.runs)
+            place -= 1
 
     def total(self) -> list[Batch]:
         """Merge all batches; return those of the one run that is left, or none."""
         while len(self.runs) > 1:
-            self._merge_last(self.since or (0,) * self.depth)
+            self._merge(len(self.runs) - 1, self.since or (0,) * self.depth)
         return self.batches
 
-    def _merge_last(self, since: FlatTime) -> None:
-        batches = merged_runs(self.runs[-2], self.runs[-1], since)
-        self.runs[-2:] = [Run(batches)] if batches else []
+    def _merge(self, place: int, since: FlatTime) -> None:
+        """Merge the run in a place with the one before."""
+        batches = merged_runs(self.runs[place - 1], self.runs[place], since)
+        self.runs[place - 1 : place + 1] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
         """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""

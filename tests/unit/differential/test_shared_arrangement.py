@@ -40,7 +40,9 @@ def test_a_reader_sees_what_it_has_received() -> None:
     """In any order, and nothing twice."""
     made = arrangement("one", "other")
     first, second = arrange(made, 0, [("a", 1)]), arrange(made, 0, [("a", 2)])
+    assert made.is_empty("one")
     assert len(made.take("one", second)) == 1
+    assert (made.is_empty("one"), made.is_empty("other")) == (False, True)
     assert (seen(made, "one", "a"), seen(made, "other", "a")) == ([2], [])
     assert len(made.take("one", second)) == 0
     made.take("other", second)
@@ -76,6 +78,7 @@ def test_it_is_compacted_as_far_as_all_readers_allow(monkeypatch: pytest.MonkeyP
     number = arrange(made, 201, [(key, "value") for key in range(1000)])
     made.take("slow", number)
     made.take("fast", number)
+    made.spines[MAIN].total()
     assert len(made.spines[MAIN]) == 1000
     made.let_go("fast", None)
     assert len(made.spines[MAIN]) == 0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.differential.batch import Batch, batch_of
 from tidewheel.differential.spine import Spine, advance, at_or_before
 from tidewheel.differential.updates import Updates, consolidate, lower_bound, summed
 
@@ -90,6 +91,21 @@ def test_batches_are_few() -> None:
         assert sum(sizes) == 100 * (number + 1)
         assert all(one >= 2 * other for one, other in pairwise(sizes))
     assert len(spine.batches) < 6
+
+
+def test_few_old_updates_are_not_merged_with_many_new_ones() -> None:
+    """The large batch stays as it is, and others take their places by their sizes, whichever came first."""
+    spine, kept = Spine(1), list[Batch]()
+    for number, rows in enumerate((10_000, 200_000, 40_000)):
+        rest = np.arange(rows) + 2**40 * number
+        batch = batch_of(Updates(rest, rest, (np.full(rows, number),), np.ones(rows, np.int64)))
+        assert batch is not None
+        kept.append(batch)
+        spine.add(batch)
+    assert spine.batches == [kept[1], kept[2], kept[0]]
+    back = kept[2].updates
+    spine.insert(Updates(back.keys, back.values, back.times, -back.diffs))
+    assert [len(one) for one in spine.batches] == [200_000, 10_000]
 
 
 def test_updates_of_the_past_become_few() -> None:
