@@ -18,6 +18,7 @@ Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013),
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -94,7 +95,10 @@ class Reducer:
             yield bound
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed]) -> Result:
-        """Return what the output of ``keys`` has to be at a time."""
+        """Return what the output of ``keys`` has to be at a time, with the codes of values.
+
+        The codes of what the output has been may change by that.
+        """
         arrangement, reduction = self._arrangement, self._reduction
         if isinstance(reduction, Extreme) and arrangement.values.kind in {"int", "float"}:
             place = partial(arrangement.place, self._name)
@@ -105,15 +109,14 @@ class Reducer:
         if not is_now.all():
             found = found.take(is_now)
         groups, values, counts = summed([found.keys, found.values], found.diffs)
-        return reduction.result(Rows(keys, groups, values, counts, arrangement.keys, arrangement.values))
+        result = reduction.result(Rows(keys, groups, values, counts, arrangement.keys, arrangement.values))
+        if reduction.keeps_values:
+            return result
+        return replace(result, values=arrangement.encode_values(self._name, result.values))
 
     def _difference(self, time: FlatTime, keys: Integers, result: Result, had: Updates) -> Array | None:
         """Return by what the output of ``keys`` changes at a time, where it is ``had``, and add it to the output."""
-        values = result.values
-        if not self._reduction.keeps_values:
-            values = self._arrangement.encode_values(self._name, values)
-        counts = result.counts
-        groups = result.groups
+        groups, values, counts = result.groups, result.values, result.counts
         if len(had):
             groups, values = np.concatenate([groups, had.keys]), np.concatenate([values, had.values])
             counts = np.concatenate([counts, -had.diffs])

@@ -27,6 +27,11 @@ def _first_two(record: Any) -> tuple[int, int]:
     return key, count % SIZE
 
 
+def _halves(key: Any, values: list[Any]) -> list[Any]:
+    total = sum(values)
+    return [total / 2 if total % 2 else total // 2]
+
+
 def _clipped(record: Any, count: int) -> int:
     return max(-2, min(2, count))
 
@@ -50,6 +55,7 @@ ONE: Mapping[str, Callable[[Any], Any]] = {
     "count": lambda c: c.count().map(_first_two),
     "threshold": lambda c: c.threshold(lambda record, count: count // 2),
     "reduce": lambda c: c.reduce(lambda key, values: [len(values) % SIZE, sum(values) % SIZE]),
+    "reduce to halves": lambda c: c.reduce(_halves).map(_short),
     "min": lambda c: c.reduce_min(),
     "max": lambda c: c.reduce_max(),
     "sum": lambda c: c.reduce_sum().map(_short),

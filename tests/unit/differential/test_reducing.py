@@ -21,8 +21,15 @@ from tidewheel.differential.updates import FlatTime, lower_bound
 Times = st.tuples(st.integers(0, 2), st.integers(0, 3))
 Pairs = st.tuples(st.integers(0, 2), st.integers(0, 3))
 Mixed = st.tuples(st.integers(0, 2), st.sampled_from((0, 1, 2.5, "a", None)))
+Numbers = st.tuples(st.integers(0, 2), st.sampled_from((0, 1, 2, 0.5, 2**62)))
 History = list[tuple[FlatTime, Any, int]]
 COUNTS = st.sampled_from((1, 1, -1, 2))
+
+
+def of_any_kind(key: int, values: list[Any]) -> list[Any]:
+    """Return results of another kind for another number of values."""
+    return [(len(values), 0.5, str(key), None, 2**70)[len(values) % 5]]
+
 
 REDUCTIONS: dict[str, tuple[Reduction, Any]] = {
     "distinct": (Threshold(), lambda c: c.distinct()),
@@ -32,12 +39,15 @@ REDUCTIONS: dict[str, tuple[Reduction, Any]] = {
     "sum": (Sum(mean=False), lambda c: c.reduce_sum()),
     "mean": (Sum(mean=True), lambda c: c.reduce_mean()),
     "top": (TopK(2, greatest=True), lambda c: c.top_k(2)),
+    "sum of numbers": (Sum(mean=False), lambda c: c.reduce_sum()),
+    "reduce to any kind": (Grouped(of_any_kind), lambda c: c.reduce(of_any_kind)),
     "reduce": (
         Grouped(lambda key, values: [len(values), sum(values)]),
         lambda c: c.reduce(lambda key, values: [len(values), sum(values)]),
     ),
 }
-ANY_VALUES = {"distinct", "count"}
+RECORDS = {"distinct": Mixed, "count": Mixed, "sum of numbers": Numbers}
+"""The records of those reductions for which these are not pairs of small whole numbers."""
 
 
 class State:
@@ -94,7 +104,7 @@ def test_the_output_is_right_at_every_time(name: str) -> None:
     reduction, plain = REDUCTIONS[name]
 
     @law_settings(25)
-    @given(st.lists(st.tuples(Times, Mixed if name in ANY_VALUES else Pairs, COUNTS), max_size=8), st.booleans())
+    @given(st.lists(st.tuples(Times, RECORDS.get(name, Pairs), COUNTS), max_size=8), st.booleans())
     def holds(history: History, early: bool) -> None:
         found = reduced(history, reduction, early=early)
         for time in [(epoch, number) for epoch in range(3) for number in range(4)]:
