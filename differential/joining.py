@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidewheel.differential.batch import Batch, batch_of
-from tidewheel.differential.packing import constant, range_of
+from tidewheel.differential.packing import constant, products, range_of
 from tidewheel.differential.records import Column, Integers
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import ranges
@@ -95,7 +95,7 @@ class Join:
         values = [own.values_of(updates.values), other.values_of(found.values)]
         left, right = values if side == 0 else values[::-1]
         times = tuple(map(_upper_bounds, self._deep(updates.times), self._deep(found.times)))
-        return Joined((own.keys_of(updates.keys), left, right), times, updates.diffs * found.diffs)
+        return Joined((own.keys_of(updates.keys), left, right), times, products(updates.diffs, found.diffs))
 
     def _deep(self, times: Sequence[Integers]) -> list[Integers]:
         """Return times, at least one, with all coordinates of the join."""

@@ -33,6 +33,9 @@ _MANY_COUNTED = 2000
 _EXACT = 2**53
 """Floats are exact up to here."""
 
+_LIMIT = 2**63
+"""Counts are below."""
+
 _NARROW = 2**30
 """Lesser sums take half the memory, which the system has to provide first, and for many that takes long."""
 
@@ -161,9 +164,10 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     rows = words >> width if width else words
     sums = packing.column(words, len(packing.widths) - 1)
     again = (rows[1:] == rows[:-1]).nonzero()[0]
-    if _FEW_EQUAL * len(again) > len(words):
+    has_room = _largest(packing.least[-1], packing.greatest[-1]) * len(words) < _LIMIT
+    if _FEW_EQUAL * len(again) > len(words) or not has_room:
         starts = starts_of(rows)
-        words, sums = words[starts], np.add.reduceat(sums, starts)
+        words, sums = words[starts], sums_from(starts, sums)
     elif len(again):
         again += 1
         is_first = np.ones(len(words), bool)
@@ -173,6 +177,36 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
         np.add.at(sums, again - np.arange(1, len(again) + 1), more)
     kept = sums != 0
     return (words, sums) if kept.all() else (words[kept], sums[kept])
+
+
+def sums_from(starts: Integers, diffs: Integers) -> Integers:
+    """Return the sums of diffs from each start to the next; raise OverflowError if one needs more than 64 bits."""
+    if _largest(*range_of(diffs)) * len(diffs) < _LIMIT:
+        sums: Integers = np.add.reduceat(diffs, starts)
+        return sums
+    return _in_64_bits(np.add.reduceat(diffs.astype(object), starts))
+
+
+def products(ones: Integers, others: Integers) -> Integers:
+    """Return the products of diffs, which are not empty; raise OverflowError if one needs more than 64 bits."""
+    if _largest(*range_of(ones)) * _largest(*range_of(others)) < _LIMIT:
+        return ones * others
+    return _in_64_bits(ones.astype(object) * others)
+
+
+def _largest(least: int, greatest: int) -> int:
+    return max(-least, greatest)
+
+
+def _in_64_bits(counts: Any) -> Integers:
+    try:
+        made: Integers = counts.astype(np.int64)
+    except OverflowError as error:
+        raise OverflowError(
+            "the count of a record needs more than 64 bits: does a join or loop add it again and again? "
+            "distinct() keeps each record once"
+        ) from error
+    return made
 
 
 def replace_last(words: Integers, packing: Packing, column: Integers, wider: Packing) -> None:

@@ -10,6 +10,7 @@ of the message that carries it. Integers of a long array are in a smaller type i
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-_NAN = float("nan")
+_NUMBERS = {np.dtype(code).type for code in "bhilqBHILQefd"}
 _TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
 _LONG = 1 << 12
 """An array with so many updates has integers in as few bytes as they need."""
@@ -32,10 +33,15 @@ _LONG = 1 << 12
 def column_of(values: Sequence[Any]) -> Column:
     """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else of objects.
 
+    Numbers of NumPy's become Python's, as sums of small types would overflow.
+
     >>> column_of([1, 2]).dtype.name, column_of([1, 0.5]).dtype.name, column_of([True]).dtype.name
     ('int64', 'object', 'object')
     """
     kinds = set(map(type, values))
+    if not kinds.isdisjoint(_NUMBERS):
+        values = [value.item() if type(value) in _NUMBERS else value for value in values]
+        kinds = set(map(type, values))
     if kinds == {int}:
         try:
             return np.array(values, np.int64)
@@ -44,7 +50,7 @@ def column_of(values: Sequence[Any]) -> Column:
     elif kinds == {float}:
         return np.array(values, np.float64)
     if float in kinds:  # one NaN is not equal to another, so that its removal would never find it
-        values = [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+        values = [nan if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
     return np.fromiter(values, object, len(values))
 
 
@@ -54,7 +60,7 @@ def values_of(column: Column) -> list[Any]:
         return list(zip(*map(values_of, parts_of(column)), strict=True))
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and np.isnan(column).any():
-        return [_NAN if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+        return [nan if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
     return values
 
 
@@ -68,7 +74,7 @@ def with_one_nan(value: Any) -> Any:
     """
     if type(value) is tuple:
         return tuple(map(with_one_nan, value))
-    return _NAN if type(value) is float and value != value else value  # noqa: PLR0124 - that is what a NaN is
+    return nan if type(value) is float and value != value else value  # noqa: PLR0124 - that is what a NaN is
 
 
 def as_column(values: Any) -> Column:

@@ -123,8 +123,11 @@ class Threshold(Reduction):
             counts = np.ones(len(rows.groups), np.int64)
         else:
             keys = one_column(rows.key_codes.decode(rows.keys[rows.groups])).tolist()
-            made = [self._function(key, count) for key, count in zip(keys, rows.counts.tolist(), strict=True)]
-            counts = np.array(made, np.int64)
+            made = [self._function(*record) for record in zip(keys, rows.counts.tolist(), strict=True)]
+            counts = column_of(made)
+            if counts.dtype.kind != "i" and made:
+                wrong = next((one for one in made if not isinstance(one, int)), made)
+                raise TypeError(f"the function of threshold() is to return a whole number, not {wrong!r}")
         return Result(rows.groups, np.zeros(len(rows.groups), np.int64), counts)
 
 
@@ -193,7 +196,13 @@ class Sum(Reduction):
         if values.dtype.kind == "i" and not _fits(values, counts):
             values = values.astype(object)
         weights = counts.astype(object) if values.dtype.kind == "O" else counts
-        sums = np.add.reduceat(values * weights, starts)
+        try:
+            sums = np.add.reduceat(values * weights, starts)
+        except TypeError as error:
+            raise TypeError(
+                f"the values of a key cannot be added up, {error}: leave out nulls before, such as with "
+                "filter(pc.field('price').is_valid()), or choose other columns"
+            ) from error
         ones = np.ones(len(starts), np.int64)
         if not self._mean:
             return Result(groups, _plain(sums), ones)
@@ -219,7 +228,8 @@ class Grouped(Reduction):
         begin = 0
         for start, stop in rows.spans():
             group, end = int(rows.groups[start]), ends[stop - 1]
-            made = list(self._function(keys[group], values[begin:end]))
+            record = keys[group], values[begin:end]  # which errors show
+            made = list(self._function(*record))
             groups += [group] * len(made)
             found += made
             begin = end

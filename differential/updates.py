@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.packing import Packing, constant, range_of, sort_words, starts_of, sum_words, taken
+from tidewheel.differential.packing import (
+    Packing,
+    constant,
+    range_of,
+    sort_words,
+    starts_of,
+    sum_words,
+    sums_from,
+    taken,
+)
 from tidewheel.differential.records import Array, Integers
 
 FlatTime: TypeAlias = tuple[int, ...]
@@ -150,7 +159,7 @@ def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Int
     order = np.lexsort(columns[::-1])
     ordered = [one[order] for one in columns]
     starts = _starts_of_rows(ordered)
-    sums = np.add.reduceat(diffs[order], starts)
+    sums = sums_from(starts, diffs[order])
     kept = sums != 0
     rows = starts[kept]
     return [*(one[rows] for one in ordered), sums[kept]]

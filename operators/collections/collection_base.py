@@ -47,6 +47,15 @@ class CollectionBase:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._stream._description.describe(self._stream._outlet.source)}>"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and hasattr(type(self._stream), name):
+                raise AttributeError(
+                    f"a collection has no {name}(), and a stream has: write collection.changes().{name}(...)"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def _scope(self) -> Scope:
         scope: Scope = self._stream._outlet.scope
@@ -129,10 +138,11 @@ class CollectionBase:
         """
         together = self._in_one_scope(name, others)
         for other in others:
-            if self._columns and other._columns and len(self._columns) != len(other._columns):
+            one, two = self._columns, other._columns
+            if one and two and (len(one) != len(two) or (one != two and sorted(one) == sorted(two))):
                 raise GraphError(
-                    f"operator {name!r}: {self._with_columns()}, and {other._with_columns()}: bring them to as many by "
-                    "select(...) before"
+                    f"operator {name!r}: {self._with_columns()}, and {other._with_columns()}: bring them to as many, "
+                    "in one order, by select(...) before"
                 )
         streams = [one._stream for one in together]
         (joined,) = streams[0]._operator(name, streams[1:], 1, build_pass, notify=False)

@@ -93,6 +93,11 @@ class KeyedCollection(CollectionBase):
         from tidewheel.operators.collections import stages
 
         self._check_other(name, keys)
+        if self._columns and len(keys._columns) > 1:
+            raise GraphError(
+                f"operator {name!r} takes the keys alone, and {keys._with_columns()}: choose the key before, as in "
+                f"select({keys._columns[0]!r})"
+            )
         known = keys._once("keys", lambda: keys.distinct(name=f"{name}: keys")._stage(f"{name}: pairs", as_keys))
         return self._join(name, known, stages.project_left, self._columns)
 

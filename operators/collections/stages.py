@@ -107,7 +107,7 @@ def project_pairs(joined: Joined) -> Sequence[Column]:
 def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequence[Column]:
     """Return the records that a function makes of each key and its two values."""
     parts = zip(*(column.tolist() for column in joined.columns), strict=True)
-    return columns_of(encode([function(key, left, right) for key, left, right in parts]))
+    return columns_of(encode([function(*record) for record in parts]))
 
 
 def project_columns(
@@ -145,7 +145,7 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
                 "as_collection(columns=('source', 'target'))"
             )
         check_has(as_table(batch[:0]), [*columns, *([diff] if isinstance(diff, str) else [])])
-        diffs = np.ones(len(batch), np.int64) if diff is None else np.asarray(batch[str(diff)], np.int64)
+        diffs = np.ones(len(batch), np.int64) if diff is None else _counts(str(diff), batch)
         return array_of(folded([column_from(batch[name]) for name in columns]), diffs)
     if columns or isinstance(diff, str):
         raise TypeError(
@@ -161,6 +161,22 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
         if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], int | np.integer)):
             raise TypeError(f"as_collection(diff=True) takes pairs (record, count), a whole number, not {record!r}")
     return encode([record for record, _ in records], [count for _, count in records])
+
+
+def _counts(name: str, batch: Batch) -> Column:
+    """Return the column of counts of a table."""
+    counts = column_from(batch[name])
+    wrong = [] if counts.dtype.kind == "i" else [one for one in counts.tolist() if not _is_count(one)]
+    if wrong:
+        raise TypeError(
+            f"as_collection(diff={name!r}) takes whole numbers of 64 bits, and the column has {wrong[0]!r}: leave out "
+            "such rows before, or cast it to int64"
+        )
+    return counts.astype(np.int64)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and value % 1 == 0 and -(2**63) <= value < 2**63
 
 
 def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:

@@ -13,6 +13,7 @@ from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.one_nan import with_one_nan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +41,8 @@ def sum_of(batches: "list[list[tuple[Any, int]] | pa.Table]") -> "list[tuple[Any
             return _sum_of_tables(batches)
         counts: dict[Any, int] = {}
         for batch in batches:
-            for record, count in batch:
+            for one, count in batch:
+                record = with_one_nan(one)
                 counts[record] = counts.get(record, 0) + count
     except (ArithmeticError, KeyError, NotImplementedError, TypeError, ValueError) as error:  # Arrow has such errors
         raise DeliveryError(

@@ -15,12 +15,12 @@ that writes the cut reads these keys, while the operator goes on; see `Sweep`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
-from math import nan
-from operator import is_, is_not, not_
+from operator import is_not, not_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
 from tidewheel.runtime.state.sweep import AT_ONCE, MISSING, UNCHANGING, Pairs, Sweep, are_unchanging, is_unchanging
+from tidewheel.transport.one_nan import with_one_nan
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -51,21 +51,11 @@ def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any,
     for change in changes:
         if isinstance(change, GoneKeys):
             for key in change.keys:
-                found.pop(_with_one_nan(key), None)
+                found.pop(with_one_nan(key), None)
         else:
             keys, values = load(change)
-            found.update(zip(map(_with_one_nan, keys), values, strict=True))
+            found.update(zip(map(with_one_nan, keys), values, strict=True))
     return found
-
-
-def _with_one_nan(key: Any) -> Any:
-    """Return a key whose NaN, which was pickled, is found again as `math.nan`, here and by operators."""
-    if isinstance(key, float):
-        return key if key == key else nan  # noqa: PLR0124 - NaN is not
-    if isinstance(key, tuple):
-        parts = list(map(_with_one_nan, key))
-        return key if all(map(is_, key, parts)) else tuple.__new__(type(key), parts)
-    return key
 
 
 class KeyedCut(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidewheel.runtime.description.plan import Plan
     from tidewheel.runtime.worker.envelope import Envelope
 
-_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts")
+_OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts", "tidewheel.differential.reductions")
 """Modules that call a function of the user's with one record at a time."""
 
 _BATCHES = ("batch", "rows")

@@ -24,6 +24,13 @@ def result_of(batches: Batches, describe: Any, workers: int = 2) -> dict[Any, in
     return {record: count for record, count in found.items() if count}
 
 
+def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
+    """Join pairs with themselves so often, each time all that come out."""
+    for _ in range(times):
+        pairs = pairs.join(pairs, lambda key, one, other: (0, 0))
+    return pairs
+
+
 @pytest.mark.parametrize(
     ("describe", "said"),
     [
@@ -34,6 +41,13 @@ def result_of(batches: Batches, describe: Any, workers: int = 2) -> dict[Any, in
         (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
         (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),
         (lambda c: c.iterate(lambda i: i.enter_at(lambda n: "x")), r"enter_at\(\) is to return rounds, .* not \['x'\]"),
+        (lambda c: c.threshold(lambda n, count: count / 2), r"threshold\(\) is to return a whole number, not 0\.5"),
+        (lambda c: c.threshold(lambda n, count: n / 0), r"ZeroDivisionError: .* \(record \([78], 1\)\)"),
+        (lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: [1 / 0]), r"Zero.* \(record \([78], \[[78]\]\)\)"),
+        (lambda c: c.map(lambda n: (n, n)).join(c.map(lambda n: (n, n)), lambda k, a, b: a / 0), r"\(record \([78],"),
+        (lambda c: c.map(lambda n: (n, None)).reduce_sum(), "cannot be added up, .*: leave out nulls before"),
+        (lambda c: c.iterate(lambda i: i.concat(i)), "count of a record needs more than 64 bits: .* distinct"),
+        (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), "count of a record needs more than 64 bits: .* distinct"),
         (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
 )
@@ -76,6 +90,14 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         with pytest.raises(tw.GraphError, match=said):
             call()
     assert flow._description.size == size + 1, "only the input that a test has added"
+
+
+def test_a_collection_says_how_it_becomes_a_stream() -> None:
+    numbers: Any = tw.Dataflow("test").input("a").as_collection()
+    with pytest.raises(AttributeError, match=r"has no capture\(\), .* write collection\.changes\(\)\.capture\("):
+        numbers.capture("all")
+    with pytest.raises(AttributeError, match="'Collection' object has no attribute 'chang'"):
+        numbers.chang()
 
 
 def test_a_loop_has_at_most_so_many_rounds() -> None:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tidewheel.operators.collections.stages import updates_of
 
 SALES = pa.table({"user": ["ann", "ann", "bob"], "item": ["tea", None, "oil"], "price": [3, 4, 5], "day": [1, 1, 2]})
 NAMES = SALES.column_names
@@ -49,7 +50,10 @@ def changes_of(describe: Callable[[tw.Collection], tw.Collection], columns: Any 
         ),
         (lambda c: c.reduce_mean(), "operator 'reduce_mean' adds up one column"),
         (lambda c: c.join(c, name="meet"), "operator 'meet': .* two columns would be named 'item': rename one before"),
-        (lambda c: c.concat(c.select("user", "item")), "operator 'concat': .* bring them to as many by select"),
+        (lambda c: c.concat(c.select("user", "item")), "operator 'concat': .* bring them to as many, in one order, by"),
+        (lambda c: c.concat(c.select(*NAMES[::-1])), "has day, price, item, user: bring them to as many, in one order"),
+        (lambda c: c.semijoin(c), r"'semijoin' takes the keys alone, and .*: choose the key before, .* select\('user'"),
+        (lambda c: c.antijoin(c), "operator 'antijoin: semijoin' takes the keys alone"),
         (lambda c: c.changes(columns=["user", "item"]), "has a name for each column, .* has user, item, price, day"),
         (lambda c: c.map(lambda sale: sale).changes(columns=True), "operator 'changes': columns= has the names"),
     ],
@@ -95,6 +99,19 @@ def test_columns_that_are_not_there_are_refused(describe: Any, said: str) -> Non
 def test_records_that_do_not_fit_fail_the_job(describe: Any, columns: Any, said: str) -> None:
     with pytest.raises(tw.JobError, match=said):
         changes_of(describe, columns)
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, float("nan"), "1", 2**63])
+def test_counts_that_are_no_whole_numbers_are_refused(wrong: Any) -> None:
+    counts = pa.array([1.0, wrong] if isinstance(wrong, float) else [wrong], pa.uint64() if wrong == 2**63 else None)
+    with pytest.raises(TypeError, match=f"as_collection\\(diff='n'\\) takes whole numbers .* has {wrong!r}: leave out"):
+        updates_of(["user"], "n", pa.table({"user": ["a"] * len(counts), "n": counts}))
+
+
+def test_counts_may_be_of_any_type_of_numbers() -> None:
+    for counts in (pa.array([2, -1], pa.int8()), pa.array([2.0, -1.0]), pa.array([], pa.null())):
+        found = updates_of(["user"], "n", pa.table({"user": ["a"] * len(counts), "n": counts}))
+        assert found["diff"].tolist() == counts.to_pylist()
 
 
 def test_columns_keep_their_names() -> None:

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
 from tidewheel.differential import packing as packed
-from tidewheel.differential.packing import Packing, are_distinct, constant, counted_words, range_of, sum_words
+from tidewheel.differential.packing import (
+    Packing,
+    are_distinct,
+    constant,
+    counted_words,
+    products,
+    range_of,
+    sum_words,
+    sums_from,
+)
 
 Rows = st.lists(st.tuples(st.integers(-2, 5), st.integers(7, 9), st.integers(-1, 2)), min_size=1, max_size=60)
 
@@ -81,6 +90,17 @@ def test_sums_that_floats_do_not_have_are_not_counted(monkeypatch: pytest.Monkey
     packing = Packing.of([keys, diffs])
     assert packing is not None
     assert counted_words(packing.words([keys, diffs]), packing) is None
+
+
+def test_counts_of_more_than_64_bits_are_refused() -> None:
+    """A sum or a product; one of 64 bits is exact."""
+    starts, large = np.array([0, 2]), np.array([2**62, 2**62 - 1, -(2**62), -(2**62)])
+    assert sums_from(starts, large).tolist() == [2**63 - 1, -(2**63)]
+    assert products(np.array([2**31, 1]), np.array([2**31, 2**40])).tolist() == [2**62, 2**40]
+    with pytest.raises(OverflowError, match=r"the count of a record needs more than 64 bits: .* distinct"):
+        sums_from(starts, large + 1)
+    with pytest.raises(OverflowError, match=r"the count of a record needs more than 64 bits: .* distinct"):
+        products(large[:1], large[:1])
 
 
 def test_equal_words_are_found_at_any_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,14 @@ def test_arrays_of_any_columns_are_added_up(parts: list[list[Any]]) -> None:
     assert typed(decode(array_of(columns, diffs))) == typed(records)
 
 
+def test_numbers_of_numpy_become_python_s() -> None:
+    """Sums of small types would overflow."""
+    assert column_of([np.int8(100), 101]).dtype == np.int64
+    assert column_of([np.float32(0.5), np.float64(2)]).dtype == np.float64
+    assert [type(value) for value in column_of([np.int32(7), "a"])] == [int, str]
+    assert column_of([np.timedelta64(1, "s")]).tolist() == [np.timedelta64(1, "s")]
+
+
 def test_what_cancels_is_gone() -> None:
     assert list(consolidated([encode(["a", "b"]), encode(["b", "a"], [-1, -1])])) == []
 

@@ -55,6 +55,12 @@ def test_lists_and_tables_have_the_same_sum(batches: list[list[tuple[Any, int]]]
     assert counted(state.add([epoch(table(batches[0]))])) == expected
 
 
+def test_one_nan_takes_back_another() -> None:
+    """As those of two batches, which were pickled, are two objects."""
+    batches = [encode_batch(0, [(("a", float("nan")), count)]) for count in (1, -1)]
+    assert decode_batch(summed(7, batches)) == []
+
+
 def test_batches_may_differ_in_their_types() -> None:
     """One worker may have only nulls, or only whole numbers, where another has floats."""
     parts = [{"n": [None], "diff": [1]}, {"n": [1], "diff": [1]}, {"n": [1.0], "diff": [1]}, {"n": [0.5], "diff": [1]}]

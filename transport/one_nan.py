@@ -1,0 +1,21 @@
+"""One object for all values that are NaN, so that what has come from another process is found again."""
+
+from math import nan
+from operator import is_
+from typing import Any
+
+
+def with_one_nan(value: Any) -> Any:
+    """Return a value in which all that are NaN, it or parts of tuples, are `math.nan`.
+
+    A NaN is equal to itself in a tuple or dict only if it is the same object.
+
+    >>> (1, float("nan")) == (1, float("nan")), with_one_nan((1, float("nan"))) == with_one_nan((1, float("nan")))
+    (False, True)
+    """
+    if isinstance(value, float):
+        return value if value == value else nan  # noqa: PLR0124 - NaN is not
+    if isinstance(value, tuple):
+        parts = list(map(with_one_nan, value))
+        return value if all(map(is_, value, parts)) else tuple.__new__(type(value), parts)
+    return value
