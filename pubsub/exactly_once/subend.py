@@ -126,6 +126,11 @@ class Subend:
         """Return the time to call `ask` again if no message comes before."""
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
+    @property
+    def has_acks(self) -> bool:
+        """Whether `acks` has something to return."""
+        return any(incoming.has_new_acks for incoming in self._incoming.values())
+
     def acks(self) -> list[Upstream]:
         """Return the acknowledged ticks of each pubend with new ones.
 

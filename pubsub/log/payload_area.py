@@ -42,6 +42,7 @@ class PayloadArea:
 
         self.size = size
         self._bytes: Any = np.frombuffer(mmap.mmap(descriptor, size, _FLAGS), np.uint8)
+        self._address: int = self._bytes.__array_interface__["data"][0]
         self._lock = threading.Lock()
         self._lent: list[weakref.ref[Any]] = []
         self._begin = self._next = self._end = 0
@@ -84,8 +85,7 @@ class PayloadArea:
         """Return the offset in the file at which a buffer lies that was lent; None for any other buffer."""
         import numpy as np
 
-        address: int = np.frombuffer(part, np.uint8).__array_interface__["data"][0]
-        offset: int = address - self._bytes.__array_interface__["data"][0]
+        offset: int = np.frombuffer(part, np.uint8).__array_interface__["data"][0] - self._address
         return offset if self._begin <= offset < self._next else None
 
 

@@ -84,7 +84,7 @@ class DurablePartition(Partition):
             directory,
             identity,
             domain,
-            tell=self.children.tell,
+            tell=self._tell,
             later=self._later,
             clock=clock,
             awaited=awaited,
@@ -175,6 +175,11 @@ class DurablePartition(Partition):
                 self.audience.heard(child, message)
                 if self.core.log.newest_after != self._newest_after:  # older segments may be needed no more
                     self._look()
+        self.changed.notify()
+
+    def _tell(self, outgoing: list[Outgoing]) -> None:
+        """Tell children something, which is also called as something has become durable."""
+        self.children.tell(outgoing)
         self.changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:

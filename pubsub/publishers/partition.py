@@ -40,7 +40,7 @@ from tidewheel.transport.children import Children
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
-TOLD_BYTES: Final = 1024 * 1024
+TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
 """A worker is told when so much is durable, or so often: its thread holds up the other."""
 

@@ -1,9 +1,9 @@
 """Writes the log of one partition, in order, whatever comes between: no room in memory, or none on the disk.
 
 What is written goes to a thread of the log's, and comes back as durable. A log in memory needs no thread, as a sync has
-nothing to wait for. Where there is no room on the disk it comes
-back as well, and waits here, before what was written since, until `PartitionWriter.resume` finds that there is room
-again: nothing is lost, and no message overtakes another.
+nothing to wait for: there, what is written is durable as `PartitionWriter.write` returns. Where there is no room on the
+disk it comes back as well, and waits here, before what was written since, until `PartitionWriter.resume` finds that
+there is room again: nothing is lost, and no message overtakes another.
 
 Notes, which are entries that say nothing of messages, may be durable before messages that were written before them. So
 where a disk is full, it can still become known which files are needed no more: a few bytes find room in the last block
@@ -12,6 +12,7 @@ of a file where many do not.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -106,23 +107,29 @@ class PartitionWriter:
 
     def _hand_in(self) -> None:
         """Give the log what waits, if it has room."""
-        if self._waiting and self._submit(self._waiting, self.snapshot):
-            self._waiting = []
+        writes, self._waiting = self._waiting, []
+        if writes and not self._submit(writes, self.snapshot):
+            self._waiting = writes
+        elif self._outcomes and self._is_at_once(self._outcomes[0]):
+            self._take_outcome()
 
     def _submit(self, writes: list[_Write], snapshot: Callable[[], bytes] | None) -> bool:
         entries = [entry for write in writes for entry in write.entries]
-        try:
-            is_taken = self._commit.submit(entries, self._bring_back, snapshot)
-        except LogError:
-            return False  # as the outcome of something before will tell, which is on its way back
-        if is_taken:
-            self._handed.append(writes)
-        return is_taken
+        with suppress(LogError):  # the outcome of something before will tell why, and is on its way back
+            if self._commit.submit(entries, self._bring_back, snapshot):
+                self._handed.append(writes)
+                return True
+        return False
 
     def _bring_back(self, outcome: int | LogError) -> None:
-        """Have the outcome of the oldest writes looked at on the right thread; on that of the log."""
+        """Have the outcome of the oldest writes looked at on the right thread; on that of the log, if it has one."""
         self._outcomes.append(outcome)
-        self.later(self._take_outcome)
+        if not self._is_at_once(outcome):
+            self.later(self._take_outcome)
+
+    def _is_at_once(self, outcome: int | LogError) -> bool:
+        """Tell whether an outcome is looked at as soon as it is there: that of a log in memory which has room."""
+        return self.log.is_in_memory and self.full is None and isinstance(outcome, int)
 
     def _take_outcome(self) -> None:
         if not self._outcomes:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
@@ -32,7 +33,7 @@ from tidewheel.transport.ray_cluster import lost, node_id, process_id
 _LOG = logging.getLogger(__name__)
 
 TOLD_EVERY_S: Final = 0.01
-"""While there is something to read, acknowledgements go upstream so often at most, in seconds."""
+"""While the consumer reads, or waits for messages, acknowledgements go upstream so often at most, in seconds."""
 TOLD_WITHIN_S: Final = 0.1
 """Acknowledgements go upstream within so many seconds, if the consumer reads on."""
 
@@ -123,24 +124,24 @@ class SubendReader(ActorReader):
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
         """Do as `ActorReader.fetch` does; tell the acknowledgements that were made meanwhile."""
+        found: list[Fetched] = []
         try:
-            return super().fetch(timeout_s)
+            found = super().fetch(timeout_s)
         finally:
-            if self._tells_at_once:
+            if self._tells_at_once or not found:
                 self._tell_acknowledged()
+        return found
 
     def _take(self) -> list[Fetched]:
         now_s = time.monotonic()
         self._say(self._stream.ask(now_s))
         if now_s - self._told_s >= TOLD_EVERY_S:
             self._tell(now_s)
-        found = self._stream.fetch()
-        if not found:
-            self._tell(now_s)
-        return found
+        return self._stream.fetch()
 
     def _due_s(self) -> float:
-        return min(super()._due_s(), self._stream.ask_at_s())
+        tell_at_s = self._told_s + TOLD_EVERY_S if self._done or self._stream.has_acks else inf
+        return min(super()._due_s(), self._stream.ask_at_s(), tell_at_s)
 
     def _tell(self, now_s: float) -> None:
         """Tell parents what is acknowledged."""

@@ -75,7 +75,6 @@ class Calls(PubendCalls):
     is_there = True
 
     def subscribe_again(self, partition: int, tick: int) -> None:
-        """Note that, or refuse it."""
         self.again = (partition, tick)
         if self.refusal is not None:
             raise self.refusal
@@ -152,19 +151,22 @@ def test_what_another_thread_acknowledges_by_hand_is_told_at_once() -> None:
     made.reader.release()
 
 
-def test_what_is_acknowledged_is_told_with_the_next_read_or_the_leave(reading: Reading) -> None:
+def test_what_is_acknowledged_is_told_as_the_reader_waits_or_finds_nothing_or_leaves(reading: Reading) -> None:
     """Many of them cost no more than one, and the last word is not lost."""
     for tick in (9, 14):
         reading.publish(tick)
     assert [*reading.read(), *reading.read()] == [4, 9, 14]
     reading.reader.acknowledge([(0, 9)])
-    reading.publish(19)
-    assert reading.read() == [19]
-    assert reading.parent.acks[-1] == ((0, 10),)
+    with ThreadPoolExecutor(1) as other:
+        read = other.submit(reading.read)
+        assert eventually(lambda: reading.parent.acks == [((0, 10),)])
+        reading.publish(19)
+        assert read.result(10) == [19]
     reading.reader.acknowledge([(0, 14)])
+    assert (reading.reader.fetch(0.0), reading.parent.acks[-1]) == ([], ((0, 15),))
+    reading.reader.acknowledge([(0, 19)])
     reading.reader.leave()
-    assert reading.calls.left == [((0, 15),)]
-    assert reading.reader.fetch(0.0) == []
+    assert (reading.calls.left, reading.reader.fetch(0.0)) == ([((0, 20),)], [])
 
 
 def test_a_stranger_subscribes_again_and_raises_what_that_raises(reading: Reading) -> None:
