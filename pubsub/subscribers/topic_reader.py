@@ -285,7 +285,7 @@ class ActorReader(TopicReader):
 
     def _new_poll(self) -> EagerPoll:
         """Return what polls the parents; it is kept unless one of them has not taken all that was said to it."""
-        poll = EagerPoll()
+        poll = EagerPoll(0.0) if self.is_durable else EagerPoll()  # the thread of a log needs the core
         poll.register(self._bell)
         ways = {kept: kept.parent for kept in self._parents if kept.parent is not None}
         for way in ways.values():
