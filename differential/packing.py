@@ -164,8 +164,7 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     rows = words >> width if width else words
     sums = packing.column(words, len(packing.widths) - 1)
     again = (rows[1:] == rows[:-1]).nonzero()[0]
-    has_room = _largest(packing.least[-1], packing.greatest[-1]) * len(words) < _LIMIT
-    if _FEW_EQUAL * len(again) > len(words) or not has_room:
+    if _FEW_EQUAL * len(again) > len(words) or _largest(*packing.ranges[-1]) * len(words) >= _LIMIT:
         starts = starts_of(rows)
         words, sums = words[starts], sums_from(starts, sums)
     elif len(again):

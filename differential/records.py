@@ -25,6 +25,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 _NUMBERS = {np.dtype(code).type for code in "bhilqBHILQefd"}
+"""The types of NumPy's integers and floats that become Python's."""
+
 _TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
 _LONG = 1 << 12
 """An array with so many updates has integers in as few bytes as they need."""

@@ -124,10 +124,10 @@ class Threshold(Reduction):
         else:
             keys = one_column(rows.key_codes.decode(rows.keys[rows.groups])).tolist()
             made = [self._function(*record) for record in zip(keys, rows.counts.tolist(), strict=True)]
-            counts = column_of(made)
-            if counts.dtype.kind != "i" and made:
-                wrong = next((one for one in made if not isinstance(one, int)), made)
-                raise TypeError(f"the function of threshold() is to return a whole number, not {wrong!r}")
+            wrong = [one for one in made if not isinstance(one, int | np.integer | np.bool_)]
+            if wrong:
+                raise TypeError(f"the function of threshold() is to return a whole number, not {wrong[0]!r}")
+            counts = np.array(made, np.int64)
         return Result(rows.groups, np.zeros(len(rows.groups), np.int64), counts)
 
 

@@ -1,4 +1,4 @@
-"""What every test shares: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
+"""The common part of all tests: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
 
 import gc
 import os

@@ -142,7 +142,7 @@ class CollectionBase:
             if one and two and (len(one) != len(two) or (one != two and sorted(one) == sorted(two))):
                 raise GraphError(
                     f"operator {name!r}: {self._with_columns()}, and {other._with_columns()}: bring them to as many, "
-                    "in one order, by select(...) before"
+                    "in one order, by select(...) before; select(new=pc.field('old')) gives a column another name"
                 )
         streams = [one._stream for one in together]
         (joined,) = streams[0]._operator(name, streams[1:], 1, build_pass, notify=False)

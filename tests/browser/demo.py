@@ -8,7 +8,7 @@ from tidewheel.transport.merge_patch import merge
 
 NAME = "routes-0badcafe"
 RATE = 1000
-"""How many records the input sends each second."""
+"""Records that the input sends, in each second."""
 
 EXPLANATION = """'done' waits: times from 3 on can still arrive there
 1. operator 'search' holds 2 tokens for time 3 on worker 1

@@ -42,7 +42,7 @@ OPEN = """async ({ state }) => {
   window.leave = made.render({ model, el: document.getElementById("cell") });
   window.hearers = heard;
 }"""
-"""What anywidget does with a model, as far as the module uses it."""
+"""The part of anywidget's work with a model that the module uses."""
 
 
 class Notebook:

@@ -12,7 +12,7 @@ import tidewheel as tw
 
 SEEN = [made for made in (getattr(tw, name) for name in tw.__all__) if inspect.isclass(made)]
 INNER = ("tidewheel.progress", "tidewheel.runtime", "tidewheel.transport")
-"""Where the inner works of a job are."""
+"""The packages with the inner works of a job."""
 
 HANDED_OUT = {
     *("Described", "Nesting", "RunningAttachment", "Self"),

@@ -92,6 +92,10 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
     assert flow._description.size == size + 1, "only the input that a test has added"
 
 
+def test_a_threshold_may_be_a_condition() -> None:
+    assert result_of([(0, [7, 7, 8])], lambda c: c.threshold(lambda n, count: count > 1)) == {7: 1}
+
+
 def test_a_collection_says_how_it_becomes_a_stream() -> None:
     numbers: Any = tw.Dataflow("test").input("a").as_collection()
     with pytest.raises(AttributeError, match=r"has no capture\(\), .* write collection\.changes\(\)\.capture\("):

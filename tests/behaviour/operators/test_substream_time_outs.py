@@ -104,7 +104,7 @@ WAYS: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
     "to another worker": lambda events: events.exchange(lambda e: e.number),
     "round a loop": _laps,
 }
-"""Where records go before it is seen what belongs together."""
+"""The ways of records to the operator that tells what belongs together."""
 
 
 @operator_settings(150)

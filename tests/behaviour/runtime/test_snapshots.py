@@ -47,7 +47,7 @@ def counting(name: str = "counting") -> tw.Dataflow:
 
 
 EPOCHS = [["a", "b"], ["a"], ["c", "a"], ["b", "b"], ["a", "c"], ["d"]]
-"""What is sent at each epoch."""
+"""The words of each epoch."""
 
 EXPECTED = Counter(
     (time, (word, [word for epoch in EPOCHS[:time] for word in epoch].count(word) + 1 + place))

@@ -30,7 +30,7 @@ Feed: TypeAlias = list[tuple[int, list[int]]]
 """(time, numbers) of each batch, in the order in which they are sent; times never go back."""
 
 Bags: TypeAlias = dict[Any, Counter[Any]]
-"""How often each record came, by time; a time without records is not there."""
+"""The counts of records, by time; a time without records is not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tidewheel as tw
 
 MOST_WINDOWS = 400
-"""How far from zero windows are looked for: event times in tests are near."""
+"""The greatest distance from zero at which windows are looked for: event times in tests are near."""
 
 Kind: TypeAlias = tw.TumblingWindows | tw.SlidingWindows | tw.SessionWindows
 
