@@ -172,7 +172,7 @@ def _counts(name: str, batch: Batch) -> Column:
             f"as_collection(diff={name!r}) takes whole numbers of 64 bits, and the column has {wrong[0]!r}: leave out "
             "such rows before, or cast it to int64"
         )
-    return counts.astype(np.int64)
+    return counts.astype(np.int64, copy=False)
 
 
 def _is_count(value: object) -> bool:
