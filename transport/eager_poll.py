@@ -1,5 +1,15 @@
-"""The poll of threads that exchange messages at a high rate: workers, and subscribers in turn with a publisher."""
+"""The waits of threads that exchange messages at a high rate: workers, publishers and subscribers.
 
+Linux wakes a thread on the core of the thread that sent to it, and a virtual core that sleeps takes tens of
+microseconds to go on, with cold caches. Threads that always sleep between messages can stay on one core and run in
+turn, while another core is idle. So a thread whose last waits were short looks again and again for a moment before it
+sleeps: a thread that looks is running, and gets a core of its own.
+
+A thread that looks takes a core from no other. Between two looks it lets others run; if one of them runs for long, it
+sleeps.
+"""
+
+import asyncio
 import os
 import select
 from time import perf_counter
@@ -19,16 +29,9 @@ _waiting: Final[set[int]] = set()
 
 
 class EagerPoll:
-    """Waits until descriptors become readable; for a thread that exchanges messages at a high rate.
+    """Waits until descriptors become readable.
 
-    Linux wakes a thread on the core of the thread that sent to it, and a virtual core that sleeps takes tens of
-    microseconds to go on, with cold caches. Two threads that always sleep between messages can stay on one core and run
-    in turn, while another core is idle. So a poll whose last waits were short looks again and again for a moment before
-    it sleeps: a thread that looks is running, and gets a core of its own.
-
-    A poll that looks takes a core from no other thread. It sleeps at once after longer waits, and where another thread
-    of the process waits by a poll as well. Between two looks it lets others run; if one of them runs for long, it
-    sleeps.
+    It sleeps at once after longer waits, and where another thread of the process waits by a poll as well.
 
     Args:
         short_s: the poll looks for so long, in seconds, before it sleeps, if its waits have been shorter on average.
@@ -74,3 +77,38 @@ class EagerPoll:
             if now_s - before_s > _CONTENDED_S:
                 break
         return []
+
+
+class EagerLoop:
+    """Has an asyncio loop look for the next message for a moment, before it sleeps.
+
+    It does so where messages have come at short intervals.
+
+    Args:
+        loop: the loop, on whose thread all calls are.
+        short_s: the time that the loop looks, in seconds; 0 for never.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, short_s: float = SHORT_S) -> None:
+        self._loop = loop
+        self._short_s = short_s
+        self._usual_s = self._longest_s = short_s * _LONG
+        self._heard_s = 0.0
+        self._is_looking = False
+
+    def heard(self) -> None:
+        """Look for the next message from now on; one has come."""
+        now_s = perf_counter()
+        self._usual_s = (self._usual_s + min(now_s - self._heard_s, self._longest_s)) / 2
+        self._heard_s = now_s
+        if not self._is_looking and self._usual_s < self._short_s:
+            self._is_looking = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        before_s = perf_counter()
+        os.sched_yield()
+        now_s = perf_counter()
+        self._is_looking = now_s - before_s <= _CONTENDED_S and now_s - self._heard_s < self._short_s
+        if self._is_looking:
+            self._loop.call_soon(self._look)

@@ -37,6 +37,7 @@ from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
+from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
 from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
@@ -95,9 +96,11 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
 class MessageSink(Protocol):
     """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
-    @property
-    def room_for(self) -> Callable[[int], memoryview | None]:
-        """Returns memory to receive a payload of so many bytes in; None for any."""
+    is_quick: bool
+    """Whether `feed` does all work with the messages, and no other thread of the process has any."""
+
+    def room_for(self, size: int, /) -> memoryview | None:
+        """Return memory to receive a payload of so many bytes in; None for any."""
 
     @property
     def error(self) -> Exception | None:
@@ -128,9 +131,9 @@ class WorkerLink:
 
     Args:
         connection: to the worker, which has shown that it may connect; it does not block.
-        loop: of all calls.
-        sink: takes the messages.
-        refused: called, once, with why nothing more is taken, if that is so.
+        loop: the loop of all calls.
+        sink: receives the messages.
+        refused: called once with the reason, if nothing more is received.
         begun: called with this as the worker has begun.
 
     Attributes:
@@ -148,13 +151,12 @@ class WorkerLink:
         self._connection = connection
         self._loop = loop
         self._sink = sink
-        self._refused = refused
-        self._begun = begun
+        self._refused, self._begun = refused, begun
         self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame, room_for=sink.room_for)
         self._writer = SocketWriter(connection)
+        self._eager = EagerLoop(loop, SHORT_S if sink.is_quick else 0.0)
         self._has_begun = self.is_closed = False
-        self._untold = self._untold_bytes = 0
-        self._number, self._told_s = -1, 0.0
+        self._untold, self._untold_bytes, self._number, self._told_s = 0, 0, -1, 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._is_paused = not sink.has_room
         if not self._is_paused:
@@ -162,24 +164,22 @@ class WorkerLink:
 
     def settle(self) -> None:
         """Tell the worker soon what is confirmed, and go on reading if there is room; to be called after news."""
-        sink = self._sink
         if self.is_closed:
             return
-        if sink.error is not None:
-            self._refuse(str(sink.error))
+        if self._sink.error is not None:
+            self._refuse(str(self._sink.error))
             return
         if self._has_begun:
-            confirmed = sink.confirmed()
-            self._untold += confirmed.messages
-            self._untold_bytes += confirmed.size_bytes
-            self._number = max(self._number, confirmed.number)
+            messages, size_bytes, number = self._sink.confirmed()
+            self._untold, self._untold_bytes = self._untold + messages, self._untold_bytes + size_bytes
+            self._number = max(self._number, number)
         if self._untold:
             wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
             if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:
                 self.tell()
             elif self._telling is None:
                 self._telling = self._loop.call_later(wait_s, self.tell)
-        if sink.has_room == self._is_paused:
+        if self._sink.has_room == self._is_paused:
             self._is_paused = not self._is_paused
             if self._is_paused:
                 self._loop.remove_reader(self._connection)
@@ -199,8 +199,8 @@ class WorkerLink:
             self._telling = None
         if not self.is_closed:
             self._told_s = self._loop.time()
-            confirmed, self._untold, self._untold_bytes = self._untold, 0, 0
-            self._say((confirmed, self._number))
+            self._say((self._untold, self._number))
+            self._untold = self._untold_bytes = 0
 
     def _readable(self) -> None:
         try:
@@ -211,6 +211,7 @@ class WorkerLink:
                 self._begun(self)
             if messages:
                 self._sink.feed(messages)
+                self._eager.heard()
         except (ProtocolError, LogError) as error:
             (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
             return
@@ -272,11 +273,10 @@ class Partition(ABC):
         drained: Callable[[str], None] = lambda _: None,
         silent_s: float | None = None,
     ) -> None:
-        self._name = name
+        self._name, self._node = name, node
         self.changed = ChangeSignal()
         self._loop = asyncio.get_running_loop()
         self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
-        self._node = node
         self._listener: TicketListener[str | None] | None = None
         self.problem = self.refusal = ""
         self.children = Children(CODEC, self._loop, self._hear, self._gone, drained=drained, silent_s=silent_s)

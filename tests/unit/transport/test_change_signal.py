@@ -22,6 +22,54 @@ def test_it_wakes_everybody_when_the_condition_holds() -> None:
     asyncio.run(scenario())
 
 
+def test_notifications_are_checked_once_and_wake_nobody_for_nothing() -> None:
+    """Many notifications in one turn of the loop are one check, and a wait whose condition is false sleeps on."""
+
+    async def scenario() -> None:
+        signal, checks = ChangeSignal(), list[bool]()
+        holds = False
+
+        def condition() -> bool:
+            checks.append(holds)
+            return holds
+
+        waiting = asyncio.create_task(signal.wait_until(condition, 60))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            signal.notify()
+            signal.notify()
+            await asyncio.sleep(0)
+        assert checks == [False] * 4  # one as it began to wait
+        holds = True
+        signal.notify()
+        assert await waiting
+        signal.notify()
+        await asyncio.sleep(0)
+        assert checks == [False] * 4 + [True] * 2, "a wait that is over is not checked any more"
+
+    asyncio.run(scenario())
+
+
+def test_a_condition_that_is_false_again_when_its_wait_wakes_is_waited_for_again() -> None:
+    """A true answer is true when it is given."""
+
+    async def scenario() -> None:
+        signal, facts = ChangeSignal(), set[int]()
+        waiting = asyncio.create_task(signal.wait_until(lambda: 1 in facts, 60))
+        await asyncio.sleep(0)
+        facts.add(1)
+        signal.notify()
+        asyncio.get_running_loop().call_soon(facts.clear)  # after the check, before the wait goes on
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        facts.add(1)
+        signal.notify()
+        assert await waiting
+
+    asyncio.run(scenario())
+
+
 def test_it_gives_up_when_the_time_is_over() -> None:
     """The answer is what the condition is in the end; with no time at all it is what it is now."""
 

@@ -1,15 +1,17 @@
-"""`EagerPoll`: it finds what is ready, looks before it sleeps only after short waits, and keeps its deadline."""
+"""Looking before sleeping: only after short waits, for a short time, and not where another thread needs the core."""
 
+import asyncio
 import os
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import inf
 from time import perf_counter
 
 import pytest
 
 from tidewheel.transport import eager_poll
-from tidewheel.transport.eager_poll import EagerPoll
+from tidewheel.transport.eager_poll import EagerLoop, EagerPoll
 
 DEADLINE_MS = 30_000
 
@@ -139,3 +141,66 @@ def test_it_sleeps_when_another_thread_needs_the_core(pipe: tuple[int, int], mon
     monkeypatch.setattr(os, "sched_yield", run_another)
     assert polled(pipe, 0.05, eager=True).poll(50) == []
     assert len(yields) == 1
+
+
+class Clock:
+    """Stands for the clock, which each yield moves on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, yield_s: float) -> None:
+        self.now_s = 1000.0
+        self.yields = 0
+        self._yield_s = yield_s
+        monkeypatch.setattr(eager_poll, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(os, "sched_yield", self._yield)
+
+    def _yield(self) -> None:
+        self.yields += 1
+        self.now_s += self._yield_s
+
+
+def yields_after(clock: Clock, gaps_s: Iterable[float], short_s: float = 0.001) -> list[int]:
+    """Return how often a loop has looked until each of some messages, which come after these times, and at the end."""
+
+    async def looked(eager: EagerLoop, until_s: float) -> int:
+        before = clock.yields
+        for _ in range(500):
+            if eager._is_looking and clock.now_s < until_s:
+                await asyncio.sleep(0)
+        return clock.yields - before
+
+    async def scenario() -> list[int]:
+        eager = EagerLoop(asyncio.get_running_loop(), short_s)
+        found = []
+        for gap_s in gaps_s:
+            until_s = clock.now_s + gap_s
+            found.append(await looked(eager, until_s))
+            clock.now_s = max(clock.now_s, until_s)
+            eager.heard()
+        return [*found, await looked(eager, inf)]
+
+    return asyncio.run(scenario())
+
+
+def test_a_loop_looks_after_messages_at_short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once their average is short it looks until the next one, and after the last one for a millisecond."""
+    looks = yields_after(Clock(monkeypatch, 10e-6), [5.0] + [100e-6] * 10)
+    assert looks[:2] == [0, 0], "the first message is no sign of a second"
+    assert all(9 <= each <= 11 for each in looks[-4:-1]), looks
+    assert 99 <= looks[-1] <= 101, looks
+
+
+def test_a_loop_sleeps_after_messages_at_long_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 200 messages a second it would look in vain each time; with pairs of them as well."""
+    assert yields_after(Clock(monkeypatch, 10e-6), [5e-3] * 20) == [0] * 21
+    assert sum(yields_after(Clock(monkeypatch, 10e-6), [8e-3, 10e-6] * 20)) == 0
+
+
+def test_a_loop_sleeps_when_another_thread_needs_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that takes long has let another thread run, and is the last."""
+    looks = yields_after(Clock(monkeypatch, 2 * eager_poll._CONTENDED_S), [100e-6] * 10)
+    assert looks[-1] == 1, looks
+
+
+def test_a_loop_may_never_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher with a thread for its log sleeps at once."""
+    assert sum(yields_after(Clock(monkeypatch, 10e-6), [10e-6] * 10, short_s=0.0)) == 0

@@ -72,6 +72,7 @@ class Pubend:
 
     error = None
     has_room = True
+    is_quick = False
 
     def __init__(self, room_for: Callable[[int], memoryview | None]) -> None:
         self.room_for = room_for
