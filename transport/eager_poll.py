@@ -12,6 +12,7 @@ sleeps.
 import asyncio
 import os
 import select
+from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
@@ -80,27 +81,27 @@ class EagerPoll:
 
 
 class EagerLoop:
-    """Has an asyncio loop look for the next message for a moment, before it sleeps.
-
-    It does so where messages have come at short intervals.
+    """Has an asyncio loop look for the next message for a moment before it sleeps, if its waits have been short.
 
     Args:
         loop: the loop, on whose thread all calls are.
+        receive: receives what has come.
         short_s: the time that the loop looks, in seconds; 0 for never.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, short_s: float = SHORT_S) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[], None], short_s: float = SHORT_S) -> None:
         self._loop = loop
+        self._receive = receive
         self._short_s = short_s
         self._usual_s = self._longest_s = short_s * _LONG
-        self._heard_s = 0.0
+        self._done_s = 0.0
         self._is_looking = False
 
-    def heard(self) -> None:
-        """Look for the next message from now on; one has come."""
-        now_s = perf_counter()
-        self._usual_s = (self._usual_s + min(now_s - self._heard_s, self._longest_s)) / 2
-        self._heard_s = now_s
+    def readable(self) -> None:
+        """Receive what has come, and look for more from then on. The loop calls this."""
+        self._usual_s = (self._usual_s + min(perf_counter() - self._done_s, self._longest_s)) / 2
+        self._receive()
+        self._done_s = perf_counter()
         if not self._is_looking and self._usual_s < self._short_s:
             self._is_looking = True
             self._loop.call_soon(self._look)
@@ -109,6 +110,6 @@ class EagerLoop:
         before_s = perf_counter()
         os.sched_yield()
         now_s = perf_counter()
-        self._is_looking = now_s - before_s <= _CONTENDED_S and now_s - self._heard_s < self._short_s
+        self._is_looking = now_s - before_s <= _CONTENDED_S and now_s - self._done_s < self._short_s
         if self._is_looking:
             self._loop.call_soon(self._look)

@@ -79,7 +79,7 @@ class DurablePubend:
         messages, message_bytes, nacks: the logged messages since then, their bytes, and the questions of children.
         log, reads: to be read, not changed, as are all that follow.
         room_for: as `Log.room_for`, for payloads that the worker sends.
-        is_quick: whether the log is in memory, and so has no thread.
+        is_eager: whether the log is in memory, and so has no thread that needs the core.
         writer: writes the log.
         written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
         told: the states of epochs by what is durable, and will be told to every reader that asks.
@@ -114,7 +114,7 @@ class DurablePubend:
             self.log = open_log(directory, identity, first, segment_bytes, wait_s=wait_s, files=files)
             opened.callback(self.log.close)
             self.room_for = self.log.room_for
-            self.is_quick = self.log.is_in_memory
+            self.is_eager = self.log.is_in_memory
             self.reads = LogReads(self.log, later)
             recovered = recover(self.log, domain)
             self._journal = recovered.journal

@@ -7,6 +7,7 @@ where it is bounded.
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ class LivePartition(Partition):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
-        self._sink, self.room_for, self.is_quick = self, lambda _size: None, True
+        self._sink, self.room_for, self.is_eager = self, lambda _size: None, False
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
         self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history)
         self._is_remembered = is_remembered
@@ -124,6 +125,8 @@ class LivePartition(Partition):
                 events.append(event)
         finally:
             self.take(events)
+            # Linux may leave a subscriber waiting for this core until the publisher sleeps, though another one is idle.
+            os.sched_yield()
 
     def take(self, events: Sequence[FeedEvent]) -> None:
         """Receive events, in order; they wait while a subscriber holds back."""

@@ -96,8 +96,8 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
 class MessageSink(Protocol):
     """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
-    is_quick: bool
-    """Whether `feed` does all work with the messages, and no other thread of the process has any."""
+    is_eager: bool
+    """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
 
     def room_for(self, size: int, /) -> memoryview | None:
         """Return memory to receive a payload of so many bytes in; None for any."""
@@ -154,7 +154,7 @@ class WorkerLink:
         self._refused, self._begun = refused, begun
         self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame, room_for=sink.room_for)
         self._writer = SocketWriter(connection)
-        self._eager = EagerLoop(loop, SHORT_S if sink.is_quick else 0.0)
+        self._eager = EagerLoop(loop, self._readable, SHORT_S if sink.is_eager else 0.0)
         self._has_begun = self.is_closed = False
         self._untold, self._untold_bytes, self._number, self._told_s = 0, 0, -1, 0.0
         self._telling: asyncio.TimerHandle | None = None
@@ -188,7 +188,7 @@ class WorkerLink:
 
     def _go_on(self) -> None:
         """Read what the worker sends; tell it at first that the first subscribers are not awaited, or no longer."""
-        self._loop.add_reader(self._connection, self._readable)
+        self._loop.add_reader(self._connection, self._eager.readable)
         if not self._has_begun:
             self._say((0, self._number))
 
@@ -211,7 +211,6 @@ class WorkerLink:
                 self._begun(self)
             if messages:
                 self._sink.feed(messages)
-                self._eager.heard()
         except (ProtocolError, LogError) as error:
             (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
             return

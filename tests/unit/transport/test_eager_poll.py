@@ -144,14 +144,19 @@ def test_it_sleeps_when_another_thread_needs_the_core(pipe: tuple[int, int], mon
 
 
 class Clock:
-    """Stands for the clock, which each yield moves on."""
+    """Stands for the clock, which each yield and each message move on."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, yield_s: float) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, yield_s: float, work_s: float = 0.0) -> None:
         self.now_s = 1000.0
+        self._work_s = work_s
         self.yields = 0
         self._yield_s = yield_s
         monkeypatch.setattr(eager_poll, "perf_counter", lambda: self.now_s)
         monkeypatch.setattr(os, "sched_yield", self._yield)
+
+    def work(self) -> None:
+        """Do what a message needs."""
+        self.now_s += self._work_s
 
     def _yield(self) -> None:
         self.yields += 1
@@ -169,13 +174,13 @@ def yields_after(clock: Clock, gaps_s: Iterable[float], short_s: float = 0.001) 
         return clock.yields - before
 
     async def scenario() -> list[int]:
-        eager = EagerLoop(asyncio.get_running_loop(), short_s)
+        eager = EagerLoop(asyncio.get_running_loop(), clock.work, short_s)
         found = []
         for gap_s in gaps_s:
             until_s = clock.now_s + gap_s
             found.append(await looked(eager, until_s))
             clock.now_s = max(clock.now_s, until_s)
-            eager.heard()
+            eager.readable()
         return [*found, await looked(eager, inf)]
 
     return asyncio.run(scenario())
@@ -186,6 +191,12 @@ def test_a_loop_looks_after_messages_at_short_intervals(monkeypatch: pytest.Monk
     looks = yields_after(Clock(monkeypatch, 10e-6), [5.0] + [100e-6] * 10)
     assert looks[:2] == [0, 0], "the first message is no sign of a second"
     assert all(9 <= each <= 11 for each in looks[-4:-1]), looks
+    assert 99 <= looks[-1] <= 101, looks
+
+
+def test_the_time_that_messages_need_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher of large messages waits for a short time only, however long it needs for each."""
+    looks = yields_after(Clock(monkeypatch, 10e-6, work_s=3e-3), [100e-6] * 10)
     assert 99 <= looks[-1] <= 101, looks
 
 

@@ -72,7 +72,7 @@ class Pubend:
 
     error = None
     has_room = True
-    is_quick = False
+    is_eager = False
 
     def __init__(self, room_for: Callable[[int], memoryview | None]) -> None:
         self.room_for = room_for
