@@ -41,7 +41,7 @@ _LONGEST = (
     "ray/test_kills.py",
     "examples/test_dependencies.py",
 )
-"""What takes longest of the tests on a cluster, in this order. `spark` is one lot, of minutes.
+"""The longest tests on a cluster, in this order. `spark` is one lot, of minutes.
 
 Other tests are between those that start Spark: two Sparks that start at once on two cores take long.
 """

@@ -170,9 +170,10 @@ class WorkerLink:
             self._refuse(str(self._sink.error))
             return
         if self._has_begun:
-            messages, size_bytes, number = self._sink.confirmed()
-            self._untold, self._untold_bytes = self._untold + messages, self._untold_bytes + size_bytes
-            self._number = max(self._number, number)
+            confirmed = self._sink.confirmed()
+            self._untold += confirmed.messages
+            self._untold_bytes += confirmed.size_bytes
+            self._number = max(self._number, confirmed.number)
         if self._untold:
             wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
             if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:

@@ -18,7 +18,7 @@ HANDED_OUT = {
     *("Described", "Nesting", "RunningAttachment", "Self"),
     *("EdgeStatistics", "Holder", "InputStatistics", "OperatorStatistics", "WorkerStatistics"),
 }
-"""What users have without naming it: a dataflow is the first, streams and jobs hand out the others."""
+"""The objects that users do not name: a dataflow is the first, and streams and jobs hand out the others."""
 
 SHOWN = {
     tw.InputPort: "ended frontier",

@@ -11,7 +11,7 @@ from tests.laws.domains import probing_times
 from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Target, Time, TimeDomain
 
 Arrivals: TypeAlias = tuple[Time | None, ...]
-"""When each of the probing times arrives, None if it does not."""
+"""The arrivals of the probing times, in their order; None for one that does not arrive."""
 
 
 def minimal_times(domain: TimeDomain, times: Iterable[Time]) -> set[Time]:

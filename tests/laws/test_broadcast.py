@@ -36,7 +36,7 @@ RECORDS = st.lists(
     st.tuples(st.tuples(st.sampled_from(range(len(GRAPH.locations))), st.integers(0, 3)), st.integers(-2, 2)),
     max_size=5,
 )
-"""What one step records: any changes at all, since the protocol does not judge them."""
+"""The changes of one step: any at all, since the protocol does not judge them."""
 
 
 def net(changes: Iterable[tuple[tuple[int, Time], int]]) -> Counter[tuple[int, Time]]:

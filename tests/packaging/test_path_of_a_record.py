@@ -6,7 +6,7 @@ from tests.packaging.repository import ROOT
 
 PAGE = ROOT / "docs" / "path-of-a-record.md"
 MOST_FILES = 25
-"""How many files a record may pass; the page gets shorter with the path."""
+"""The largest number of files that a record may pass; the page gets shorter with the path."""
 
 
 def test_the_files_on_the_path_of_a_record_exist() -> None:

@@ -32,7 +32,7 @@ STEPS = 250
 RECORDS = 5
 AWAY, BACK = 0.3, 0.1
 UNSURE = 0.5
-"""How likely a snapshot and a return come at once where a log does not know what of it will stand."""
+"""The probability that a snapshot and a return come at once, where a log does not know what of it will stand."""
 
 DOMAINS: tuple[TimeDomain, ...] = (IntegerDomain(), ProductDomain(IntegerDomain(), IntegerDomain()))
 

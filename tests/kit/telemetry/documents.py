@@ -5,7 +5,7 @@ from typing import Any
 from tidewheel.pubsub.telemetry.view import View
 
 BEGAN_AT = 1_764_156_000.0
-"""When the jobs of these documents began, in seconds since 1970."""
+"""The time at which the jobs of these documents began, in seconds since 1970."""
 
 
 def operator(name: str, **parts: Any) -> dict[str, Any]:

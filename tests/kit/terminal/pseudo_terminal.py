@@ -18,9 +18,9 @@ from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 30.0
-"""How long a program may take that starts beside others."""
+"""The longest time that a program may take which starts beside others, in seconds."""
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
-"""What a program sends that fills the terminal, and gives it back."""
+"""The sequences that a program sends as it fills the terminal, and as it gives it back."""
 
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 
