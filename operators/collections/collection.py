@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
 from tidewheel.operators.collections.column_collection import ColumnCollection, checked_columns
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
-from tidewheel.operators.collections.pacts import RecordPact
 from tidewheel.operators.stream_base import check_function, check_positive
-from tidewheel.progress import GraphError
+from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.description.plan import Transform
 from tidewheel.transport.batches import is_schema
 
@@ -105,7 +104,9 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         from tidewheel.operators.collections.builds import build_consolidate
 
-        return type(self)(self._stream._unary(name, build_consolidate(), RecordPact()), self._columns, is_summed=True)
+        owned_by = self._owned_by or "record"  # equal records have one owner in any case
+        stream = self._stream._unary(name, build_consolidate(), self._pact(name, owned_by))
+        return type(self)(stream, self._columns, is_summed=True, owned_by=owned_by)
 
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
@@ -146,7 +147,8 @@ class Collection(ColumnCollection, KeyedCollection):
                 )
             transform = partial(rows.as_table, names, types)
             schema = None if types is None else rows.schema_with_diff(types)
-        changed: Stream[Any] = self.consolidate(name=f"{name}: sums")._stream._stage(name, transform, schema=schema)
+        summed = self if self._is_summed else self.consolidate(name=f"{name}: sums")
+        changed: Stream[Any] = summed._stream._stage(name, transform, schema=schema)
         return changed
 
     def empty(self, *, name: str = "empty") -> Self:
@@ -288,7 +290,8 @@ class Collection(ColumnCollection, KeyedCollection):
                 if max_rounds is not None:
                     (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
                 back.connect(changed)
-            left = tuple(type(self)(result._stream.leave(), result._columns) for result in results)
+            to, path = initial[0]._scope, PathSummary.leave(loop._scope.nesting)
+            left = tuple(result._moved("leave", to, path) for result in results)
         return left if others else left[0]
 
     def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:

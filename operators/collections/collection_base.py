@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from tidewheel.operators.collections.pacts import KeyPact, RecordPact, SameWorkerPact
+from tidewheel.operators.collections.pacts import KeyPact, OwnedPact, RecordPact, SameWorkerPact
 from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.stream_base import StreamBase
 from tidewheel.progress import GraphError, PathSummary
@@ -32,16 +32,23 @@ class CollectionBase:
             they have no names.
         is_empty: whether there will never be a record.
         is_summed: whether each record has at most one update at each time.
+        owned_by: by what a worker owns the updates that it has, None if it may have any.
     """
 
-    __slots__ = ("_columns", "_is_empty", "_is_summed", "_made", "_stream")
+    __slots__ = ("_columns", "_is_empty", "_is_summed", "_made", "_owned_by", "_stream")
 
     def __init__(
-        self, stream: StreamBase[Any], columns: tuple[str, ...] = (), *, is_empty: bool = False, is_summed: bool = False
+        self,
+        stream: StreamBase[Any],
+        columns: tuple[str, ...] = (),
+        *,
+        is_empty: bool = False,
+        is_summed: bool = False,
+        owned_by: _Key | None = None,
     ) -> None:
         self._stream: Any = stream  # its methods return a Stream, a class that imports this one
         self._columns = columns
-        self._is_empty, self._is_summed = is_empty, is_summed
+        self._is_empty, self._is_summed, self._owned_by = is_empty, is_summed, owned_by
         self._made: dict[str, tuple[Any, DescribedOperator]] = {}  # what several operators use, with its last operator
 
     def __repr__(self) -> str:
@@ -85,12 +92,15 @@ class CollectionBase:
 
         reduction = make(reductions)
         key: _Key = "key" if reduction.form == "pair" else "record"
+        owned_by = None if reduction.form == "counted" else key
         if self._found(f"by {key}") or self._found(f"reduced by {key}"):
             side = self._arranged(name, key)
             build = build_reduce(self._depth, reduction, side._described.name)
-            return type(self)(side._stream._unary(name, build, SameWorkerPact()), columns, is_summed=True)
+            made = side._stream._unary(name, build, SameWorkerPact())
+            return type(self)(made, columns, is_summed=True, owned_by=owned_by)
         build = build_reduce(self._depth, reduction, None)
-        made = type(self)(self._stream._unary(name, build, _PACTS[key](name)), columns, is_summed=True)
+        stream = self._stream._unary(name, build, self._pact(name, key))
+        made = type(self)(stream, columns, is_summed=True, owned_by=owned_by)
         return self._once(f"reduced by {key}", lambda: made)
 
     def _join(self, name: str, other: Self, project: "Project", columns: tuple[str, ...] = ()) -> Self:
@@ -116,7 +126,12 @@ class CollectionBase:
         if reduced is not None:
             return reduced._stream._one_more()
         build = build_arrangement(self._depth, asked_by, by_record=key == "record")
-        return self._stream._unary(f"{asked_by}: by {key}", build, _PACTS[key](asked_by), notify=False)
+        return self._stream._unary(f"{asked_by}: by {key}", build, self._pact(asked_by, key), notify=False)
+
+    def _pact(self, name: str, key: _Key) -> Pact:
+        """Return the pact of an operator of this name that needs updates where ``key`` is owned."""
+        pact = _PACTS[key](name)
+        return OwnedPact(pact) if key == self._owned_by else pact
 
     def _once(self, what: str, make: Callable[[], Self]) -> Self:
         """Return what was made of this collection before; make it if it was not, or was taken back since."""
@@ -187,9 +202,13 @@ class CollectionBase:
         if scope is self._scope:
             return self
         assert scope.parent is not None, "the scope lies in that of this collection"
-        around = self._entered(scope.parent, pact)._stream
-        entered = around._move("enter", scope, build_pass, PathSummary.enter(scope.nesting), pact)
-        return type(self)(entered, self._columns)
+        return self._entered(scope.parent, pact)._moved("enter", scope, PathSummary.enter(scope.nesting), pact)
+
+    def _moved(self, name: str, to: Scope, path: PathSummary, pact: Pact | None = None) -> Self:
+        """Return this collection in a scope beside its own."""
+        stays = self._owned_by and self._pact(name, self._owned_by)
+        moved = self._stream._move(name, to, build_pass, path, pact or stays)
+        return type(self)(moved, self._columns, owned_by=self._owned_by)
 
 
 def lies_in(scope: Scope, outer: Scope) -> bool:

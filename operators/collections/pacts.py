@@ -49,6 +49,21 @@ class SameWorkerPact(Pact):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedPact(SameWorkerPact):
+    """Leaves updates on their worker, which owns them.
+
+    Args:
+        owners: the pact that has brought them there; it divides those that wait among another number of workers.
+    """
+
+    owners: Pact
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker, as the pact of the owners does."""
+        return self.owners.split(batch, workers)
+
+
+@dataclass(frozen=True, slots=True)
 class KeyPact(RecordPact):
     """Sends updates of pairs to the worker that owns the key.
 

@@ -221,6 +221,31 @@ def test_joins_of_a_collection_share_its_arrangement() -> None:
     assert found["twice"] == [((1, 1), 1), ((2, 2), 2), ((4, 4), 1)]
 
 
+def exchanges(flow: tw.Dataflow) -> list[str]:
+    """Return the names of the operators of a dataflow that get updates from other workers."""
+    operators = description_of(flow).operators
+    return [one.name for one in operators if any(pact and pact.beside({}, 0) for pact in one.pacts)]
+
+
+def test_updates_are_exchanged_once() -> None:
+    """A worker has the updates of its keys behind a reduction, and behind the loop that this ends."""
+    flow = tw.Dataflow("owned")
+    edges = flow.input("edges").as_collection()
+    least = edges.empty().iterate(lambda ends: ends.concat(edges).reduce_min())
+    least.join(least.reduce_max(), lambda _, one, other: (one, other)).changes().capture("pairs")
+    least.changes().capture("least")
+    edges.distinct().changes().capture("distinct")
+    edges.distinct(name="ends").map(lambda edge: edge[::-1]).reduce_min().changes().capture("greatest")
+    assert exchanges(flow) == ["iterate/reduce_min", "changes: sums", "distinct", "reduce_min"]
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.input("edges").send([(one, number) for one in range(50) for number in (one, 2 * one)])
+        job.input("edges").close()
+        job.wait(10)
+        found = {name: sorted(pair for one in job.captured(name) for pair in one.batch) for name in job.plan.captures}
+    assert found["pairs"] == found["least"] == [((one, one), 1) for one in range(50)]
+    assert len(found["distinct"]) == 99
+
+
 def test_reductions_and_look_ups_share_the_arrangement_of_joins() -> None:
     """The first reduction arranges a collection, unless a join or look-ups have done so before; in a loop as well."""
     flow = tw.Dataflow("shared")
