@@ -18,9 +18,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-par
 
 import pickle
 import struct
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from socket import socket
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -42,7 +40,6 @@ SIGN_OF_LIFE: Final = _LENGTHS.pack(0, 0)
 """An empty frame."""
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
-_MOST_PARTS = 256
 LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
@@ -287,51 +284,3 @@ class FrameReader(Generic[M]):
             self._view = memoryview(self._buffer)
         self._view[: len(left)] = left
         self._start, self._end = 0, len(left)
-
-
-class SocketWriter:
-    """Writes as much as the socket takes, and keeps the rest.
-
-    Attributes:
-        waiting_bytes: how much it keeps.
-        written_bytes: how much the socket has taken.
-    """
-
-    def __init__(self, target: socket) -> None:
-        self._socket = target
-        self._parts: deque[Any] = deque()
-        self.waiting_bytes = self.written_bytes = 0
-
-    def add(self, parts: Iterable[Any]) -> None:
-        """Take parts of frames; they must not change any more."""
-        for part in parts:
-            if len(part):  # one that is empty would never be written
-                self._parts.append(part)
-                self.waiting_bytes += len(part)
-
-    def write(self) -> bool:
-        """Write what waits; return whether nothing waits any more.
-
-        Raises:
-            OSError: the peer has gone.
-        """
-        parts = self._parts
-        while parts:
-            try:
-                written = self._socket.sendmsg(list(islice(parts, _MOST_PARTS)))
-            except (BlockingIOError, InterruptedError):
-                return False
-            self.written_bytes += written
-            if written == self.waiting_bytes:
-                parts.clear()
-                self.waiting_bytes = 0
-                return True
-            self.waiting_bytes -= written
-            while written:
-                size = len(parts[0])
-                if written < size:
-                    parts[0] = memoryview(parts[0])[written:]
-                    break
-                written -= size
-                parts.popleft()
-        return True

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.frames import MOST_AT_ONCE, SIGN_OF_LIFE, FrameReader, Payload, SocketWriter
+from tidewheel.transport.frames import MOST_AT_ONCE, SIGN_OF_LIFE, FrameReader, Payload
+from tidewheel.transport.socket_writer import SocketWriter
 
 Message: TypeAlias = Any
 """A message of the users of a link: what a parent tells, or what a child says."""
@@ -263,7 +264,7 @@ class ChildLink:
         self._frames.children -= 1
         self._loop.remove_reader(self._connection)
         self._loop.remove_writer(self._connection)
-        self._connection.close()
+        self._writer.close()
 
 
 class ParentLink:

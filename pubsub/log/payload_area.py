@@ -9,20 +9,21 @@ Invariants:
 - The area has pages of its own before it is mapped. The log never cuts its file before the end of the area. A copy to
   what another program has cut off ends the process, so no other program may cut the files of a log.
 - An area is used again only once nothing holds any memory that it has lent, such as a message on its way to a child.
+  The connection of a child holds some, too: it takes large payloads from the file without a copy.
 - A record that refers to a payload is written after it. So a payload that was not received whole has no record.
 """
 
-import mmap
 import threading
 import weakref
 from pathlib import Path
 from typing import Any, Final
 
+from tidewheel.transport.mapped_file import MappedFile, address_of
+
 LEAST_BYTES: Final = 1 << 15
 """A smaller payload is copied: finding out where it lies costs as much."""
 
 _ALIGNED: Final = 64
-_FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 _MOUNTS = Path("/proc/self/mounts")
 
 
@@ -41,8 +42,9 @@ class PayloadArea:
         import numpy as np
 
         self.size = size
-        self._bytes: Any = np.frombuffer(mmap.mmap(descriptor, size, _FLAGS), np.uint8)
-        self._address: int = self._bytes.__array_interface__["data"][0]
+        self._file = MappedFile(descriptor, size)
+        self._bytes: Any = np.frombuffer(self._file, np.uint8)
+        self._address = address_of(self._bytes)
         self._lock = threading.Lock()
         self._lent: list[weakref.ref[Any]] = []
         self._begin = self._next = self._end = 0
@@ -78,14 +80,12 @@ class PayloadArea:
 
     @property
     def is_lent(self) -> bool:
-        """Whether a view of lent bytes is left."""
-        return any(part() is not None for part in self._lent)
+        """Whether a view of lent bytes is left, or a connection that was closed may still have some."""
+        return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:
         """Return the offset in the file at which a buffer lies that was lent; None for any other buffer."""
-        import numpy as np
-
-        offset: int = np.frombuffer(part, np.uint8).__array_interface__["data"][0] - self._address
+        offset = address_of(part) - self._address
         return offset if self._begin <= offset < self._next else None
 
 

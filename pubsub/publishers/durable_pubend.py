@@ -7,6 +7,7 @@ silence, and how far each durable subscription is. So one sync is for everything
 Source: seed "Gryphon exactly-once", section 2.2.
 """
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -179,6 +180,8 @@ class DurablePubend:
             size_bytes = self._write(steps)
         confirmed = Confirmed(len(sent), size_bytes, self._journal.reached)
         self._unconfirmed.add(self.written_tick, confirmed, is_sure=self._journal.is_sure)
+        if self.log.is_in_memory:
+            os.sched_yield()  # Linux may leave the worker waiting for this core, though another one is idle
 
     def conclude(self) -> None:
         """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""

@@ -20,7 +20,8 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
-from tidewheel.transport.frames import FrameReader, SocketWriter
+from tidewheel.transport.frames import FrameReader
+from tidewheel.transport.socket_writer import SocketWriter
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
 """So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.

@@ -38,7 +38,8 @@ from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
 from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
-from tidewheel.transport.frames import FrameReader, Payload, SocketWriter, dumps, frame_of, unpickled
+from tidewheel.transport.frames import FrameReader, Payload, dumps, frame_of, unpickled
+from tidewheel.transport.socket_writer import SocketWriter
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
@@ -215,10 +216,7 @@ class WorkerLink:
         except (ProtocolError, LogError) as error:
             (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
             return
-        if self._reader.is_at_end:
-            self.close()
-        else:
-            self.settle()
+        (self.close if self._reader.is_at_end else self.settle)()
 
     def _refuse(self, reason: str) -> None:
         self.refuse(reason)
