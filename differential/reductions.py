@@ -61,10 +61,7 @@ class Rows:
             try:
                 order += sorted(range(start, stop), key=values.__getitem__)
             except TypeError as error:
-                raise TypeError(
-                    f"the values of a key have no order, {error}: leave out nulls before, such as with "
-                    "filter(pc.field('price').is_valid()), or choose other columns"
-                ) from error
+                raise TypeError(f"the values of a key have no order, {error}: {_remedy(error)}") from error
         return self.take(np.array(order, np.int64))
 
     @property
@@ -199,10 +196,7 @@ class Sum(Reduction):
         try:
             sums = np.add.reduceat(values * weights, starts)
         except TypeError as error:
-            raise TypeError(
-                f"the values of a key cannot be added up, {error}: leave out nulls before, such as with "
-                "filter(pc.field('price').is_valid()), or choose other columns"
-            ) from error
+            raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
         ones = np.ones(len(starts), np.int64)
         if not self._mean:
             return Result(groups, _plain(sums), ones)
@@ -250,3 +244,10 @@ def _fits(values: Integers, counts: Integers) -> bool:
 
 def _plain(sums: Column) -> Column:
     return column_of(sums.tolist()) if sums.dtype.kind == "O" else sums
+
+
+def _remedy(error: TypeError) -> str:
+    """Return what a user can do about values that do not go together."""
+    if "NoneType" in str(error):
+        return "leave out nulls before, such as with filter(pc.field('price').is_valid()), or choose other columns"
+    return "give the values of a key one type before, such as with map()"
