@@ -57,7 +57,13 @@ def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
     import pyarrow.compute as pc
 
     # Batches of several workers may differ in whether a column can be null, or has whole numbers only.
-    table = pa.concat_tables(tables, promote_options="permissive")
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise DeliveryError(
+            f"the tables of a topic with history do not go together: {error}. changes(schema) with a schema of Arrow's "
+            "gives all of them the same types"
+        ) from error
     names = [name for name in table.column_names if name != DIFF]
     found = table.group_by(names).aggregate([(DIFF, "sum")])
     counts = found.column(f"{DIFF}_sum")

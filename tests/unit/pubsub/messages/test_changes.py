@@ -72,6 +72,12 @@ def test_batches_may_differ_in_their_types() -> None:
     ]
 
 
+def test_a_column_of_several_types_is_refused() -> None:
+    """The error says which these are, and how all tables have the same."""
+    with pytest.raises(DeliveryError, match=r"int64 vs string\. changes\(schema\) with a schema"):
+        sum_of([pa.table({"n": [1], "diff": [1]}), pa.table({"n": ["one"], "diff": [1]})])
+
+
 @pytest.mark.parametrize(
     ("changes", "rows"),
     [
