@@ -65,7 +65,7 @@ class SharedArrangement:
         self._operator = operator
         self._by_record = by_record
         self._results: dict[str, Codes] = {}  # the codes of results with other values than the main spine
-        self._missing: dict[Number, set[str]] = {}  # the readers that have not received some updates
+        self._missing: dict[tuple[int, ...], set[str]] = {}  # the readers that have not received some updates
         self._count = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -95,15 +95,16 @@ class SharedArrangement:
 
     def take(self, reader: str, number: Number) -> list[Batch]:
         """Have a reader receive updates; none if it has them already, or another worker has them all."""
-        if reader not in self._missing.get(number, ()):
-            return []
-        batches = self.spines[number].batches
-        self._missing[number].remove(reader)
-        if self._missing[number].isdisjoint(self.readers):
-            del self.spines[number], self._missing[number]
-            for batch in batches:
-                self.spines[MAIN].add(batch)
-        return batches
+        taken = list[Batch]()
+        for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
+            batches = self.spines[part].batches
+            self._missing[part].remove(reader)
+            if self._missing[part].isdisjoint(self.readers):
+                del self.spines[part], self._missing[part]
+                for batch in batches:
+                    self.spines[MAIN].add(batch)
+            taken += batches
+        return taken
 
     def let_go(self, reader: str, since: FlatTime | None) -> None:
         """Note a lower bound of the times for which a reader will ask, None for no times."""
@@ -183,10 +184,18 @@ class SharedArrangement:
     def add(self, other: Self) -> Self:
         """Add what another has; return this one, which can be read as of times that both have."""
         self._like(other)
-        for piece in other._pieces():
-            self._load(*piece)
-        self._missing |= other._missing
+        for spine, keys, others in other._pieces():
+            self._load(self._part(spine, other._missing.get(spine)), keys, others)
         return self
+
+    def _part(self, spine: Any, missing: set[str] | None) -> Any:
+        """Return under which number to add updates that these readers have not received, None if it is no matter.
+
+        Of updates with one number a reader may have received those of one worker only. They have longer numbers.
+        """
+        while missing is not None and self._missing.setdefault(spine, set(missing)) != missing:
+            spine = (*spine, 0)
+        return spine
 
     def _like(self, other: Self) -> Self:
         """Have results as another has, later numbers than it, and be read as of no time before; return this one."""

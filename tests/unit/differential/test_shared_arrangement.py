@@ -120,3 +120,25 @@ def test_another_number_of_workers_divides_it() -> None:
     assert list(second.spines) == [MAIN]
     assert seen(first, "other", 2) == [2]
     assert arrange(first, 1, [(0, 0)]) not in {number, (0, 1)}
+
+
+def test_a_reader_may_have_received_what_one_of_the_workers_had() -> None:
+    """Where these have one number, and another number of workers goes on, it receives the others'."""
+    made = arrangement("one", "other")
+    number = arrange(made, 0, [(key, 0) for key in range(4)])
+    parts = made.divided(owners, 4, lambda: SharedArrangement(1, "test"))
+    for part in parts:
+        for reader in ("one", "other"):
+            part.let_go(reader, (0,))
+    assert len(parts[1].take("one", number)) == len(parts[2].take("other", number)) == 1
+    again = arrangement("one", "other")
+    for part in pickle.loads(pickle.dumps(parts)):
+        again.add(part)
+    assert [seen(again, "one", key) for key in range(4)] == [[], [0], [], []]
+    (found,) = pickle.loads(pickle.dumps(again)).divided(owners, 1, lambda: SharedArrangement(1, "test"))
+    for reader in ("one", "other"):
+        found.let_go(reader, (0,))
+    for reader, others in (("one", {0, 2, 3}), ("other", {0, 1, 3})):
+        assert {key for batch in found.take(reader, number) for key in found.keys_of(batch.keys)} == others
+        assert found.take(reader, number) == []
+        assert [seen(found, reader, key) for key in range(4)] == [[0]] * 4
