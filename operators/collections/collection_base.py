@@ -61,7 +61,7 @@ class CollectionBase:
                 raise AttributeError(
                     f"a collection has no {name}(), and a stream has: write collection.changes().{name}(...)"
                 )
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @property
     def _scope(self) -> Scope:

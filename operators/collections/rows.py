@@ -141,9 +141,10 @@ def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.
             values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
             made[name] = pa.array(values, kinds.get(name))
         except (pa.ArrowException, OverflowError, TypeError) as error:
+            kind = kinds.get(name, "int64" if isinstance(error, OverflowError) else "one type")
             raise TypeError(
-                f"column {name!r} has values that are not of {kinds.get(name, 'one type')}: {error}. Convert them, "
-                "such as by map()"
+                f"column {name!r} has values that are not of {kind}: {error}. Convert them, such as by map(), or give "
+                "changes() a schema"
             ) from error
     return pa.table(made)
 

@@ -89,6 +89,7 @@ def test_columns_that_are_not_there_are_refused(describe: Any, said: str) -> Non
             ["user", "item"],
             "'item' has values that are not of one type",
         ),
+        (lambda c: c.map(lambda s: (s[0], 2**63)), ["user", "item"], "'item' has values that are not of int64"),
         (
             lambda c: c.select("item"),
             pa.schema({"item": pa.int64()}),
