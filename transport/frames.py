@@ -208,7 +208,7 @@ class FrameReader(Generic[M]):
             except OSError:
                 count = 0  # it has ended without a word; what that means is for others to say
             if not count:
-                self.is_at_end = True
+                self.is_at_end, self._payload = True, memoryview(b"")  # nobody needs half of one
                 return
             taken += count
             self.read_bytes += count

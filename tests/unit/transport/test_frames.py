@@ -271,3 +271,15 @@ def test_a_large_payload_is_read_where_the_user_wants_it() -> None:
     assert found == payloads
     assert asked == [LARGE, 2 * LARGE + 1]
     assert own[:LARGE] == payloads[1]
+
+
+def test_a_connection_that_breaks_amid_a_payload_keeps_no_memory() -> None:
+    """So a log may use it again, though somebody still refers to the reader."""
+    own = bytearray(LARGE)
+    content = b"".join(map(bytes, frame_of(b"head", (bytes(LARGE),))))[:-1]
+    reader = FrameReader(
+        cast(socket, Cut(content, [1000])), lambda _, payload: payload, room_for=lambda _: memoryview(own)
+    )
+    while not reader.is_at_end:
+        assert list(reader.read()) == []
+    own.clear()
