@@ -175,8 +175,8 @@ class Collection(ColumnCollection, KeyedCollection):
         any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
 
         Args:
-            function: a function of a record that returns a whole number, the same each time; the first round is 0. A
-                record whose round is not below ``max_rounds`` never enters.
+            function: a function of a record that returns a whole number, the same each time. The first round is 0, and
+                numbers below count as 0. A record whose round is not below ``max_rounds`` never enters.
             columns: whether it takes and returns columns instead, as for `map`.
             name: what errors, statistics and drawings call it.
 

@@ -86,12 +86,12 @@ def entering(
         now: the time at which they arrive, before which none enters.
 
     Raises:
-        TypeError: a round is no whole number, or below 0.
+        TypeError: a round is no whole number.
     """
     (numbers, *others) = columns_of(rounds(array))
-    made = others or (numbers if numbers.dtype.kind != "i" else numbers[numbers < 0])[:1].tolist()
-    if made:
-        raise TypeError(f"the function of enter_at() is to return rounds, whole numbers from 0 on, not {made!r}")
+    if others or numbers.dtype.kind != "i":
+        made = others or numbers[:1].tolist()
+        raise TypeError(f"the function of enter_at() is to return rounds, which are whole numbers, not {made!r}")
     outer, first = now
     for (number,), rows in split_by_time([np.maximum(numbers, first)]):
         if most is None or number < most:
