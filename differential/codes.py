@@ -79,7 +79,7 @@ class Codes:
 
     def __setstate__(self, state: "tuple[Kind | None, int, list[Interned], list[Codes]]") -> None:
         self.kind, self._swept, parts, self._fields = state
-        self._values = [value for part in parts for value in values_of(column_of(part.values))]
+        self._values = [with_one_nan(value) for part in parts for value in part.values]
         self._numbers = {value: number for number, value in enumerate(self._values) if value is not Forgotten}
         self._free = [number for number, value in enumerate(self._values) if value is Forgotten]
         self._parts = {}
@@ -146,7 +146,7 @@ class Codes:
     def find(self, values: Sequence[Any]) -> list[int | None]:
         """Return the code of each of some values of one column, which can be hashed; None for one that has none."""
         if self.kind == "object":
-            return [self._numbers.get(value) for value in values_of(column_of(values))]
+            return [self._numbers.get(with_one_nan(value)) for value in values_of(column_of(values))]
         if self.kind == "int":
             return [_number(int, value) for value in values]
         numbers = [_number(float, value) for value in values]

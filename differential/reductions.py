@@ -56,6 +56,8 @@ class Rows:
         if self.value_codes.kind in {"int", "float"}:
             return self
         values = self.value_codes.decode(self.values)[0].tolist()
+        if any(map(_has_nan, values)):
+            values = list(map(_ordered, values))
         order: list[int] = []
         for start, stop in self.spans():
             try:
@@ -251,3 +253,12 @@ def _remedy(error: TypeError) -> str:
     if "NoneType" in str(error):
         return "leave out nulls before, such as with filter(pc.field('price').is_valid()), or choose other columns"
     return "give the values of a key one type before, such as with map()"
+
+
+def _has_nan(value: Any) -> bool:
+    return any(map(_has_nan, value)) if type(value) is tuple else type(value) is float and value != value  # noqa: PLR0124
+
+
+def _ordered(value: Any) -> Any:
+    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples."""
+    return tuple(map(_ordered, value)) if type(value) is tuple else (_has_nan(value), value)

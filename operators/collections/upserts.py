@@ -10,6 +10,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.worker.operator_context import pacts_of
 from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.one_nan import with_one_nan
 
 
 def key_of(record: Any) -> Any:
@@ -36,7 +37,8 @@ def build_upserts(context: OperatorContext) -> Schedule:
             held.setdefault(lent.time, []).append(batch)
             notificator.notify_at(lent)
         for token in notificator.ready(input):
-            last = dict(chain.from_iterable(map(records, held.pop(token.time, []))))
+            arrived = chain.from_iterable(map(records, held.pop(token.time, [])))
+            last = {with_one_nan(key): value for key, value in arrived}
             updates = []
             for key, value in last.items():
                 before = present.get(key)

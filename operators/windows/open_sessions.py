@@ -51,6 +51,9 @@ class SessionBook:
 
     def __init__(self, by_key: dict[Any, list[OpenSession]]) -> None:
         self.by_key = by_key
+        for key, found in by_key.items():
+            for session in found:
+                session.key = key  # a NaN of a snapshot is another object
         sessions = chain.from_iterable(by_key.values())
         self.ends = [(session.end, number, session) for number, session in enumerate(sessions)]
         self.opened = len(self.ends)

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.epochs.division import split_by_key
 from tidewheel.operators.keys.record_hash import record_hash
+from tidewheel.operators.keys.record_keys import may_have_nan, with_one_nan
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
@@ -154,6 +155,10 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
+    if may_have_nan(found):  # of a snapshot, or of another worker
+        found = with_one_nan(found)
+        for entries in found.values():
+            entries.sort(key=EVENT_TIME)
     for entries in found.values():
         if len(entries) > 1:
             _settle_ties(entries)

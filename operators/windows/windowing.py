@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from tidewheel.operators.epochs.division import Division, everywhere
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.keys.record_keys import Keys
+from tidewheel.operators.keys.record_keys import Keys, as_key
 from tidewheel.operators.windows.event_time import BY_KEY, TimedRecord, read_keys
 from tidewheel.operators.windows.open_sessions import OpenSessions, SessionBook
 from tidewheel.operators.windows.open_windows import NumberedWindow, NumberedWindows
@@ -100,4 +100,7 @@ def _open_windows(windows: Windows, fold: WindowFold, context: OperatorContext) 
     if isinstance(windows, SessionWindows):
         return OpenSessions(windows.gap, fold, SessionBook(context.keyed_state("sessions")))
     division = Division(NumberedWindow.split, NumberedWindow.merge).of_each()
-    return NumberedWindows(windows, fold, division.state(context, "windows", dict))
+    opened: dict[int, NumberedWindow] = division.state(context, "windows", dict)
+    for window in opened.values():  # a NaN of a snapshot is another object
+        window.states = {as_key(key): state for key, state in window.states.items()}
+    return NumberedWindows(windows, fold, opened)

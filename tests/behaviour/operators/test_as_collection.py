@@ -172,3 +172,18 @@ def test_times_of_other_kinds_are_refused() -> None:
     flow = tw.Dataflow("test", domain=tw.ProductDomain(tw.IntegerDomain(), tw.UnitDomain()))
     with pytest.raises(tw.GraphError, match="a collection has whole numbers as epochs"):
         flow.input("records").as_collection()
+
+
+def test_an_upsert_finds_a_key_with_nan() -> None:
+    """Which is not equal to itself, so that it was never replaced."""
+    flow = tw.Dataflow("nan")
+    flow.input("rows").as_collection(upserts=True).changes().capture("rows")
+    with tw.run(flow, engine="local") as job:
+        rows = job.input("rows")
+        for epoch, value in enumerate((1, 2, None)):
+            rows.send([(float("nan"), value), (("x", float("nan")), value)])
+            rows.advance_to(epoch + 1)
+        rows.close()
+        job.wait(60)
+        changes = [(one.time, value, count) for one in job.captured("rows") for (_, value), count in one.batch]
+    assert sorted(changes) == [(0, 1, 1)] * 2 + [(1, 1, -1)] * 2 + [(1, 2, 1)] * 2 + [(2, 2, -1)] * 2

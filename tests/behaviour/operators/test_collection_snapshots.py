@@ -46,6 +46,42 @@ def random_links(random: Random, count: int) -> list[tuple[int, int]]:
     return [(random.randrange(LINKS // 4), random.randrange(LINKS // 4)) for _ in range(count)]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_nan_of_a_snapshot_is_found_again(tmp_path: Path, workers: int) -> None:
+    """Also within records and keys, and by upserts and look-ups; all that was added before is removed."""
+    nan = float("nan")
+    records = [("x", nan), (nan, 1.0), ((nan, "y"), 2), nan]
+
+    def run(workers: int) -> Any:
+        flow = tw.Dataflow("nan")
+        added = flow.input("records").as_collection(diff=True)
+        added.distinct().changes().capture("distinct")
+        added.count().changes().probe("done").capture("counts")
+        pairs = added.map(lambda record: ((record, "key"), 1)).lookups("pairs")
+        pairs.reduce_min().join(pairs).changes().capture("joined")
+        flow.input("rows").as_collection(upserts=True).changes().capture("rows")
+        return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path))
+
+    with run(workers) as job:
+        job.input("records").send([(record, 1) for record in records])
+        job.input("rows").send([(record, 1) for record in records])
+        for name in ("records", "rows"):
+            job.input(name).advance_to(1)
+        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        job.stop(snapshot=True)
+    nan = float("nan")  # another object
+    with run(3 - workers) as job:
+        assert job.lookup("pairs", (("x", nan), "key")).values == [1]
+        job.input("records").send([(record, -1) for record in [("x", nan), (nan, 1.0), ((nan, "y"), 2), nan]])
+        job.input("rows").send([(record, None) for record in [("x", nan), (nan, 1.0), ((nan, "y"), 2), nan]])
+        for name in ("records", "rows"):
+            job.input(name).close()
+        job.wait(DEADLINE_S)
+        for name in ("distinct", "counts", "joined", "rows"):
+            counts = [(one.time, count) for one in job.captured(name) for _, count in one.batch]
+            assert sorted(counts) == [(0, 1)] * len(records) + [(1, -1)] * len(records), name
+
+
 class Feeder:
     """Feeds a job epoch by epoch, and knows which links there are."""
 

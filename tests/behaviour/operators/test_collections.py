@@ -187,6 +187,18 @@ def test_collections_enter_a_loop_only_where_an_operator_reads_them(caplog: pyte
     assert "nothing reads" not in caplog.text
 
 
+def test_nan_within_values_is_greater_than_all_numbers() -> None:
+    """Whatever the order in which they come."""
+    values = [(1.0, 0.5), (float("nan"), 1.0), (1.0, -2.0), (1.0, float("nan")), (2, 0.0)]
+    for turn in range(len(values)):
+        records = [(0, value) for value in values[turn:] + values[:turn]]
+        assert result_of([(0, records)], lambda c: c.reduce_min()) == {(0, (1.0, -2.0)): 1}
+        (greatest,) = result_of([(0, records)], lambda c: c.reduce_max().map(lambda record: record[1][1]))
+        assert greatest == 1.0
+        found = result_of([(0, records)], lambda c: c.top_k(3, greatest=False).map(lambda record: str(record[1])))
+        assert sorted(found) == ["(1.0, -2.0)", "(1.0, 0.5)", "(1.0, nan)"]
+
+
 def arrangements(flow: tw.Dataflow) -> list[str]:
     """Return the names of the operators of a dataflow that arrange a collection by key."""
     return [one.name for one in description_of(flow).operators if ": by key" in one.name]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from operator import add
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,3 +299,37 @@ def test_a_window_has_its_records_in_order_of_event_time() -> None:
             assert job.captured("lists")[0].batch[0].value == [0, 3, 4, 5, 7, 9]
             by_epoch = 359047 if isinstance(kind, tw.TumblingWindows) else 34579
             assert job.captured("folds")[0].batch[0].value == by_epoch
+
+
+@pytest.mark.parametrize("windows", [tw.TumblingWindows(10), tw.SlidingWindows(10, 5), tw.SessionWindows(10)], ids=repr)
+@pytest.mark.parametrize("at", [None, lambda record: record[1]], ids=["epochs", "times"])
+def test_a_key_with_nan_is_one_key_after_a_snapshot(tmp_path: Path, windows: Any, at: Any) -> None:
+    """The NaN of the snapshot is another object, and not equal to that of later records."""
+
+    def run(folder: Path) -> Any:
+        flow = tw.Dataflow("nan")
+        records = flow.input("records")
+        records.probe("done")
+        records.window(windows, key=lambda record: record[0], at=at, finish=len).results.capture("counts")
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(folder))
+
+    def send(job: Any, epoch: int) -> None:
+        job.input("records").advance_to(epoch)
+        job.input("records").send([(("x", float("nan")), epoch), (float("nan"), epoch)])
+
+    def outcome(job: Any) -> list[str]:
+        send(job, 2)
+        job.input("records").close()
+        job.wait(DEADLINE_S)
+        return sorted(str(result) for one in job.captured("counts") for result in one.batch)
+
+    with run(tmp_path / "whole") as job:
+        send(job, 1)
+        whole = outcome(job)
+    with run(tmp_path / "stopped") as job:
+        send(job, 1)
+        job.input("records").advance_to(2)
+        job.probe("done").wait_until(2, timeout=DEADLINE_S)
+        job.stop(snapshot=True)
+    with run(tmp_path / "stopped") as job:
+        assert outcome(job) == whole
