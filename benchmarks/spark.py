@@ -208,7 +208,7 @@ def round_trip(report: Report, spark: "SparkSession", df: "DataFrame", rows: int
     begin = perf_counter()
     with tw.run(flow, workers=WORKERS) as job:
         job.wait(DEADLINE_S)
-        back = to_spark(spark, job.captured("rows"))
+        back = to_spark(spark, job.captured("rows"), time=None)
     require(rows, back.count())
     report.add(f"round trip of {rows:,} rows, both counted", [perf_counter() - begin], "s")
     require(df.schema.simpleString(), back.schema.simpleString())
