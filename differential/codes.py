@@ -222,7 +222,7 @@ class Codes:
         except TypeError as error:
             raise TypeError(
                 f"a record of a collection has to be hashable all through, and {_unhashable(values)!r} is not: "
-                "use tuples instead of lists, and frozensets instead of sets"
+                "use tuples instead of lists and sets"
             ) from error
         if new and not isinstance(self.kind, tuple):
             new = dict.fromkeys([one for one in map(with_one_nan, new) if one not in numbers])

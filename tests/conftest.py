@@ -52,7 +52,7 @@ _STARTS = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_niceness": "0",
 }
-"""How processes start: Java, which runs for seconds here, compiles fast rather than well, with one collector thread.
+"""Settings of processes: Java, which runs for seconds here, compiles fast rather than well, with one collector thread.
 
 Ray lists its logs twice a second, not ten times, and starts no workers before they are asked for. These are not nicer
 than the tests that wait for them: on two cores they would hardly start.

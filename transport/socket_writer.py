@@ -15,7 +15,7 @@ from itertools import islice
 from socket import AF_UNIX, socket
 from typing import Any, Final
 
-from tidewheel.transport.mapped_file import place_of
+from tidewheel.transport.mapped_file import MappedFile, place_of
 
 LARGE: Final = 1 << 17
 """So many bytes are taken from their file: fewer are copied in less time."""
@@ -40,7 +40,7 @@ class SocketWriter:
         self._takes_files = target.family == AF_UNIX
         self._has_large = False  # since nothing waited
         self._parts: deque[Any] = deque()
-        self._unread: deque[tuple[int, Any]] = deque()  # parts of files, each with the number of bytes up to its end
+        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, it, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
@@ -57,8 +57,7 @@ class SocketWriter:
         Raises:
             OSError: the peer has gone.
         """
-        if self._unread:
-            self._forget_read()
+        self._forget_read()
         parts = self._parts
         while parts:
             try:
@@ -93,23 +92,22 @@ class SocketWriter:
                     return self._socket.sendmsg(some[:number])
                 file, offset = place
                 written = os.sendfile(self._socket.fileno(), file.descriptor, offset, len(part))
-                self._unread.append((self.written_bytes + written, part))
+                self._unread.append((self.written_bytes + written, part, file))
                 return written or self._socket.sendmsg(some)  # which raises if another program has cut the file
         return self._socket.sendmsg(some)
 
     def _forget_read(self) -> None:
         """Let go of the parts of files that the peer has read."""
+        if not self._unread:
+            return
         (queued,) = _QUEUED.unpack(ioctl(self._socket, termios.TIOCOUTQ, bytes(_QUEUED.size)))
         while self._unread and self._unread[0][0] <= self.written_bytes - queued:
             self._unread.popleft()
 
     def close(self) -> None:
         """Close the socket. Parts of files that the peer can still read are never written to."""
-        if self._unread:
-            self._forget_read()
-        for _, part in self._unread:
-            place = place_of(part)
-            assert place is not None, "it lies in a file"
-            place[0].is_held = True
+        self._forget_read()
+        for *_, file in self._unread:
+            file.is_held = True
         self._unread.clear()
         self._socket.close()

@@ -242,7 +242,7 @@ class Keys:
             groups.clear()
             for key, record in zip(keys, records(batch), strict=True):
                 groups[as_key(key)].append(record)
-        return with_one_nan(groups) if may_have_nan(groups) else dict(groups)
+        return join_nan_groups(groups) if may_have_nan(groups) else dict(groups)
 
     def check(self, keys: list[Any]) -> None:
         """Raise TypeError if one of ``keys`` cannot be a key, naming it. Whole records may be rows and lists."""
@@ -268,8 +268,8 @@ def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
     return dict(places)
 
 
-def with_one_nan(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
-    """Return lists by key where all keys that are NaN, or have it as a part, are one key."""
+def join_nan_groups(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+    """Return groups by key, in which keys that differ only in the object that is NaN are one."""
     joined: dict[Any, list[Any]] = {}
     for key, rows in groups.items():
         known = joined.setdefault(as_key(key), rows)

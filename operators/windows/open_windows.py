@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.epochs.division import split_by_key
 from tidewheel.operators.keys.record_hash import record_hash
-from tidewheel.operators.keys.record_keys import may_have_nan, with_one_nan
+from tidewheel.operators.keys.record_keys import join_nan_groups, may_have_nan
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
@@ -156,7 +156,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
     for entry in timed:
         found[entry[0]].append(entry)
     if may_have_nan(found):  # of a snapshot, or of another worker
-        found = with_one_nan(found)
+        found = join_nan_groups(found)
         for entries in found.values():
             entries.sort(key=EVENT_TIME)
     for entries in found.values():

@@ -216,7 +216,9 @@ class WorkerLink:
         except (ProtocolError, LogError) as error:
             (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
             return
-        (self.close if self._reader.is_at_end else self.settle)()
+        if self._reader.is_at_end:
+            self.close()
+        self.settle()
 
     def _refuse(self, reason: str) -> None:
         self.refuse(reason)

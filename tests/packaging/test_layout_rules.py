@@ -32,7 +32,7 @@ restarts, sinks, logs in object stores, trees of relays that form by themselves 
 that are received in the log (170), live views in notebooks with sizes of state and lags in seconds (515), lines of
 logs and kept tokens in telemetry (200), collections (1,925) of tables of any columns (205), with look-ups (345),
 topics with history (254), and snapshots that write only the values that are new (95)."""
-MOST_PUBSUB_LINES = 13_371
+MOST_PUBSUB_LINES = 13_373
 """9,200 before publishers were found again that had died, clocks were no matter, relays acknowledged once, logs were in
 object stores, epochs that come again were compared, filters went up the tree, and topics kept their partitions with any
 number of workers; then telemetry (285), metrics and their exports (400), live views in notebooks (375), and

@@ -27,7 +27,7 @@ TITLES = {
     "publisher": "ray::PublisherActor",
     "relay": "ray::RelayActor",
 }
-"""How Ray names the processes of actors while they live, by what they are."""
+"""Ray's names for the processes of actors while they live, by kind of actor."""
 
 _OF_TESTS = {"feeder": "ray::Feeder"}
 """The same for actors that tests start and end."""

@@ -33,7 +33,7 @@ _LAST_OUTPUT = 3000
 _LONGEST_PAUSE_S = 4.0
 
 ACTORS = {"worker": "ray::WorkerActor", "publisher": "ray::PublisherActor", "catalog": "ray::CatalogActor"}
-"""How Ray names the processes of the pipeline's actors, by kind."""
+"""Ray's names for the processes of the pipeline's actors, by kind."""
 
 
 class GrowingJournals:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 GONE_WITHIN_S = 10.0
 Walk: TypeAlias = tuple[int, int, int]
-"""Where a walk began, where it is, and how many steps it took."""
+"""The node where a walk began, the one where it is, and the number of its steps."""
 
 
 def started(flow: tw.Dataflow, workers: int, progress: SpreadName = "broadcast") -> RayJob:

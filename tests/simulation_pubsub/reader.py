@@ -13,7 +13,7 @@ from tidewheel.pubsub import DeliveryError, PublisherLost, Subscriber
 from tidewheel.pubsub.messages.wire import Numbered, PartitionEnded
 
 State: TypeAlias = Literal["reading", "ended", "left", "lost", "cut off"]
-"""Where it is; ``"lost"`` is a topic that failed, ``"cut off"`` is about this subscriber alone."""
+"""The state of a reader; ``"lost"`` is a topic that failed, ``"cut off"`` is about this subscriber alone."""
 
 _LIMITS = (1, 300, 1000, PLENTY, PLENTY)
 

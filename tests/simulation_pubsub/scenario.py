@@ -9,7 +9,7 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 
 Order: TypeAlias = Literal["total", "product"]
 Ending: TypeAlias = Literal["ends", "fails", "replaced"]
-"""How a life of the topic ends: as it should, with a failure, or because other publishers are there all at once."""
+"""The ends of a life of the topic: as it should, with a failure, or because other publishers are there all at once."""
 
 PLENTY = 1 << 30
 HOLD_STEPS = 25.0

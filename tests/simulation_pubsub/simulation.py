@@ -12,7 +12,7 @@ from tests.simulation_pubsub.watch import Told
 
 _ROUNDS = 1000
 _PUBLISHING = 1.5
-"""How often a partition does something, compared with a subscriber of pace 1."""
+"""The pace of a partition, compared with a subscriber of pace 1."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 60.0
 SECONDS = 10.0
-"""What is meant by within seconds."""
+"""The meaning of "within seconds"."""
 
 
 def host(job: str, workers: int = 1) -> AttachmentHost:

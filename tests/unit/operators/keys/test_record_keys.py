@@ -16,7 +16,7 @@ from tests.kit.operators.harness import LISTS, TABLES, Case, Kind, run
 from tests.kit.operators.operator_case import number_of
 from tests.laws.strategies import law_settings
 from tests.unit.operators.keys.test_record_hash import RECORDS
-from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, is_nan, with_one_nan
+from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, is_nan, join_nan_groups
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.transport.batches import records
@@ -177,7 +177,7 @@ def test_many_nan_are_grouped_in_one_go() -> None:
             touched += len(self)
             return Rows([*self, *other])
 
-    joined = with_one_nan({float("nan"): Rows([number]) for number in range(1000)})
+    joined = join_nan_groups({float("nan"): Rows([number]) for number in range(1000)})
     assert list(joined.values()) == [list(range(1000))]
     assert touched == 0
 
