@@ -79,8 +79,7 @@ class JobBlock(ABC):
         self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
         self._added: dict[str, Self] = {}
         self._error: TidewheelError | None = None
-        self._stopped = False
-        self._started = False
+        self._stopped = self._started = self._is_interrupted = False
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
         self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
@@ -207,8 +206,8 @@ class JobBlock(ABC):
         return any(report.feeders for report in self._reports() if isinstance(report, WorkerReport))
 
     def _raise_failure(self) -> None:
-        """Raise what ended a dataflow or, if nothing did, one that was added to it."""
-        if self._error is not None:
+        """Raise what ended a dataflow or one that was added to it, but no interrupt: the program has got that."""
+        if self._error is not None and not self._is_interrupted:
             raise self._error
         for added in self._added.values():
             added._raise_failure()

@@ -5,7 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from tidewheel.progress import TidewheelError
@@ -37,7 +39,7 @@ class LocalRounds:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._members: list[LocalJob] = []
-        self._sleepers: list[threading.Event] = []
+        self._sleepers: list[SimpleQueue[None]] = []
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=20)
 
     def join(self, member: "LocalJob") -> None:
@@ -94,14 +96,11 @@ class LocalRounds:
                     answer.set_exception(error)
 
     def sleep(self, deadline: float | None) -> bool:
-        """Wait until an operator is to be scheduled: by the clock, or by a thread that it expects to do that.
+        """Wait until the clock or another thread schedules an operator, or the monotonic clock reaches a deadline.
 
-        Returns False, at once, if neither will happen.
-
-        Args:
-            deadline: until when to wait at most, by the monotonic clock.
+        Returns False, at once, if neither will schedule one.
         """
-        awake = threading.Event()
+        awake: SimpleQueue[None] = SimpleQueue()  # Ctrl-C amid the wait for a threading.Event can be a RuntimeError
         self._sleepers.append(awake)
         try:
             with self.lock:
@@ -111,8 +110,9 @@ class LocalRounds:
                 if not left_s and not any(member._is_expecting for member in self._members):
                     return False
             if deadline is not None:
-                left_s.append(max(0.0, deadline - time.monotonic()))
-            awake.wait(min(left_s, default=None))
+                left_s.append(deadline - time.monotonic())
+            with suppress(Empty):
+                awake.get(timeout=max(0.0, min(left_s)) if left_s else None)
         finally:
             self._sleepers.remove(awake)
         return True
@@ -120,7 +120,7 @@ class LocalRounds:
     def wake(self) -> None:
         """End the sleep of whoever sleeps, because there may be something to do, or to say; from any thread."""
         for awake in self._sleepers.copy():
-            awake.set()
+            awake.put(None)
 
 
 class LocalJob(Job):
@@ -135,10 +135,9 @@ class LocalJob(Job):
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: LocalRounds | None = None) -> None:
         super().__init__(plan, workers, config)
         self.stepping: int | None = None
-        self._thread = 0
         self._in_flight: list[deque[Envelope]] = [deque() for _ in range(workers)]
         self._shared = self._rounds = LocalRounds() if shared is None else shared
-        self._lock = self._rounds.lock
+        self._thread, self._lock = 0, self._rounds.lock
         self._cores: list[WorkerCore] = []
         self._writers: list[PartWriter | None] = []
 
@@ -225,6 +224,7 @@ class LocalJob(Job):
         except TidewheelError as error:
             self._fail(error)
         except BaseException as error:
+            self._is_interrupted = not self._has_ended
             self._fail(JobError(f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"))
             raise
         finally:
@@ -281,9 +281,8 @@ class LocalJob(Job):
     def _is_at_rest(self) -> bool:
         """Whether this dataflow has nothing to do, now or later, with what it has received."""
         with self._lock:
-            resting = all(core.is_idle and core.agenda.left_s() is None for core in self._cores)
-            at_work = any(any(core.agenda.expected.values()) for core in self._cores)
-            return resting and not at_work and not any(self._in_flight)
+            busy = any(any(core.agenda.expected.values()) or not core.is_idle for core in self._cores)
+            return not busy and all(core.agenda.left_s() is None for core in self._cores) and not any(self._in_flight)
 
     def _left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
@@ -317,8 +316,7 @@ class LocalJob(Job):
 
     def _fetch_captured(self, name: str) -> CapturedBatches:
         with self._lock:
-            kept = [Captured(at, batch) for core in self._cores for at, batch in core.captured(name)]
-        return CapturedBatches(kept)
+            return CapturedBatches([Captured(at, batch) for core in self._cores for at, batch in core.captured(name)])
 
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         with self._lock:
@@ -333,9 +331,9 @@ class LocalJob(Job):
 
     def _here(self) -> Mapping[str, object]:
         worker = self.stepping if self._thread == threading.get_ident() else None
-        return (
-            {} if worker is None else about(self.name, operator=self._cores[worker].running().operator, worker=worker)
-        )
+        if worker is None:
+            return {}
+        return about(self.name, operator=self._cores[worker].running().operator, worker=worker)
 
     def _notes(self) -> tuple[str, ...]:
         if self._started and self._has_work:

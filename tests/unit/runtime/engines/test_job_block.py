@@ -48,6 +48,23 @@ def test_an_exception_in_the_job_blocks_the_job_at_once() -> None:
     assert seen == []
 
 
+def test_the_end_of_the_block_does_not_raise_an_interrupt_again() -> None:
+    """Ctrl-C in the midst of an operator: the program that catches it goes on, as it does after one between steps."""
+
+    def interrupt(number: int) -> int:
+        raise KeyboardInterrupt
+
+    flow = tw.Dataflow("interrupted")
+    flow.input("numbers").map(interrupt).capture("results")
+    with tw.run(flow, engine="local") as job:
+        feed(job, [1])
+        with pytest.raises(KeyboardInterrupt):
+            job.wait()
+        with pytest.raises(tw.JobError, match="interrupted in the middle of a step"):
+            job.captured("results")
+        job.stop()
+
+
 def test_the_work_of_an_added_dataflow_is_finished(caplog: pytest.LogCaptureFixture) -> None:
     """The end of the block waits for a dataflow that was added as well, though the first one has input to come."""
     seen: list[int] = []
