@@ -16,7 +16,7 @@ def components(edges: tw.Collection) -> tw.Collection:
         return offers.concat(late).reduce_min()
 
     arcs = edges.concat(edges.map(lambda one, other: (other, one), columns=True))
-    nodes = arcs.map(lambda node, neighbour: node, columns=True).distinct().map(lambda node: (node, node), columns=True)
+    nodes = arcs.reduce_min().map(lambda node, least: (node, np.minimum(node, least)), columns=True)
     return nodes.empty().iterate(spread)
 
 
