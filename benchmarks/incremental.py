@@ -76,7 +76,7 @@ class Effort:
     longest_s: int
 
 
-FULL = Effort(rounds=5, single=500, epochs=50, edges=1_000, random=10_000_000, longest_s=90)
+FULL = Effort(rounds=9, single=500, epochs=50, edges=1_000, random=10_000_000, longest_s=90)
 QUICK = Effort(rounds=1, single=10, epochs=3, edges=20, random=20_000, longest_s=10)
 
 

@@ -26,7 +26,7 @@ from tidewheel.differential.records import Array, Integers
 FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
 
-MOST_ROWS = 1 << 19
+MOST_ROWS = 1 << 20
 """So many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
 
 MOST_KEYS = 1 << 16
