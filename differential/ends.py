@@ -20,9 +20,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tidewheel.differential.batch import Placed
+from tidewheel.differential.batch import Placed, advanced
 from tidewheel.differential.records import Integers
-from tidewheel.differential.spine import advance, at_or_before, ranges
+from tidewheel.differential.spine import at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
 
 Place: TypeAlias = Callable[[Integers], list[Placed]]
@@ -179,7 +179,7 @@ def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[Fla
         masks = one.batch.time_masks() if one.places is not None and one.counts.sum() > _FEW_ROWS else None
         if masks is None or one.places is None:
             taken = one.batch.take(np.repeat(one.found, one.counts), ranges(one.starts, one.counts))
-            rows.append(Updates(taken.keys, taken.values, advance(taken.times, time), taken.diffs))
+            rows.append(Updates(taken.keys, taken.values, tuple(map(advanced, taken.times, time)), taken.diffs))
         else:
             yield from _from_masks(*masks, one.found, one.places, time)
     together = concatenate(rows, len(time))

@@ -170,16 +170,14 @@ def is_pairs(array: Array) -> bool:
 
 def columns_of(array: Array) -> list[Column]:
     """Return the columns of the records: key and value of pairs, else the record."""
-    return [_wide(array[name]) for name in _names(array)[:-1]]
+    columns = (array[name] for name in _names(array)[:-1])
+    return [one.astype(np.int64, copy=False) if one.dtype.kind == "i" else one for one in columns]
 
 
 def diffs_of(array: Array) -> Integers:
     """Return the diffs of updates."""
-    return _wide(array["diff"])
-
-
-def _wide(column: Column) -> Column:
-    return column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column
+    diffs: Integers = array["diff"].astype(np.int64, copy=False)
+    return diffs
 
 
 def _names(array: Array) -> tuple[str, ...]:
@@ -193,20 +191,26 @@ def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
 
     If only some of the arrays have pairs, these are Python objects in one column with the others.
     """
-    if len(arrays) == 1:
-        return columns_of(arrays[0]), np.ascontiguousarray(diffs_of(arrays[0]))
-    diffs = np.concatenate([diffs_of(array) for array in arrays])
+    diffs = _joined_diffs([array["diff"] for array in arrays])
     if len({array.dtype.names for array in arrays}) > 1:
         return [column_of([record for array in arrays for record in decode(array)])], diffs
-    return [_joined(parts) for parts in zip(*map(columns_of, arrays), strict=True)], diffs
+    return [_joined([array[name] for array in arrays]) for name in _names(arrays[0])[:-1]], diffs
+
+
+def _joined_diffs(parts: Sequence[Column]) -> Integers:
+    if all(part.dtype == np.int8 and len(part) for part in parts):  # they are long, and often all the same
+        ends = {int(end) for part in parts for end in (part.min(), part.max())}
+        if len(ends) == 1:
+            return np.broadcast_to(np.int64(ends.pop()), sum(map(len, parts)))
+    return np.concatenate(parts, dtype=np.int64)
 
 
 def _joined(parts: Sequence[Column]) -> Column:
-    if len({part.dtype for part in parts}) > 1:
+    if len({"i" if part.dtype.kind == "i" else part.dtype for part in parts}) > 1:
         if parts[0].dtype.names and len({part.dtype.names for part in parts}) == 1:
             return row_column(list(map(_joined, zip(*map(parts_of, parts), strict=True))))
         return column_of([value for part in parts for value in values_of(part)])
-    return np.concatenate(parts)
+    return np.concatenate(parts, dtype=np.int64 if parts[0].dtype.kind == "i" else None)
 
 
 def as_pairs(array: Array, operator: str) -> Array:

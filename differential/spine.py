@@ -27,15 +27,6 @@ from tidewheel.differential.runs import Run, merged_runs
 from tidewheel.differential.updates import FlatTime, Updates, concatenate
 
 
-def advance(times: Sequence[Integers], since: FlatTime) -> tuple[Integers, ...]:
-    """Return the least upper bounds of times and ``since``.
-
-    >>> [column.tolist() for column in advance([np.array([0, 0, 2]), np.array([1, 7, 0])], (1, 0))]
-    [[1, 1, 2], [1, 7, 0]]
-    """
-    return tuple(map(advanced, times, since))
-
-
 def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
     """Tell for each of some times whether it is at or before ``time``."""
     found = times[0] <= time[0]
@@ -135,7 +126,7 @@ class Spine:
             is_whole = int(placed.counts.sum()) == len(placed.batch)
             rows = None if is_whole else ranges(placed.starts, placed.counts)
             taken = placed.batch.take(np.repeat(placed.found, placed.counts), rows)
-            parts.append(Updates(taken.keys, taken.values, advance(taken.times, since), taken.diffs))
+            parts.append(Updates(taken.keys, taken.values, tuple(map(advanced, taken.times, since)), taken.diffs))
         return concatenate(parts, self.depth)
 
     def place(self, keys: Integers) -> list[Placed]:

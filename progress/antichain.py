@@ -82,10 +82,6 @@ class Antichain:
         """Tell whether every element of ``other`` is at or after some element of this one."""
         return all(self.less_equal(time) for time in other)
 
-    def with_time(self, time: Time) -> "Antichain":
-        """Return the antichain of the minimal elements of this one and ``time``."""
-        return Antichain(self._domain, (*self._elements, time))
-
     def __iter__(self) -> Iterator[Time]:
         return iter(self._elements)
 

@@ -36,14 +36,6 @@ def test_domination_needs_every_element() -> None:
     assert not frontier.dominates(Antichain(PAIRS, [(1, 2), (0, 9)]))
 
 
-def test_with_time_makes_a_new_one() -> None:
-    """An antichain is immutable: adding a time leaves it alone."""
-    frontier = Antichain(PAIRS, [(1, 1)])
-    assert list(frontier.with_time((0, 3))) == [(1, 1), (0, 3)]
-    assert list(frontier.with_time((0, 0))) == [(0, 0)]
-    assert list(frontier) == [(1, 1)]
-
-
 def test_equality_ignores_order_and_other_types() -> None:
     """Antichains are equal as sets are, hash alike then, and are equal to nothing else."""
     one, other = Antichain(PAIRS, [(1, 1), (0, 4)]), Antichain(PAIRS, [(0, 4), (1, 1)])
