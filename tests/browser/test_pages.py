@@ -14,7 +14,7 @@ from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import published
 from tests.kit.pubsub.local_job import send_epoch
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator, worker
-from tests.waiting import eventually
+from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.gateway import Gateway
 
 pytestmark = needs_chromium
@@ -152,7 +152,7 @@ def test_a_topic_has_a_live_tail(browser: Browser, gateway: Gateway) -> None:
     """As the gateway streams it to any browser."""
     with published("ranks") as running, opened(browser, gateway, f"&job={NAME}&show=topic:ranks") as page:
         page.get_by_role("button", name="Show", exact=True).click()
-        assert eventually(lambda: gateway.clients == 1)
+        running.wait_for_subscribers(1, WITHIN_S)
         send_epoch(running, 0, [("a", 1)])
         expect(page.locator(".tail li").first).to_contain_text('0 ["a",1]', timeout=SOON_MS)
         page.get_by_role("button", name="Stop", exact=True).click()
