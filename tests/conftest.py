@@ -59,7 +59,7 @@ than the tests that wait for them: on two cores they would hardly start.
 """
 
 _OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")}
-"""What a Spark session sets in its process for as long as it lasts, as this process has found it."""
+"""The variables that a Spark session sets in its process for as long as it lasts, as this process has found them."""
 
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 

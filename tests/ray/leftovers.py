@@ -33,7 +33,7 @@ _OF_TESTS = {"feeder": "ray::Feeder"}
 """The same for actors that tests start and end."""
 
 _NOT_OURS = ("plasma", "sem.mp-")
-"""How names of files in `/dev/shm` begin that are of Ray's store, and of locks between processes of Python.
+"""The beginnings of names of files in `/dev/shm` of Ray's store, and of locks between processes of Python.
 
 All programs on the machine share that folder. Jobs have no locks between processes, so those are of other tests. What
 programs share in memory are files. Folders there are the temporary ones of checks of sinks, and of benchmarks.

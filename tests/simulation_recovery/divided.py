@@ -17,7 +17,7 @@ from tidewheel.runtime.description.plan import Schedule
 Stream: TypeAlias = tw.Stream[Any]
 
 LAST = 9
-"""How many times the last record of a substream may go round loops, before it is divided."""
+"""The number of times that the last record of a substream may go round loops, before it is divided."""
 WATCHED = "ends in order"
 """The name of the state in which an operator keeps the keys of whose ends it was told."""
 

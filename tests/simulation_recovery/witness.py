@@ -30,7 +30,7 @@ Port: TypeAlias = tuple[str, int]
 """(the name of an operator, the number of its input)."""
 
 Unread: TypeAlias = Counter[tuple[Port, Time, str]]
-"""How often each record waits at an input, by time."""
+"""The number of times that each record waits at an input, by time."""
 
 
 class Tokens:

@@ -1,4 +1,4 @@
-"""Which records a client wants."""
+"""The filter of the records that a client wants."""
 
 import pickle
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")
 DEADLINE_S = 30.0
 HAS_ALL = LowerFrontierUpdate([])
-"""What the log has in place of the last move, until all partitions have everything."""
+"""The move that the log has in place of the last one, until all partitions have everything."""
 
 
 class Publisher:

@@ -12,7 +12,7 @@ from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 NUMBERS = [[3, 4], [5], [3, 6], [4, 8]]
-"""What is sent at each epoch."""
+"""The numbers that are sent at each epoch."""
 DAMAGES = ["flipped", "half-written", "missing", "manifest"]
 
 

@@ -1,4 +1,4 @@
-"""Whether a process is gone."""
+"""The test for a process that is gone."""
 
 import os
 import subprocess
