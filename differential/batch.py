@@ -123,8 +123,8 @@ class Batch:
     def column(self, number: int, rows: Integers | None = None) -> Integers:
         """Return a column of all rows, or of some."""
         if self._words is None or self._packing is None:
-            return self._columns[number] if rows is None else self._columns[number][rows]
-        return self._packing.column(self._words if rows is None else self._words[rows], number)
+            return self._columns[number] if rows is None else self._columns[number].take(rows)
+        return self._packing.column(self._words if rows is None else self._words.take(rows), number)
 
     def values(self, rows: Integers | None = None) -> Integers:
         """Return the values of all rows, or of some."""
@@ -133,9 +133,9 @@ class Batch:
     def take(self, keys: Integers, rows: Integers | None) -> Updates:
         """Return all updates or those of some rows, with other keys."""
         if self._words is None or self._packing is None:
-            _, values, *times, diffs = self._columns if rows is None else [one[rows] for one in self._columns]
+            _, values, *times, diffs = self._columns if rows is None else [one.take(rows) for one in self._columns]
             return Updates(keys, values, tuple(times), diffs)
-        words, packing = self._words if rows is None else self._words[rows], self._packing
+        words, packing = self._words if rows is None else self._words.take(rows), self._packing
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))
         return Updates(keys, values, tuple(times), diffs)
 
@@ -178,14 +178,14 @@ class Batch:
             found = places = np.arange(len(keys))
         else:
             places = _places(all_keys, keys)
-            found = (all_keys[places] == keys).nonzero()[0]
+            found = (all_keys.take(places) == keys).nonzero()[0]
             if not len(found):
                 return None
-            places = places[found]
-        starts = all_starts[places]
+            places = places.take(found)
+        starts = all_starts.take(places)
         if offset:
             found = found + offset
-        return Placed(self, found, places, starts, all_starts[places + 1] - starts)
+        return Placed(self, found, places, starts, all_starts.take(places + 1) - starts)
 
     def _searched(self, keys: Integers, offset: int) -> "Placed | None":
         """Return which of some keys are here, without an index."""

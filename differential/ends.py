@@ -78,16 +78,16 @@ def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTi
         is_certain = has_end & ((ends > bounds) if greatest else (ends < bounds))
         is_done = has_all | is_certain
         chosen = is_done & has_end
-        is_settled[left[chosen]] = True
+        is_settled[left.compress(chosen)] = True
         if has_later:
             later = updates.take(~is_now)
-            bound = ends[later.keys]
+            bound = ends.take(later.keys)
             is_nearer = (later.values > bound) if greatest else (later.values < bound)
             is_nearer |= (later.values == bound) & (later.diffs < 0)
-            is_settled[left[later.keys[is_nearer]]] = False
-        places.append(left[chosen])
-        values.append(ends[chosen])
-        left, most = left[~is_done], most * 8
+            is_settled[left.take(later.keys.compress(is_nearer))] = False
+        places.append(left.compress(chosen))
+        values.append(ends.compress(chosen))
+        left, most = left.compress(~is_done), most * 8
         placed = place(keys[left]) if len(left) else []
     return Ends(np.concatenate(places), np.concatenate(values), is_settled)
 
@@ -102,7 +102,7 @@ def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> E
         ends[one.found] = closer(ends[one.found], one.batch.values(rows))
         has_end[one.found] = True
     places = has_end.nonzero()[0]
-    return Ends(places, ends[places], has_end)
+    return Ends(places, ends.take(places), has_end)
 
 
 def _read(
@@ -125,8 +125,8 @@ def _read(
             starts = starts + counts - taken
         is_cut = counts > most
         if is_cut.any():
-            last = one.batch.values(starts[is_cut] if greatest else (starts + taken - 1)[is_cut])
-            cut = found[is_cut]
+            last = one.batch.values((starts if greatest else starts + taken - 1).compress(is_cut))
+            cut = found.compress(is_cut)
             has_all[cut] = False
             bounds[cut] = closer(bounds[cut], last)
         parts.append(one.batch.take(np.repeat(found, taken), ranges(starts, taken)))
@@ -137,10 +137,10 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
     """Return the places of keys that have a positive value in some rows, and the end of these."""
     groups, values, counts = summed([updates.keys, updates.values], updates.diffs)
     is_positive = counts > 0
-    groups, values = groups[is_positive], values[is_positive]
+    groups, values = groups.compress(is_positive), values.compress(is_positive)
     is_end = np.ones(len(groups), bool)
     np.not_equal(groups[1:], groups[:-1], out=is_end[:-1] if greatest else is_end[1:])
-    return groups[is_end], values[is_end]
+    return groups.compress(is_end), values.compress(is_end)
 
 
 def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
@@ -163,7 +163,7 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
     for bound in bounds:
         places = unique(*together[bound])
         if is_chain:
-            places = places[is_left[places]]
+            places = places.compress(is_left.take(places))
             is_left[places] = False
         if len(places):
             yield bound, places
@@ -193,7 +193,7 @@ def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[Fla
 def _from_masks(
     times: list[FlatTime], by_key: Integers, found: Integers, places: Integers, time: FlatTime
 ) -> Iterator[tuple[FlatTime, Integers]]:
-    mine = by_key[places]
+    mine = by_key.take(places)
     present = int(np.bitwise_or.reduce(mine))
     together: dict[FlatTime, int] = {}
     for bit, one in enumerate(times):
@@ -202,4 +202,4 @@ def _from_masks(
             together[bound] = together.get(bound, 0) | 1 << bit
     for bound, bits in together.items():
         if bound != time:
-            yield bound, found[(mine & bits) != 0]
+            yield bound, found.compress((mine & bits) != 0)

@@ -84,14 +84,14 @@ class Join:
         found = other.look_up(self._readers[1 - side], codes)
         if not len(found):
             return None
-        rows = found.keys if places is None else places[found.keys]
-        mine = starts[rows]
-        partners = starts[rows + 1] - mine
+        rows = found.keys if places is None else places.take(found.keys)
+        mine = starts.take(rows)
+        partners = starts.take(rows + 1) - mine
         if int(partners.max()) > 1:
             mine = ranges(mine, partners)
             again = np.repeat(np.arange(len(found)), partners)
             rows, found = rows[again], found.take(again)
-        updates = batch.take(keys[rows], mine)
+        updates = batch.take(keys.take(rows), mine)
         values = [own.values_of(updates.values), other.values_of(found.values)]
         left, right = values if side == 0 else values[::-1]
         times = tuple(map(_upper_bounds, self._deep(updates.times), self._deep(found.times)))

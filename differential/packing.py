@@ -166,16 +166,16 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     again = (rows[1:] == rows[:-1]).nonzero()[0]
     if _FEW_EQUAL * len(again) > len(words) or _largest(*packing.ranges[-1]) * len(words) >= _LIMIT:
         starts = starts_of(rows)
-        words, sums = words[starts], sums_from(starts, sums)
+        words, sums = words.take(starts), sums_from(starts, sums)
     elif len(again):
         again += 1
         is_first = np.ones(len(words), bool)
         is_first[again] = False
         more = sums[again]
-        words, sums = words[is_first], sums[is_first]
+        words, sums = words.compress(is_first), sums.compress(is_first)
         np.add.at(sums, again - np.arange(1, len(again) + 1), more)
     kept = sums != 0
-    return (words, sums) if kept.all() else (words[kept], sums[kept])
+    return (words, sums) if kept.all() else (words.compress(kept), sums.compress(kept))
 
 
 def sums_from(starts: Integers, diffs: Integers) -> Integers:

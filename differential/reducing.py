@@ -77,7 +77,7 @@ class Reducer:
             had = self._output.look_up(some)
             is_now = at_or_before(had.times, time)
             if result.is_settled is not None:
-                result.is_settled[had.keys[~is_now]] = False
+                result.is_settled[had.keys.compress(~is_now)] = False
             later += self._put_off_from(time, some, placed, result)
             change = self._difference(time, some, result, had if is_now.all() else had.take(is_now))
             changes += [] if change is None else [change]
@@ -88,10 +88,10 @@ class Reducer:
     ) -> Iterator[FlatTime]:
         """Put keys off until the later times at which their result may change; yield these times."""
         if result.is_settled is not None and result.is_settled.any():
-            keys = keys[~result.is_settled]
+            keys = keys.compress(~result.is_settled)
             placed = self._arrangement.place(self._name, keys) if len(keys) else []
         for bound, places in next_bounds(placed, len(keys), time):
-            self._await(bound, keys[places])
+            self._await(bound, keys.take(places))
             yield bound
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed]) -> Result:
@@ -120,7 +120,7 @@ class Reducer:
         if len(had):
             groups, values = np.concatenate([groups, had.keys]), np.concatenate([values, had.values])
             counts = np.concatenate([counts, -had.diffs])
-        batch = batch_of(at_time(keys[groups], values, counts, time))
+        batch = batch_of(at_time(keys.take(groups), values, counts, time))
         if batch is None:
             return None
         self._output.add(batch)

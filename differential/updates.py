@@ -157,12 +157,12 @@ def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
 
 def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
     order = np.lexsort(columns[::-1])
-    ordered = [one[order] for one in columns]
+    ordered = [one.take(order) for one in columns]
     starts = _starts_of_rows(ordered)
-    sums = sums_from(starts, diffs[order])
+    sums = sums_from(starts, diffs.take(order))
     kept = sums != 0
-    rows = starts[kept]
-    return [*(one[rows] for one in ordered), sums[kept]]
+    rows = starts.compress(kept)
+    return [*(one.take(rows) for one in ordered), sums.compress(kept)]
 
 
 def _starts_of_rows(columns: Sequence[Integers]) -> Integers:

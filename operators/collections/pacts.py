@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+_AT_ONCE = 1 << 14
+"""The hashes of so many keys stay in the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordPact(Pact):
@@ -81,8 +84,14 @@ class KeyPact(RecordPact):
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":
     """Return the worker that owns each of some keys, in one column or as pairs in two."""
-    hashes = list(map(_hashes, columns))
-    return owners_in_array(hashes[0] if len(hashes) == 1 else hash_tuples(hashes), workers)
+    import numpy as np
+
+    owners = np.empty(len(columns[0]), np.uint16)
+    for first in range(0, len(owners), _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        hashes = [_hashes(column[rows]) for column in columns]
+        owners[rows] = owners_in_array(hashes[0] if len(hashes) == 1 else hash_tuples(hashes), workers)
+    return owners
 
 
 def _hashes(column: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
