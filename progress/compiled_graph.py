@@ -52,13 +52,6 @@ class CompiledGraph:
         self._reaching: dict[Location, dict[Location, Paths]] = {}
         self._reachabilities: dict[frozenset[int], Reachability] = {}
 
-    def summaries(self, start: Location, end: Location) -> Paths:
-        """Return the minimal summaries of the paths from ``start`` to ``end``; empty if there is no path.
-
-        A location reaches itself by the path of no steps.
-        """
-        return self.reaching(end).get(start, ())
-
     def reaching(self, end: Location) -> dict[Location, Paths]:
         """Return, for every location from which ``end`` can be reached, the minimal summaries of the paths.
 

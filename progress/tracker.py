@@ -101,10 +101,6 @@ class Tracker:
         """Return the lower bound on the times that can still occur at a location of interest."""
         return self._implications[self._reach.rank_of[self._compiled.index[location]]].frontier
 
-    def is_interesting(self, location: Location) -> bool:
-        """Tell whether the frontier of ``location`` is kept."""
-        return self._compiled.index[location] in self._reach.asked
-
     def covered_by(self, location: int, time: Time) -> int | None:
         """Return the number of a location of interest whose frontier says that an earlier pointstamp leads here.
 

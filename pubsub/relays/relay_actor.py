@@ -18,14 +18,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.messages import (
-    Downstream,
-    KnowledgeMessage,
-    Nack,
-    Rejected,
-    Upstream,
-    joined,
-)
+from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack, Rejected, Upstream, joined
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
 from tidewheel.pubsub.relays.relay_parent import RelayParent

@@ -26,12 +26,7 @@ from tidewheel.pubsub.subscribers.parents import (
     called,
 )
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.subscribers.subscription_options import (
-    Acknowledging,
-    Start,
-    SubscriptionOptions,
-    check_options,
-)
+from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Start, SubscriptionOptions, check_options
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
 from tidewheel.pubsub.telemetry.asking import ask_for_telemetry
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY

@@ -5,25 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidewheel.progress import (
-    CompiledGraph,
-    GraphError,
-    IntegerDomain,
-    PathSummary,
-    Source,
-    TimeDomain,
-)
+from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, Source, TimeDomain
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.runtime.description.plan import (
-    Build,
-    BySubstream,
-    DeclarationPlan,
-    KeyedTransform,
-    Plan,
-    Transform,
-)
+from tidewheel.runtime.description.plan import Build, BySubstream, DeclarationPlan, KeyedTransform, Plan, Transform
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
@@ -110,12 +96,7 @@ class DataflowDescription:
         described.output_scopes = (*described.output_scopes, outlet.scope)
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
-    def declare(
-        self,
-        name: str,
-        outlet: Outlet,
-        change: Callable[[Any], Build] | None = None,
-    ) -> Outlet:
+    def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
         """Declare that records get the keys of their substreams where they come out of an operator.
 
         Args:

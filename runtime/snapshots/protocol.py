@@ -11,14 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from tidewheel.runtime.snapshots.entries import Blob, Entry, FoundEntry, Owner, decode, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
-from tidewheel.runtime.snapshots.names import (
-    HEARTBEATS,
-    LOG,
-    PARTS,
-    entry_name,
-    entry_number,
-    half_written_entry,
-)
+from tidewheel.runtime.snapshots.names import HEARTBEATS, LOG, PARTS, entry_name, entry_number, half_written_entry
 
 _MOST_READS = 20
 

@@ -83,6 +83,11 @@ class Agenda:
         self.expected.pop(self.running, None)
         return self.running
 
+    def end(self) -> None:
+        """End the step; operators that have not had their turn are scheduled in the next one."""
+        self._next.update(self._current)
+        self._current, self.running = [], -1
+
     @property
     def is_empty(self) -> bool:
         """Whether no operator is to be scheduled now."""

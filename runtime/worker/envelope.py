@@ -31,6 +31,9 @@ T = TypeVar("T")
 _LARGE = 16 * 1024
 _MEASURED_EVERY = 16
 
+_MUCH = 256 * 1024
+"""So many bytes take a peer as long to receive as a step takes."""
+
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
 
@@ -205,11 +208,17 @@ class Outbox:
         self._messages: list[list[Message]] = [[] for _ in range(workers)]
         self._batches = 0
         self._bytes_a_change = 0.0
-        self.progress_bytes = 0
+        self.progress_bytes = self._waiting_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is so much to send that peers had better have it now."""
+        return self._waiting_bytes > _MUCH
 
     def put(self, peer: int, message: Message) -> None:
         """Add a message to the next envelope for a peer."""
         self._messages[peer].append(message)
+        self._waiting_bytes += message.size
 
     def envelopes(
         self,
@@ -233,6 +242,7 @@ class Outbox:
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         made: list[tuple[int, Envelope]] = []
+        self._waiting_bytes = 0
         for peer, messages in enumerate(self._messages):
             has_something = messages or peer in progress or peer in credit or peer in substreams
             if has_something or (marker is not None and peer != self._worker):
@@ -323,7 +333,3 @@ class OrderedInbox(Generic[T]):
     def forget(self, sender: Hashable) -> None:
         """Forget a sender that will not send any more."""
         self._streams.pop(sender, None)
-
-    def waiting(self) -> dict[Hashable, int]:
-        """Return, for each sender with a gap, the sequence number that is missing."""
-        return {sender: stream.expected for sender, stream in self._streams.items() if stream.early}

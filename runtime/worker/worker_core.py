@@ -2,8 +2,9 @@
 
 Invariants:
 
-- One call of `step` is one scheduling step: each operator that has something to do runs at most once, in the order in
-  which the dataflow was described, and all that happened is one indivisible change of this worker's pointstamps.
+- One call of `step` is one scheduling step: operators that have something to do run, each at most once, in the order in
+  which the dataflow was described, until all have or there is much to send. All that happened is one indivisible change
+  of this worker's pointstamps.
 - It leaves after the operators have acted, in the envelope of the messages it speaks of or, held back, in a later one.
 - No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
 
@@ -15,16 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidewheel.progress import (
-    Accumulated,
-    Broadcast,
-    CompiledGraph,
-    Location,
-    Spread,
-    SpreadName,
-    Time,
-    Tracker,
-)
+from tidewheel.progress import Accumulated, Broadcast, CompiledGraph, Location, Spread, SpreadName, Time, Tracker
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.statistics import WorkerStatistics
@@ -100,8 +92,7 @@ class WorkerCore(OperatorHost):
         # One worker has nobody to tell.
         spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
-        self._frontiers = {}
-        self.flow = FlowControl(worker, workers, bytes_in_flight)
+        self._frontiers, self.flow = {}, FlowControl(worker, workers, bytes_in_flight)
         self._inbox, self.intake = OrderedInbox[Envelope](), Intake()
         self._steps, self._to_release = 0, 1
         self.outbox = Outbox(worker, workers, incarnation)
@@ -110,8 +101,8 @@ class WorkerCore(OperatorHost):
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing, self.questions = Closing(), Questions(self.activate)
         self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
-        self.received, self.shared, self.leaks = None, {}, list[Leak]()
-        self._leaked_by, self._on_leak = Counter[str](), on_leak
+        self.received, self.shared = None, {}
+        self.leaks, self._leaked_by, self._on_leak = list[Leak](), Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)
         self._instances, self._edges = wire(self, plan, self._compiled, declared, attachments or {})
@@ -197,7 +188,7 @@ class WorkerCore(OperatorHost):
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        while (index := self.agenda.pop()) is not None:
+        while not self.outbox.is_full and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:
                 self.agenda.held.add(index)
@@ -211,6 +202,7 @@ class WorkerCore(OperatorHost):
                 raise
             except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - not the driver's KeyboardInterrupt
                 raise_step_failure(instance.name, self.worker, instance.time, error, self.ledger.refusals)
+        self.agenda.end()
         self.ledger.stepping = None
         self.count_tokens()
         if self.ledger.refusals:
@@ -282,10 +274,6 @@ class WorkerCore(OperatorHost):
         """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
         return dict(self._tracker.counts())
 
-    def unreported(self) -> dict[tuple[int, Time], int]:
-        """Return what this worker has not told its peers: its own changes, and what it adds up for others."""
-        return dict(self._progress.unsent())
-
     def report(self) -> WorkerReport:
         """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
@@ -316,8 +304,7 @@ class WorkerCore(OperatorHost):
 
     def running(self) -> BusyWorker:
         """Return which operator runs now and since when; from any thread."""
-        number = self.agenda.running
-        if number < 0:
+        if (number := self.agenda.running) < 0:
             return BusyWorker(self.worker)
         instance = self._instances[number]
         return BusyWorker(self.worker, instance.name, instance.time, self.clock() - instance.started)

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.progress import Knowledge, Time
-from tidewheel.runtime.explaining.statistics import (
-    InputStatistics,
-    WorkerStatistics,
-)
+from tidewheel.runtime.explaining.statistics import InputStatistics, WorkerStatistics
 from tidewheel.runtime.substreams.gate import OpenSubstreams
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.transport.process_memory import ProcessUse

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from tests.laws.domains import probing_times
-from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Target, Time, TimeDomain
+from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Target, Time, TimeDomain, Tracker
 
 Arrivals: TypeAlias = tuple[Time | None, ...]
 """The arrivals of the probing times, in their order; None for one that does not arrive."""
@@ -128,3 +128,8 @@ def _around(cycle: Sequence[Step], time: Time) -> Time | None:
 def sources(graph: GraphShape) -> list[Source]:
     """Return every output port of a graph."""
     return [location for location in graph.locations() if isinstance(location, Source)]
+
+
+def is_kept(tracker: Tracker, location: Location) -> bool:
+    """Tell whether a tracker keeps the frontier of a location."""
+    return tracker._compiled.index[location] in tracker._reach.asked

@@ -28,7 +28,7 @@ def test_summaries_are_those_of_the_minimal_walks(limits: GraphLimits, data: st.
     start = data.draw(st.sampled_from(compiled.locations))
     probes = probing_times(graph.nesting(start))
     for end, expected in minimal_arrivals(graph, start).items():
-        summaries = compiled.summaries(start, end)
+        summaries = compiled.reaching(end).get(start, ())
         assert {arrivals_by(path, probes) for path in summaries} == expected
         assert len(summaries) == len(expected)
         assert all(path.source == graph.nesting(start) and path.target == graph.nesting(end) for path in summaries)
@@ -47,7 +47,7 @@ def test_summaries_are_never_late_where_coordinates_have_a_greatest_time(data: s
     for time in (graph.nesting(start).domain.minimum(), *probing_times(graph.nesting(start))):
         for end, walked in possible_frontiers(graph, [(start, time)]).items():
             domain = graph.nesting(end).domain
-            arrivals = [path.results_in(time) for path in compiled.summaries(start, end)]
+            arrivals = [path.results_in(time) for path in compiled.reaching(end).get(start, ())]
             found = minimal_times(domain, (arrival for arrival in arrivals if arrival is not None))
             assert all(any(domain.less_equal(early, late) for early in found) for late in walked)
 
@@ -81,5 +81,5 @@ def test_searching_forward_finds_what_searching_back_finds(data: st.DataObject) 
         assert {compiled.locations[end]: set(paths) for end, paths in forward.items()} == {
             end: set(paths)
             for end in compiled.locations
-            if (paths := compiled.summaries(compiled.locations[start], end))
+            if (paths := compiled.reaching(end).get(compiled.locations[start], ()))
         }

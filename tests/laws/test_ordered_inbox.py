@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.runtime.inboxes import missing
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import OrderedInbox
@@ -40,9 +41,9 @@ def test_each_sender_is_heard_in_order_and_once(arrivals: tuple[list[int], list[
             for origin, numbers in groupby(sorted(arrived), key=lambda item: item[0])
             if max(number for _, number in numbers) >= len(heard[origin])
         }
-        assert inbox.waiting() == gaps
+        assert missing(inbox) == gaps
     assert heard == {sender: list(range(count)) for sender, count in enumerate(sent)}
-    assert inbox.waiting() == {}
+    assert missing(inbox) == {}
     assert inbox.duplicates == len(order) - len(arrived)
 
 
@@ -64,7 +65,7 @@ def test_another_incarnation_is_refused(
         assert ready == undisturbed.accept(sender, 7, sequence, (sender, sequence))
         with pytest.raises(ProtocolError, match=f"sender {sender} was incarnation 7 and is now {7 + difference}"):
             inbox.accept(sender, 7 + difference, data.draw(st.integers(0, 7)), (-1, -1))
-    assert inbox.waiting() == undisturbed.waiting()
+    assert missing(inbox) == missing(undisturbed)
     assert inbox.duplicates == undisturbed.duplicates
 
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.kit.runtime.inboxes import missing
 from tests.links.batch_kinds import KINDS
 from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox
 from tidewheel.transport.link import Receiver, Sender
@@ -92,7 +93,7 @@ class Arrivals:
         deadline_s = time.monotonic() + DEADLINE_S
         while self.count < count:
             left_s = deadline_s - time.monotonic()
-            assert left_s > 0, f"{self.count} of {count} came; these are missing: {self.inbox.waiting()}"
+            assert left_s > 0, f"{self.count} of {count} came; these are missing: {missing(self.inbox)}"
             for envelope in self._receiver.receive(left_s):
                 self.raw.append(envelope)
                 ready = self.inbox.accept(envelope.sender, envelope.incarnation, envelope.sequence, envelope)

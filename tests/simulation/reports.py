@@ -80,7 +80,7 @@ class Reports(ABC):
             self._fail("whole steps", what, reported, done)
 
     def _check_unreported(self, worker: int, reported: Counts, done: Counts) -> None:
-        found = self._cores[worker].unreported()
+        found = dict(self._cores[worker]._progress.unsent())
         expected = difference(done, reported)
         if found != expected:
             self._fail("held back", f"worker {worker} holds back other than what it has not told", found, expected)
@@ -94,8 +94,8 @@ class Reports(ABC):
             held: what it held back before that step.
             takes_away: whether the batch has something in it that can move a frontier.
         """
-        if not self._hold_back and self._cores[worker].unreported():
-            raise ViolationError("timely", f"worker {worker} holds back {self._cores[worker].unreported()}")
+        if not self._hold_back and self._cores[worker]._progress.unsent():
+            raise ViolationError("timely", f"worker {worker} holds back {self._cores[worker]._progress.unsent()}")
         if self._hold_back and batch and not held and not takes_away:
             raise ViolationError("timely", f"worker {worker} did not hold back {batch}")
 
@@ -119,7 +119,7 @@ class BroadcastReports(Reports):
     def _account(self, worker: int, done: Counts, sent: Sequence[tuple[int, ProgressBatch]]) -> None:
         if len(self._cores) > 1:
             self._check_sent(worker, done, sent)
-        elif self._cores[worker].unreported():
+        elif self._cores[worker]._progress.unsent():
             raise ViolationError("timely", "a single worker has nobody to tell, and holds something back")
         add(self._views[worker], done.items())
         add(self._views[worker], self._done[worker].items(), -1)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.runtime.busy_flow import busy_flow, collected, plain_counts
+from tests.kit.runtime.inboxes import missing
 from tests.kit.runtime.worker_group import WorkerGroup
 from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import ProtocolError
@@ -45,7 +46,7 @@ def test_any_order_and_any_repetition_gives_the_right_results(epochs: list[list[
     run_badly(group, Random(seed))
     assert group.is_complete
     assert collected(group.captured("counts")) == plain_counts(epochs)
-    assert [core._inbox.waiting() for core in group.cores] == [{}] * workers
+    assert [missing(core._inbox) for core in group.cores] == [{}] * workers
 
 
 def loaded_group() -> tuple[WorkerGroup, list[list[int]]]:
@@ -60,25 +61,25 @@ def loaded_group() -> tuple[WorkerGroup, list[list[int]]]:
 def test_behind_a_lost_envelope_everything_waits(lost: int) -> None:
     """Nothing of a sender is taken in after a gap: the inbox tells which envelope is missing, and no time completes."""
     group, epochs = loaded_group()
-    missing: list[Envelope] = []
+    lost_ones: list[Envelope] = []
     for _ in range(50):
         for worker in range(2):
             for envelope in list(group.in_flight[worker]):
                 if (worker, envelope.sender, envelope.sequence) == (1, 0, lost):
-                    missing.append(envelope)
+                    lost_ones.append(envelope)
                     group.in_flight[worker].remove(envelope)
             group.deliver(worker)
             group.step(worker)
-    assert len(missing) == 1
+    assert len(lost_ones) == 1
     assert all(core.is_idle for core in group.cores)
-    assert group.cores[1]._inbox.waiting() == {0: lost}
+    assert missing(group.cores[1]._inbox) == {0: lost}
     assert not group.cores[1].is_complete
     assert len(group.cores[1].probes.frontier("done")) > 0
     assert collected(group.captured("counts")).keys() < plain_counts(epochs).keys()
-    group.cores[1].receive(missing[0])
+    group.cores[1].receive(lost_ones[0])
     group.run()
     assert group.is_complete
-    assert group.cores[1]._inbox.waiting() == {}
+    assert missing(group.cores[1]._inbox) == {}
     assert collected(group.captured("counts")) == plain_counts(epochs)
 
 

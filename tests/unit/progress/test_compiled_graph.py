@@ -40,18 +40,18 @@ ITERATE = CompiledGraph(
 
 def test_a_location_reaches_itself_by_the_path_of_no_steps() -> None:
     """In a loop too, the shortest way to where one is counts, and the rounds add nothing."""
-    assert ITERATE.summaries(Source(2, 0), Source(2, 0)) == (PathSummary.identity(LOOP),)
-    assert ITERATE.summaries(Source(0, 0), Source(0, 0)) == (PathSummary.identity(ROOT),)
+    assert ITERATE.reaching(Source(2, 0)).get(Source(2, 0), ()) == (PathSummary.identity(LOOP),)
+    assert ITERATE.reaching(Source(0, 0)).get(Source(0, 0), ()) == (PathSummary.identity(ROOT),)
 
 
 def test_paths_through_a_loop() -> None:
     """Into, round and out of a loop, and nowhere against the edges."""
-    assert ITERATE.summaries(Source(0, 0), Target(2, 1)) == (PathSummary(ROOT, LOOP, (0,), (1,)),)
-    assert ITERATE.summaries(Target(2, 1), Target(2, 1)) == (PathSummary.identity(LOOP),)
-    assert ITERATE.summaries(Source(2, 0), Target(2, 1)) == (PathSummary.advance(LOOP, 1),)
-    assert ITERATE.summaries(Target(3, 0), Source(4, 0)) == (PathSummary.leave(LOOP),)
-    assert ITERATE.summaries(Source(4, 0), Source(0, 0)) == ()
-    assert ITERATE.summaries(Target(2, 1), Target(2, 0)) == ()
+    assert ITERATE.reaching(Target(2, 1)).get(Source(0, 0), ()) == (PathSummary(ROOT, LOOP, (0,), (1,)),)
+    assert ITERATE.reaching(Target(2, 1)).get(Target(2, 1), ()) == (PathSummary.identity(LOOP),)
+    assert ITERATE.reaching(Target(2, 1)).get(Source(2, 0), ()) == (PathSummary.advance(LOOP, 1),)
+    assert ITERATE.reaching(Source(4, 0)).get(Target(3, 0), ()) == (PathSummary.leave(LOOP),)
+    assert ITERATE.reaching(Source(0, 0)).get(Source(4, 0), ()) == ()
+    assert ITERATE.reaching(Target(2, 0)).get(Target(2, 1), ()) == ()
 
 
 def test_unordered_paths_are_all_kept() -> None:
@@ -60,7 +60,7 @@ def test_unordered_paths_are_all_kept() -> None:
     graph = GraphShape(
         (OperatorShape("either", (LOOP,), (LOOP,), {(0, 0): (epoch, once, PathSummary.advance(LOOP, 2))}),), ()
     )
-    assert set(CompiledGraph(graph).summaries(Target(0, 0), Source(0, 0))) == {epoch, once}
+    assert set(CompiledGraph(graph).reaching(Source(0, 0)).get(Target(0, 0), ())) == {epoch, once}
 
 
 def test_a_better_path_found_later_replaces_the_worse() -> None:
@@ -73,7 +73,7 @@ def test_a_better_path_found_later_replaces_the_worse() -> None:
         ),
         ((Source(0, 0), Target(2, 0)), (Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 1))),
     )
-    assert CompiledGraph(graph).summaries(Source(0, 0), Source(2, 0)) == SAME
+    assert CompiledGraph(graph).reaching(Source(2, 0)).get(Source(0, 0), ()) == SAME
 
 
 def test_a_path_out_and_in_again_is_kept_beside_the_direct_one() -> None:
@@ -88,7 +88,7 @@ def test_a_path_out_and_in_again_is_kept_beside_the_direct_one() -> None:
             ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 0)), (Source(2, 0), Target(0, 0))),
         )
     )
-    assert set(graph.summaries(Source(2, 0), Source(2, 0))) == {
+    assert set(graph.reaching(Source(2, 0)).get(Source(2, 0), ())) == {
         PathSummary.identity(LOOP),
         PathSummary(LOOP, LOOP, (1,), (0,)),
     }
@@ -99,8 +99,8 @@ def test_paths_that_let_nothing_pass_are_left_out() -> None:
     few = ROOT.inside(IntegerDomain(maximum=1))
     step = OperatorShape("step", (few,), (few,), {(0, 0): (PathSummary.advance(few, 1),)})
     graph = CompiledGraph(GraphShape((step, step), ((Source(0, 0), Target(1, 0)),)))
-    assert graph.summaries(Target(0, 0), Target(1, 0)) == (PathSummary.advance(few, 1),)
-    assert graph.summaries(Target(0, 0), Source(1, 0)) == ()
+    assert graph.reaching(Target(1, 0)).get(Target(0, 0), ()) == (PathSummary.advance(few, 1),)
+    assert graph.reaching(Source(1, 0)).get(Target(0, 0), ()) == ()
     assert Target(0, 0) not in graph.reaching(Source(1, 0))
 
 

@@ -183,7 +183,7 @@ def test_what_a_worker_has_dropped_and_not_told_yet_is_not_named(progress: Sprea
         for number in range(6):
             job.input("numbers").send([number])
             settle(job)
-            held_back = held_back or any(core.unreported() for core in job._cores)
+            held_back = held_back or any(core._progress.unsent() for core in job._cores)
             explanation = job.explain("done")
             assert texts(explanation)[0] == "input 'numbers' is at time 0 on workers 0, 1, 2"
             [brief] = explanation.holders[1:]

@@ -4,6 +4,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +87,25 @@ def test_what_cancels_out_within_a_step_is_never_told() -> None:
     group.deliver(0)
     assert group.step(0) == []
     assert group.captured("results") == [(0, [1])]
+
+
+def test_a_step_ends_where_it_has_much_to_send() -> None:
+    """Peers can receive that while the next step runs the operators that have not had their turn; each runs once."""
+    flow = tw.Dataflow("test")
+    numbers, calls = flow.input("numbers").map(abs), list[str]()
+    numbers.exchange(lambda _: OF_THE_OTHER).inspect(lambda *_: calls.append("far"))
+    numbers.inspect(lambda *_: calls.append("near"))
+    group = WorkerGroup(flow)
+    group.run()
+    for count, is_much in ((10, False), (100_000, True)):
+        calls.clear()
+        group.send("numbers", np.arange(count), worker=0)
+        group.deliver(0)
+        [(_, envelope)] = group.step(0)
+        assert (len(envelope.messages), len(calls)) == (1, 0 if is_much else count)
+        assert group.cores[0].is_idle != is_much
+        group.step(0)
+        assert (calls, group.cores[0].is_idle) == (["near"] * count, True)
 
 
 def test_a_step_without_news_sends_nothing() -> None:
