@@ -2,8 +2,8 @@
 
 Arrow and NumPy are looked up among the modules that are loaded already: a batch of theirs cannot exist before.
 
-Before it is pickled, a slice of Arrow becomes an IPC stream, one buffer, which has the rows that there are. Pickled by
-itself, a slice takes all of its table along, and one without columns forgets how many rows it has.
+Pickled by itself, a slice of Arrow takes all of its table along, and one without columns forgets how many rows it has.
+So it becomes one that refers to its own rows only, or else an IPC stream.
 """
 
 import sys
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tidewheel.transport.arrow_slices import trimmed
 from tidewheel.transport.held_bytes import RecordSizes
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Batch: TypeAlias = Any
 """A list, `pyarrow.Table`, `pyarrow.RecordBatch` or `numpy.ndarray`."""
-
 
 _FEW_PARTS = 8
 """Up to so many parts, looking for each is faster than sorting."""
@@ -326,7 +326,8 @@ def pack(batch: Batch) -> Any:
     """Return ``batch`` in the form in which it is to be pickled."""
     if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
-    return stream_of(batch)
+    made = trimmed(batch)
+    return stream_of(batch) if made is None else made
 
 
 def stream_of(batch: Batch) -> PackedArrow:

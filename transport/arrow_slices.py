@@ -1,0 +1,35 @@
+"""Slices of Arrow that refer to their own rows only, made without a copy."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
+    """Return a table or record batch with the same rows, whose buffers lie within those that ``batch`` has.
+
+    It is None if a column needs a copy for that: one with nulls, or of another type than numbers and times.
+    """
+    import pyarrow as pa
+
+    columns: list[Any] = []
+    for column in batch.columns:
+        arrays = list(map(_trimmed, column.chunks if isinstance(column, pa.ChunkedArray) else [column]))
+        if any(array is None for array in arrays):
+            return None
+        columns.append(pa.chunked_array(arrays, column.type) if isinstance(column, pa.ChunkedArray) else arrays[0])
+    return type(batch).from_arrays(columns, schema=batch.schema) if columns else None
+
+
+def _trimmed(array: "pa.Array") -> Any:
+    import pyarrow as pa
+
+    if not pa.types.is_primitive(array.type) or array.type.bit_width % 8:
+        return None
+    validity, values = array.buffers()
+    if validity is not None or values is None:
+        return None
+    size = array.type.bit_width // 8
+    own = values.slice(array.offset * size, len(array) * size)
+    return pa.Array.from_buffers(array.type, len(array), [None, own])
