@@ -16,6 +16,7 @@ class Agenda:
 
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
+        was_cut: whether the last step ended before all operators had had their turn.
         held: the operators to schedule once `let_go` is called.
         expected: the operators that another thread is going to activate, until their turn comes; True for those that
             are to go on with what they have received, and not to get something new.
@@ -31,6 +32,7 @@ class Agenda:
         self._asked: deque[tuple[float, int]] = deque()
         self._timers: list[tuple[float, int]] = []
         self.running = -1
+        self.was_cut = False
         self.held: set[int] = set()
         self.expected: dict[int, bool] = {}
 
@@ -85,6 +87,7 @@ class Agenda:
 
     def end(self) -> None:
         """End the step; operators that have not had their turn are scheduled in the next one."""
+        self.was_cut = bool(self._current)
         self._next.update(self._current)
         self._current, self.running = [], -1
 

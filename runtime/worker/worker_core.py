@@ -3,8 +3,8 @@
 Invariants:
 
 - One call of `step` is one scheduling step: operators that have something to do run, each at most once, in the order in
-  which the dataflow was described, until all have or there is much to send. All that happened is one indivisible change
-  of this worker's pointstamps.
+  which the dataflow was described. In every second step all do; others may end once there is much to send. All that
+  happened is one indivisible change of this worker's pointstamps.
 - It leaves after the operators have acted, in the envelope of the messages it speaks of or, held back, in a later one.
 - No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
 
@@ -188,7 +188,8 @@ class WorkerCore(OperatorHost):
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        while not self.outbox.is_full and (index := self.agenda.pop()) is not None:
+        may_be_cut = not self.agenda.was_cut  # else what always has much to send would let no other operator run
+        while not (may_be_cut and self.outbox.is_full) and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:
                 self.agenda.held.add(index)

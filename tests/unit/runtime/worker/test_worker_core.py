@@ -1,6 +1,7 @@
 """The worker core, driven by hand: what a step is, and what leaves with it."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -106,6 +107,32 @@ def test_a_step_ends_where_it_has_much_to_send() -> None:
         assert group.cores[0].is_idle != is_much
         group.step(0)
         assert (calls, group.cores[0].is_idle) == (["near"] * count, True)
+
+
+def test_what_always_has_much_to_send_lets_others_run() -> None:
+    """At least in every second step, all operators that have something to do have their turn."""
+    calls = Counter[str]()
+
+    def build(name: str) -> Callable[[tw.OperatorContext], Schedule]:
+        def begin(context: tw.OperatorContext) -> Schedule:
+            token = context.token()
+
+            def schedule(output: tw.OutputPort) -> None:
+                calls[name] += 1
+                output.send(token, [bytes(300_000)])
+                context.activate()
+
+            return schedule
+
+        return begin
+
+    flow = tw.Dataflow("test")
+    for name in ("first", "second", "third"):
+        flow.operator(name, [], 1, build(name))[0].exchange(lambda _: OF_THE_OTHER).probe(name)
+    group = WorkerGroup(flow)
+    for _ in range(8):
+        group.step(0)
+    assert {name: count >= 4 for name, count in calls.items()} == dict.fromkeys(("first", "second", "third"), True)
 
 
 def test_a_step_without_news_sends_nothing() -> None:
