@@ -19,6 +19,7 @@ from tidewheel.differential.packing import (
     sort_words,
     starts_of,
     sum_words,
+    taken,
 )
 from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
@@ -123,7 +124,7 @@ class Batch:
     def column(self, number: int, rows: Integers | None = None) -> Integers:
         """Return a column of all rows, or of some."""
         if self._words is None or self._packing is None:
-            return self._columns[number] if rows is None else self._columns[number].take(rows)
+            return self._columns[number] if rows is None else taken(self._columns[number], rows)
         return self._packing.column(self._words if rows is None else self._words.take(rows), number)
 
     def values(self, rows: Integers | None = None) -> Integers:
@@ -133,7 +134,7 @@ class Batch:
     def take(self, keys: Integers, rows: Integers | None) -> Updates:
         """Return all updates or those of some rows, with other keys."""
         if self._words is None or self._packing is None:
-            _, values, *times, diffs = self._columns if rows is None else [one.take(rows) for one in self._columns]
+            _, values, *times, diffs = self._columns if rows is None else [taken(one, rows) for one in self._columns]
             return Updates(keys, values, tuple(times), diffs)
         words, packing = self._words if rows is None else self._words.take(rows), self._packing
         values, *times, diffs = (packing.column(words, number) for number in range(1, len(packing.widths)))

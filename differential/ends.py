@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tidewheel.differential.batch import Placed, advanced
+from tidewheel.differential.packing import taken
 from tidewheel.differential.records import Integers
 from tidewheel.differential.spine import at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
@@ -193,7 +194,7 @@ def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[Fla
 def _from_masks(
     times: list[FlatTime], by_key: Integers, found: Integers, places: Integers, time: FlatTime
 ) -> Iterator[tuple[FlatTime, Integers]]:
-    mine = by_key.take(places)
+    mine = taken(by_key, places)
     present = int(np.bitwise_or.reduce(mine))
     together: dict[FlatTime, int] = {}
     for bit, one in enumerate(times):

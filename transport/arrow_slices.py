@@ -1,19 +1,26 @@
 """Slices of Arrow that refer to their own rows only, made without a copy."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LARGE: Final = 32 * 1024
+"""A chunk of a column with fewer bytes is copied in less time."""
 
 
 def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
     """Return a table or record batch with the same rows, whose buffers lie within those that ``batch`` has.
 
-    It is None if a column needs a copy for that: one with nulls, or of another type than numbers and times.
+    It is None if a column needs a copy for that, or if that takes less time: it does for small slices, for columns that
+    may have nulls, and for other types than numbers of whole bytes, dates and times.
     """
     import pyarrow as pa
 
     columns: list[Any] = []
+    chunks = batch.column(0).num_chunks if isinstance(batch, pa.Table) and batch.num_columns else 1
+    if batch.nbytes < LARGE * batch.num_columns * chunks:
+        return None
     for column in batch.columns:
         arrays = list(map(_trimmed, column.chunks if isinstance(column, pa.ChunkedArray) else [column]))
         if any(array is None for array in arrays):

@@ -2,7 +2,7 @@
 
 A token is pickled as its place: the output of its operator, the time and the substream. Whoever unpickles it makes a
 new token there. Everything else is pickled as `tidewheel.transport.pickling` does it: the fast way, or by value where
-other processes cannot import a class. Slices of Arrow become IPC streams, which have no more rows than the slice.
+other processes cannot import a class. Slices of Arrow take no more rows along than they have.
 
 A class of the main program is pickled by its name as well. The program that goes on from a snapshot defines the class
 anew, and what was saved has to be of that class: else keys would not equal those of new records.

@@ -1,7 +1,7 @@
 """The envelope: all that travels at once between two workers, or between a feeder and a worker; its frames and order.
 
 An outbox puts the messages and the progress of a step into one envelope for each peer. The frames are one pickle, and
-each large buffer in it as a frame of its own. A buffer of an Arrow stream or a NumPy array is sent from where it lies,
+each large buffer in it as a frame of its own. A buffer of Arrow or of a NumPy array is sent from where it lies,
 and read where it arrives. Small buffers stay in the pickle.
 
 An outbox numbers the envelopes for each peer, from 0, since a link may reorder and repeat them. An inbox puts those of
@@ -32,7 +32,7 @@ _LARGE = 16 * 1024
 _MEASURED_EVERY = 16
 
 _MUCH = 256 * 1024
-"""So many bytes take a peer as long to receive as a step takes."""
+"""So many bytes for each peer take them about as long to receive as a step takes."""
 
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
@@ -208,12 +208,13 @@ class Outbox:
         self._messages: list[list[Message]] = [[] for _ in range(workers)]
         self._batches = 0
         self._bytes_a_change = 0.0
+        self._much = _MUCH * (workers - 1)
         self.progress_bytes = self._waiting_bytes = 0
 
     @property
     def is_full(self) -> bool:
         """Whether there is so much to send that peers had better have it now."""
-        return self._waiting_bytes > _MUCH
+        return self._waiting_bytes > self._much
 
     def put(self, peer: int, message: Message) -> None:
         """Add a message to the next envelope for a peer."""
