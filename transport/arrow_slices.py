@@ -17,16 +17,17 @@ def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
     """
     import pyarrow as pa
 
-    columns: list[Any] = []
-    chunks = batch.column(0).num_chunks if isinstance(batch, pa.Table) and batch.num_columns else 1
-    if batch.nbytes < LARGE * batch.num_columns * chunks:
+    is_table, columns = isinstance(batch, pa.Table), list[Any]()
+    if not batch.num_columns:
+        return None
+    if batch.nbytes < LARGE * batch.num_columns * (batch.column(0).num_chunks if is_table else 1):
         return None
     for column in batch.columns:
-        arrays = list(map(_trimmed, column.chunks if isinstance(column, pa.ChunkedArray) else [column]))
+        arrays = list(map(_trimmed, column.chunks if is_table else [column]))
         if any(array is None for array in arrays):
             return None
-        columns.append(pa.chunked_array(arrays, column.type) if isinstance(column, pa.ChunkedArray) else arrays[0])
-    return type(batch).from_arrays(columns, schema=batch.schema) if columns else None
+        columns.append(pa.chunked_array(arrays, column.type) if is_table else arrays[0])
+    return type(batch).from_arrays(columns, schema=batch.schema)
 
 
 def _trimmed(array: "pa.Array") -> Any:

@@ -122,7 +122,7 @@ def test_all_is_complete_at_the_end(graph: GraphShape, workers: int, events: int
 
 @law_settings(40)
 @runs
-def test_only_what_somebody_asks_aboutis_kept(graph: GraphShape, workers: int, events: int, seed: int) -> None:
+def test_only_what_somebody_asks_about_is_kept(graph: GraphShape, workers: int, events: int, seed: int) -> None:
     """A frontier is the same whichever other locations are of interest; the rest are kept nowhere."""
     run = Run(graph, workers, seed, interesting=0.4)
     for view in run.all_events(events):

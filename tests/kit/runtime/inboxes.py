@@ -1,4 +1,4 @@
-"""What is missing in the inbox of a worker."""
+"""The gaps in the inbox of a worker."""
 
 from collections.abc import Hashable
 from typing import Any

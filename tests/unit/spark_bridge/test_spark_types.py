@@ -1,4 +1,4 @@
-"""Which Arrow types Spark reads, and as what."""
+"""The Arrow types that Spark reads, and the types as which it reads them."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is written to a socket arrives whole and in order, and is not changed before the peer has read it."""
+"""The writer of a socket: bytes that arrive whole and in order, and do not change before the peer has read them."""
 
 import errno
 import os
