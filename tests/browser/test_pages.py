@@ -62,7 +62,7 @@ def test_jobs_are_listed_and_open(browser: Browser, gateway: Gateway, jobs: Hand
         soon(page, "[data-job='new-1']", "data-state", "running")
         page.get_by_role("link", name=NAME).click()
         soon(page, "main", "data-job", NAME)
-        assert page.title() == f"{NAME} · tidewheel"
+        expect(page).to_have_title(f"{NAME} · tidewheel")
         page.get_by_role("link", name="Jobs").click()
         soon(page, "main", "data-view", "jobs")
 
@@ -133,7 +133,7 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
             log={"1": {"at": 1, "level": "error", "text": evil, "operator": evil, "logger": evil}},
         )
     )
-    with opened(browser, gateway, may_complain=True) as page:  # the policy refuses the handlers aloud
+    with opened(browser, gateway, may_say="Content Security Policy") as page:  # the policy refuses the handlers aloud
         page.get_by_role("link", name=evil).click()
         soon(page, "[data-operator='0']", "data-kind", "operator")
         page.locator("[data-operator='0']").click()
@@ -145,7 +145,7 @@ def test_scripts_in_a_picture_or_a_name_do_nothing(browser: Browser, gateway: Ga
         assert (
             page.locator("main img, main script, main a[href^='javascript'], svg a, [onload], [onclick]").count() == 0
         )
-        assert page.title() == f"{evil} · tidewheel"
+        expect(page).to_have_title(f"{evil} · tidewheel")
 
 
 def test_a_topic_has_a_live_tail(browser: Browser, gateway: Gateway) -> None:
