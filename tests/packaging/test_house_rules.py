@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.repository import FACADE, ROOT, all_modules, name_of, shipped_modules, tree_of
-
-LONGEST_FILE = 400
-LONGEST_FUNCTION = 70
+from tests.packaging.repository import FACADE, PACKAGES, ROOT, name_of, shipped_modules
 
 
 def _calls(source: str, function: str) -> Iterator[int]:
@@ -60,24 +57,6 @@ def test_calls_are_found(source: str, function: str) -> None:
     assert list(_calls(source, function)) == [2]
 
 
-def test_files_are_short() -> None:
-    """One noun a module: a file of more than 400 lines has more than one."""
-    lengths = {name_of(module): len(module.read_text().splitlines()) for module in all_modules()}
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
-
-
-def test_functions_are_short() -> None:
-    """A shipped function, docstring included, fits on a screen or two."""
-    found = [
-        f"{name_of(module)}:{node.lineno}: {node.name}"
-        for module in shipped_modules()
-        for node in ast.walk(tree_of(module))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
-    ]
-    assert found == []
-
-
 def test_no_test_sleeps() -> None:
     """A test waits for an event with a deadline, so it is neither slow on a fast machine nor flaky on a slow one."""
     assert _calls_in(sorted((ROOT / "tests").rglob("*.py")), "time.sleep") == []
@@ -98,6 +77,20 @@ def test_what_starts_ray_or_spark_is_marked() -> None:
         if not re.search(rf"^pytestmark = .*pytest\.mark\.{folder}\b", module.read_text(), re.MULTILINE)
     ]
     assert unmarked == []
+
+
+def test_pages_name_files_that_exist() -> None:
+    """A page that names a module, a folder or another page of this repository names one that is there."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    roots = "|".join((*PACKAGES, "src", "tests", "examples", "benchmarks", "docs"))
+    named = re.compile(rf"`((?:{roots})/[\w./-]*)`")
+    found = [
+        f"{name_of(page)}: {name}"
+        for page in pages
+        for name in named.findall(page.read_text("utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert found == []
 
 
 def test_shards_alone_map_hashes_to_workers() -> None:

@@ -10,22 +10,37 @@ import pytest
 import tidewheel
 
 LIMIT_SECONDS = 0.3
+LIMIT_OF_WORK = 4.5
+"""On a machine that needs more than a fifteenth of a second for the work of `PROGRAM`, the limit grows with it."""
 HEAVY = {"pandas", "pyarrow", "pyspark", "ray", "raydp"}
 PROGRAM = """
 import json, sys, time
-started = time.process_time()
-import tidewheel
-tidewheel.Dataflow
-seconds = time.process_time() - started
+
+def work():
+    counts = {}
+    for number in range(300_000):
+        counts[str(number % 1000)] = counts.get(str(number % 999), 0) + number
+
+def seconds_of(call):
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+def load():
+    import tidewheel
+    tidewheel.Dataflow
+
+seconds = [seconds_of(load), seconds_of(work)]
 print(json.dumps([seconds, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
 
 
-def _import_in_a_fresh_interpreter(cwd: Path) -> tuple[float, set[str]]:
+def _import_in_a_fresh_interpreter(cwd: Path) -> tuple[tuple[float, float], set[str]]:
+    """Return the seconds of the import, those of some work that is always the same, and the modules it has loaded."""
     command = [sys.executable, "-c", PROGRAM]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd)
     seconds, modules = json.loads(ran.stdout)
-    return float(seconds), set(modules)
+    return (float(seconds[0]), float(seconds[1])), set(modules)
 
 
 def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
@@ -62,9 +77,12 @@ def test_import_takes_under_a_third_of_a_second(tmp_path: Path) -> None:
     """The fastest of eight fresh interpreters stays under the limit; later ones run only if no earlier one does.
 
     The time is processor time. On a busy machine it grows, too, as the other programs take the caches of the processor.
-    So only the fastest import says what an import costs.
+    So only the fastest import says what an import costs. On a slow machine it is compared with some other work.
     """
-    seconds: list[float] = []
-    while len(seconds) < 8 and min(seconds, default=LIMIT_SECONDS) >= LIMIT_SECONDS:
-        seconds.append(_import_in_a_fresh_interpreter(tmp_path)[0])
-    assert min(seconds) < LIMIT_SECONDS, seconds
+    imports, works, limit = list[float](), list[float](), LIMIT_SECONDS
+    while len(imports) < 8 and min(imports, default=limit) >= limit:
+        (import_s, work_s), _ = _import_in_a_fresh_interpreter(tmp_path)
+        imports.append(import_s)
+        works.append(work_s)
+        limit = max(LIMIT_SECONDS, LIMIT_OF_WORK * min(works))
+    assert min(imports) < limit, (imports, works)
