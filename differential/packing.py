@@ -7,7 +7,7 @@ instructions, and merges sorted parts several times faster than it sorts.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from sys import byteorder
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ _FEW_EQUAL = 8
 _MANY_COUNTED = 2000
 """Fewer words are sorted instead of counted."""
 
-_EXACT = 2**53
+EXACT: Final = 2**53
 """Floats are exact up to here."""
 
 _LIMIT = 2**63
@@ -234,7 +234,7 @@ def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers
     *_, width = packing.widths
     least, most = packing.ranges[-1]
     numbers = 1 << sum(packing.widths) - width
-    if len(words) < _MANY_COUNTED or 2 * numbers > 3 * len(words) or max(most, -least) * len(words) >= _EXACT:
+    if len(words) < _MANY_COUNTED or 2 * numbers > 3 * len(words) or max(most, -least) * len(words) >= EXACT:
         return None
     if width:
         sums = np.bincount(words >> width, weights=packing.column(words, len(packing.widths) - 1))

@@ -6,17 +6,21 @@ Python runs for each key only where the function is the user's own, or where val
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.packing import starts_of
+from tidewheel.differential.packing import EXACT, starts_of
 from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
 """The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
+
+_LARGE = 2**62
+"""Lesser sums fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +175,9 @@ class TopK(Reduction):
         rows = rows.positive().in_order()
         if self._greatest:
             rows = rows.take(slice(None, None, -1))
-        through = np.cumsum(rows.counts)
-        starts = rows.starts
-        before = (through - rows.counts)[starts]
-        earlier = through - rows.counts - np.repeat(before, np.diff(np.append(starts, len(rows.groups))))
+        taken = np.minimum(rows.counts, self._most)  # which can be added up
+        before, starts = np.cumsum(taken) - taken, rows.starts
+        earlier = before - np.repeat(before[starts], np.diff(np.append(starts, len(rows.groups))))
         counts = np.clip(self._most - earlier, 0, rows.counts)
         kept = counts > 0
         return Result(rows.groups[kept], rows.values[kept], counts[kept])
@@ -188,23 +191,30 @@ class Sum(Reduction):
 
     def result(self, rows: Rows) -> Result:
         """Return one row for each key that has a value."""
+        with suppress(TypeError):  # values without an order may have a sum
+            rows = rows.in_order()
         values, counts, starts = rows.value_codes.decode(rows.values)[0], rows.counts, rows.starts
         groups = rows.groups[starts]
         if not len(starts):
             return Result(groups, values, groups)
-        if values.dtype.kind == "i" and not _fits(values, counts):
+        # The sum of all counts, not quite exact, but without an overflow.
+        most = np.abs(counts.astype(float)).sum()
+        if values.dtype.kind == "i" and most * max(-int(values.min()), int(values.max()), 1) >= _LARGE:
             values = values.astype(object)
-        weights = counts.astype(object) if values.dtype.kind == "O" else counts
+        weights = counts.astype(object) if values.dtype.kind == "O" or most >= _LARGE else counts
         try:
             sums = np.add.reduceat(values * weights, starts)
         except TypeError as error:
             raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
         ones = np.ones(len(starts), np.int64)
         if not self._mean:
-            return Result(groups, _plain(sums), ones)
-        totals = np.add.reduceat(counts, starts)
+            return Result(groups, column_of(sums.tolist()) if sums.dtype.kind == "O" else sums, ones)
+        totals = np.add.reduceat(weights, starts)
         kept = totals != 0
-        return Result(groups[kept], as_column(sums[kept] / totals[kept]), ones[kept])
+        sums, totals = sums[kept], totals[kept]
+        if sums.dtype.kind == "i" and len(sums) and max(np.abs(sums).max(), np.abs(totals).max()) > EXACT:
+            sums = sums.astype(object)  # as Python divides it
+        return Result(groups[kept], as_column(sums / totals), ones[kept])
 
 
 class Grouped(Reduction):
@@ -225,8 +235,10 @@ class Grouped(Reduction):
         for start, stop in rows.spans():
             group, end = int(rows.groups[start]), ends[stop - 1]
             record = keys[group], values[begin:end]  # which errors show
-            made = list(self._function(*record))
-            groups += [group] * len(made)
+            made = self._function(*record)
+            if isinstance(made, str | bytes | dict) or not hasattr(made, "__iter__"):
+                raise TypeError(f"the function of reduce() is to return a list of results, [result], not {made!r:.200}")
+            groups += [group] * len(made := [*made])
             found += made
             begin = end
         return Result(np.array(groups, np.int64), column_of(found), np.ones(len(groups), np.int64))
@@ -237,15 +249,6 @@ def one_column(columns: list[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     return np.fromiter(zip(*map(values_of, columns), strict=True), object, len(columns[0]))
-
-
-def _fits(values: Integers, counts: Integers) -> bool:
-    largest = max(abs(int(values.min())), abs(int(values.max())))
-    return largest * int(np.abs(counts).sum()) < 2**63
-
-
-def _plain(sums: Column) -> Column:
-    return column_of(sums.tolist()) if sums.dtype.kind == "O" else sums
 
 
 def _remedy(error: TypeError) -> str:

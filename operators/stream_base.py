@@ -5,8 +5,8 @@
 
 import builtins
 from collections.abc import Callable, Sequence
-from functools import partial
 from inspect import iscoroutinefunction
+from reprlib import repr as short
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -15,7 +15,6 @@ from tidewheel.progress import GraphError, Nesting, PathSummary
 from tidewheel.runtime.description.dataflow_description import Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
-from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,8 +78,7 @@ class StreamBase(Generic[Record]):
         ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself, or, if
         it makes one record of each, to the whole.
         """
-        if one_to_one:
-            with_keys = partial(_with_the_same_keys, transform)
+        with_keys = (lambda batch, keys: (transform(batch), keys)) if one_to_one else with_keys
         pact = self._pact(name, key)
         made = self._description.add_stage(name, self._outlet, transform, pact, with_keys)
         return self._made(made, schema)
@@ -157,10 +155,6 @@ class StreamBase(Generic[Record]):
         return Stream(self.flow, outlet, schema)
 
 
-def _with_the_same_keys(transform: Transform, batch: Batch, keys: list[Any]) -> tuple[Batch, list[Any]]:
-    return transform(batch), keys
-
-
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
     """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
     if key is None or isinstance(key, Pact):
@@ -185,14 +179,14 @@ def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[P
 def check_stream(name: str, other: object) -> Outlet:
     """Return the outlet of a stream; raise GraphError if it is none."""
     if not isinstance(other, StreamBase):
-        raise GraphError(f"operator {name!r} reads streams, not {other!r}")
+        raise GraphError(f"operator {name!r} reads streams, not {short(other)}")
     return other._outlet
 
 
 def check_function(name: str, function: object) -> None:
     """Raise GraphError unless ``function`` can be called, and is not async."""
     if not callable(function):
-        raise GraphError(f"{name} takes a function, not {function!r}")
+        raise GraphError(f"{name} takes a function, not {short(function)}")
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
         raise GraphError(
             f"{name} takes a function that returns a result, and {function!r} is async: stream.map_async(function) "

@@ -17,12 +17,12 @@ Source: seed "Progress Tracking", section "A Compiled Representation".
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
 from tidewheel.progress.cycles import refuse_idle_cycles, strong_components
-from tidewheel.progress.graph import GraphShape, Location
+from tidewheel.progress.graph import GraphShape, Location, Target
 from tidewheel.progress.path_summary import PathSummary
 
 Paths: TypeAlias = tuple[PathSummary, ...]
@@ -35,6 +35,9 @@ class CompiledGraph:
     Locations are numbered in the order of `GraphShape.locations`, the same in every worker.
 
     Raises GraphError if some cycle does not strictly advance time.
+
+    Attributes:
+        together: for each location the number at which the counts of all workers there are added up.
     """
 
     def __init__(self, graph: GraphShape) -> None:
@@ -42,6 +45,7 @@ class CompiledGraph:
         self.graph = graph
         self.locations: tuple[Location, ...] = tuple(graph.locations())
         self.index: dict[Location, int] = {location: index for index, location in enumerate(self.locations)}
+        self.together = [self.index[replace(at, worker=0) if isinstance(at, Target) else at] for at in self.locations]
         self.domains = [graph.nesting(location).domain for location in self.locations]
         self.incoming: list[list[tuple[int, PathSummary]]] = [[] for _ in self.locations]
         self._outgoing: list[list[tuple[int, PathSummary]]] = [[] for _ in self.locations]

@@ -18,10 +18,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An operator's input port: where messages on their way to it live. ``operator`` and ``port`` count from 0."""
+    """An operator's input port: where messages on their way to it live. ``operator`` and ``port`` count from 0.
+
+    Where the messages for each worker are counted apart, there is one for each ``worker``.
+    """
 
     operator: int
     port: int
+    worker: int = 0
 
 
 Location: TypeAlias = Source | Target
@@ -66,10 +70,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class GraphShape:
-    """Operators, named by their index, and the edges between their ports."""
+    """Operators, named by their index, and the edges between their ports.
+
+    At the inputs ``apart`` the messages for each of so many ``workers`` are counted apart, at a location of its own. So
+    the frontier there is that of one worker: other workers may still have to receive messages of times before it.
+    """
 
     operators: tuple[OperatorShape, ...]
     edges: tuple[tuple[Source, Target], ...]
+    apart: frozenset[Target] = frozenset()
+    workers: int = 1
 
     def __post_init__(self) -> None:
         for source, target in self.edges:
@@ -85,16 +95,27 @@ class GraphShape:
         ports = operator.outputs if isinstance(location, Source) else operator.inputs
         return ports[location.port]
 
+    def target(self, operator: int, port: int, worker: int) -> Target:
+        """Return where the messages for a worker at an input port are counted."""
+        return Target(operator, port, worker if Target(operator, port) in self.apart else 0)
+
+    def targets(self, operator: int, port: int) -> list[Target]:
+        """Return where the messages at an input port are counted, for all workers."""
+        count = self.workers if Target(operator, port) in self.apart else 1
+        return [Target(operator, port, worker) for worker in range(count)]
+
     def describe(self, location: Location) -> str:
         """Return a location's name for people, such as ``input 0 of 'map'``."""
         side = "output" if isinstance(location, Source) else "input"
         return f"{side} {location.port} of {self.operators[location.operator].name!r}"
 
     def locations(self) -> Iterator[Location]:
-        """Iterate over all locations, operator by operator."""
+        """Iterate over all locations, operator by operator; those of the workers after the first come behind all."""
         for index, operator in enumerate(self.operators):
             yield from (Target(index, port) for port in range(len(operator.inputs)))
             yield from (Source(index, port) for port in range(len(operator.outputs)))
+        for target in sorted(self.apart, key=lambda at: (at.operator, at.port)):
+            yield from self.targets(target.operator, target.port)[1:]
 
     def steps(self) -> Iterator[Step]:
         """Iterate over all single steps of all paths: the edges and the operators' internal paths."""
@@ -103,7 +124,9 @@ class GraphShape:
             nesting = self.nesting(source)
             if id(nesting) not in unchanged:
                 unchanged[id(nesting)] = PathSummary.identity(nesting)
-            yield Step(source, target, unchanged[id(nesting)])
+            for end in self.targets(target.operator, target.port):
+                yield Step(source, end, unchanged[id(nesting)])
         for index, operator in enumerate(self.operators):
             for (port_in, port_out), paths in operator.summaries.items():
-                yield from (Step(Target(index, port_in), Source(index, port_out), path) for path in paths)
+                for start in self.targets(index, port_in):
+                    yield from (Step(start, Source(index, port_out), path) for path in paths)

@@ -13,7 +13,7 @@ algorithm for tracking progress", FORTE 2013.
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -59,6 +59,17 @@ class Knowledge:
     recent: tuple[ProgressBatch, ...]
     received: Mapping[int, int]
     hears_all: bool
+
+    def together(self, together: Sequence[int]) -> "Knowledge":
+        """Return the same with all workers' counts at an input added up; see `CompiledGraph.together`."""
+        if together[-1] == len(together) - 1:  # the last location is one of these, if there are any
+            return self
+
+        def added(changes: Iterable[Change]) -> ChangeBatch[tuple[int, Time]]:
+            return ChangeBatch(((together[location], time), change) for (location, time), change in changes)
+
+        recent = tuple(list(added(batch)) for batch in self.recent)
+        return replace(self, counts=dict(added(self.counts.items())), unsent=list(added(self.unsent)), recent=recent)
 
     def with_peer(self, peer: int, other: "Knowledge") -> ProgressBatch:
         """Return what ``peer`` has done that is not in ``counts``: what is under way from it, and what it has not sent.

@@ -56,7 +56,7 @@ def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str
     Raises:
         BridgeError: a setting is an argument of ``session``, which would silently win.
     """
-    given = {name: _spark_value(value) for name, value in (configs or {}).items()}
+    given = {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in (configs or {}).items()}
     for name, argument in _ARGUMENTS.items():
         if name in given:
             raise BridgeError(f"configs sets {name}: pass it to session as {argument}= instead")
@@ -72,7 +72,3 @@ def executor_cpus(settings: Mapping[str, str], cores: int) -> float:
     2.0
     """
     return float(settings.get(_EXECUTOR_CPUS_SETTING, cores))
-
-
-def _spark_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

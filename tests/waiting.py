@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 
 
 def eventually(condition: Callable[[], bool], within_s: float = WITHIN_S) -> bool:

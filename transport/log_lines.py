@@ -65,11 +65,11 @@ class JsonLines(logging.Formatter):
         try:
             encoded = msgspec.json.encode(line, enc_hook=str)
         except Exception:  # noqa: BLE001 - a field may be of any type, and the event must not be lost
-            encoded = msgspec.json.encode({name: _printable(value) for name, value in line.items()})
+            encoded = msgspec.json.encode({name: printable(value) for name, value in line.items()})
         return encoded.decode()
 
 
-def _printable(value: object) -> str:
+def printable(value: object) -> str:
     """Return the text of a value in characters that UTF-8 has."""
     return str(value).encode(errors="backslashreplace").decode()
 

@@ -36,16 +36,13 @@ class RaySender(Sender[Item]):
     def send(self, peer: int, item: Item) -> int:
         """Call the peer's actor; look at earlier calls every now and then."""
         frames = self._codec.encode(item)
-        self._outstanding[self._call(peer, frames)] = peer
+        # One argument: of several, Ray would make an object of each that is large.
+        self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)
         if len(self._outstanding) > _MOST_OUTSTANDING:
             self._settle(_ANSWER_TIMEOUT_S)
         return sum(map(len, frames))
-
-    def _call(self, peer: int, frames: Sequence[Any]) -> Any:
-        # One argument: of several, Ray would make an object of each that is large.
-        return self._peers[peer].receive.remote(self._job, _picklable(frames))
 
     def check(self) -> None:
         """Look at all calls that have ended."""

@@ -28,6 +28,7 @@ _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _STEADY_BUFFER_BYTES = 1024 * 1024
 _CREDENTIALS = struct.Struct("iII")
 _TICKET_TIMEOUT_S = 10.0
+_GOOD_FOR_S = 3600.0
 _MOST_STRANGERS = 64
 _ACCEPT_AGAIN_S = 1.0
 
@@ -117,6 +118,7 @@ class TicketListener(Generic[Who]):
         """Return where to connect to, with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # who connects by calls shows none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:

@@ -292,6 +292,7 @@ class Collection(ColumnCollection, KeyedCollection):
                 back.connect(changed)
             to, path = initial[0]._scope, PathSummary.leave(loop._scope.nesting)
             left = tuple(result._moved("leave", to, path) for result in results)
+            loop._scope.is_over = True
         return left if others else left[0]
 
     def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:

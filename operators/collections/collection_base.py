@@ -1,6 +1,7 @@
 """The base of the classes with the methods of collections: it puts operators behind the stream of updates."""
 
 from collections.abc import Callable, Sequence
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tidewheel.operators.collections.pacts import KeyPact, OwnedPact, RecordPact, SameWorkerPact
@@ -180,7 +181,7 @@ class CollectionBase:
             GraphError: one is no collection, or of another dataflow, or two are in loops beside each other.
         """
         scope = self._scope
-        for other in others:
+        for other in (self, *others):
             self._check_other(name, other)
             if not lies_in(scope, other._scope):
                 if not lies_in(other._scope, scope):
@@ -193,9 +194,8 @@ class CollectionBase:
 
     def _check_other(self, name: str, other: object) -> None:
         if not isinstance(other, CollectionBase):
-            raise GraphError(f"operator {name!r} takes a collection, not {other!r}: stream.as_collection() makes one")
-        if other._stream.flow is not self._stream.flow:
-            raise GraphError(f"operator {name!r} cannot read {other!r}, which belongs to another dataflow")
+            raise GraphError(f"operator {name!r} takes a collection, from as_collection(), not {short(other)}")
+        self._stream._description.check_inputs(name, [other._stream._outlet])
 
     def _entered(self, scope: Scope, pact: Pact | None = None) -> Self:
         """Return this collection in ``scope``, which is its own or lies in it."""

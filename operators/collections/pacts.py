@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.stable_hash import hash_integers, hash_keys, hash_tuples, stable_hash
@@ -20,6 +20,8 @@ _AT_ONCE = 1 << 14
 @dataclass(frozen=True, slots=True)
 class RecordPact(Pact):
     """Sends updates to the worker that owns the record, whether a batch has pairs in two columns or in one."""
+
+    counts_apart: ClassVar[bool] = True
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
 from tidewheel.differential.joining import Joined
+from tidewheel.differential.packing import products
 from tidewheel.differential.records import (
     Array,
     Column,
@@ -66,7 +68,7 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
-    return array_of(columns_of(array), -diffs_of(array))
+    return array_of(columns_of(array), products(diffs_of(array), np.array([-1])))
 
 
 def nothing(array: Array) -> Array:
@@ -159,7 +161,7 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
         return encode(records)
     for record in records:
         if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], int | np.integer)):
-            raise TypeError(f"as_collection(diff=True) takes pairs (record, count), a whole number, not {record!r}")
+            raise TypeError(f"as_collection(diff=True) takes tuples (record, whole number), not {short(record)}")
     return encode([record for record, _ in records], [count for _, count in records])
 
 

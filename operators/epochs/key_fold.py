@@ -56,7 +56,7 @@ class KeyFold:
         """Return the fold of an operator; raise GraphError if one of the arguments cannot be used."""
         for argument, function in {"start": start, "add": add, "finish": finish}.items():
             if not callable(function) and (argument != "finish" or function is not None):
-                raise GraphError(f"{name}, for {argument}, takes a function, not {function!r}")
+                raise GraphError(f"{name}, for {argument}, takes a function, not {short(function)}")
         return cls(Keys.checked(name, key, schema), start, add, finish)
 
     def fold(self, states: States, batch: Batch) -> States:
@@ -121,7 +121,7 @@ def counting_folds(keys: Keys) -> tuple[Fold, Fold]:
     >>> counts, second.finish(second.add(second.add(second.start(), counts), [("be", 3)]))
     ([('to', 2), ('be', 1)], [('to', 2), ('be', 4)])
     """
-    of_odd_keys = _records_and_counts if keys.key is None else _pairs
+    of_odd_keys = _pairs if keys.key is not None else lambda counts: [(as_record(key), counts[key]) for key in counts]
     return Fold(Counter, partial(_count, keys), _pairs), _combined(plus, _pairs, of_odd_keys)
 
 
@@ -200,7 +200,3 @@ def _combined(
 
 def _pairs(states: States) -> list[Any]:
     return list(states.items())
-
-
-def _records_and_counts(counts: States) -> list[Any]:
-    return [(as_record(key), count) for key, count in counts.items()]

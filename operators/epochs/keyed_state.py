@@ -129,7 +129,8 @@ class StateMachine(KeyedSteps):
                 if key not in kept:
                     kept[key] = self.start()
                 returned = self.step(key, kept[key], record)
-                if not _is_done_and_outputs(returned):
+                is_pair = isinstance(returned, tuple) and len(returned) == 2
+                if not (is_pair and returned[0] in _DONE_OR_NOT and isinstance(returned[1], Iterable)):
                     raise TypeError(
                         "step must return a pair (done, outputs) of a bool and something to iterate over, not "
                         f"{short(returned)}{_at(key, record)}"
@@ -139,11 +140,6 @@ class StateMachine(KeyedSteps):
                     del kept[key]
                 results.extend(outputs)
         return results
-
-
-def _is_done_and_outputs(returned: Any) -> bool:
-    is_pair = isinstance(returned, tuple) and len(returned) == 2
-    return is_pair and returned[0] in _DONE_OR_NOT and isinstance(returned[1], Iterable)
 
 
 def _at(key: Any, record: Any) -> str:

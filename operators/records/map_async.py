@@ -134,12 +134,14 @@ class AsyncCalls:
                 self._is_open = True
                 self._fill()
                 await self._loop.create_future()
-        except Exception as error:
-            if self._closed.is_set():
+        except BaseException as error:
+            if not self._closed.is_set():
+                self._finish(Outcome(None, error=_raisable(error, f"entering {_short(self.function)}")))
+            elif isinstance(error, Exception):
                 said = "%s: what it calls did not end in good order"
                 _LOGGER.exception(said, self.name, extra=about(operator=self.name))
             else:
-                self._finish(Outcome(None, error=error))
+                raise
 
     async def _entered(self, stack: AsyncExitStack) -> Callable[[Any], Awaitable[Any]]:
         """Return the function; if it is a context manager, enter it, and return what that gives."""
@@ -176,14 +178,10 @@ class AsyncCalls:
     async def _call(self, number: int, record: Any) -> None:
         try:
             outcome = Outcome(number, await self._result(record))
-        except asyncio.CancelledError as error:
-            if self._closed.is_set():
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
-            cancelled = RuntimeError(f"the call for {_short(record)} was cancelled by something that it has called")
-            cancelled.__cause__ = error
-            outcome = Outcome(number, error=cancelled)
-        except BaseException as error:  # noqa: BLE001 - the operator raises it
-            outcome = Outcome(number, error=error)
+            outcome = Outcome(number, error=_raisable(error, f"the call for {_short(record)}"))
         self._finish(outcome)
 
     async def _result(self, record: Any) -> Any:
@@ -225,6 +223,15 @@ class AsyncCalls:
         if not self._is_told:
             self._is_told = True
             self.activate()
+
+
+def _raisable(error: BaseException, what: str) -> BaseException:
+    """Return what the operator raises for an error; that of a cancelled task would cancel those who wait for it."""
+    if not isinstance(error, asyncio.CancelledError):
+        return error
+    cancelled = RuntimeError(f"{what} was cancelled by something that it has called")
+    cancelled.__cause__ = error
+    return cancelled
 
 
 def _short(record: Any) -> str:

@@ -260,14 +260,11 @@ def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
                 return numbers
         except TypeError:
             pass  # one of them is no integer
-        number, record = next(pair for pair in zip(numbers, rows, strict=True) if not _is_one_of(pair[0], parts))
+        pairs = zip(numbers, rows, strict=True)
+        number, record = next(one for one in pairs if not (hasattr(one[0], "__index__") and index(one[0]) in allowed))
         raise ValueError(
             f"the function of partition({parts}, ...) returned {number!r} for {shortened(record)}: it returns one of "
             f"the numbers 0 to {parts - 1}"
         )
 
     return assign
-
-
-def _is_one_of(number: object, parts: int) -> bool:
-    return hasattr(number, "__index__") and 0 <= index(number) < parts

@@ -64,6 +64,7 @@ class LogWriter:
 
     Raises:
         FileExistsError: there is an old one.
+        SnapshotError: it has fewer bytes than are to be kept.
 
     Attributes:
         length: how many bytes there are.
@@ -73,6 +74,8 @@ class LogWriter:
         self.length = length
         self._file: IO[bytes]
         if length:
+            if (there := path.stat().st_size) < length:
+                raise SnapshotError(f"{path} has {there} bytes, and had {length} at the snapshot: it was cut since")
             self._file = path.open("r+b")
             self._file.truncate(length)
             self._file.seek(length)
@@ -93,9 +96,14 @@ class LogWriter:
     def frontier(self, times: tuple[Time, ...]) -> None:
         """Write that the frontier has moved, and hand all that was written to the operating system."""
         self._write(_FRONTIER, encode(list(times)))
-        self._file.flush()
+        self.flush()
         if not times:
             os.fsync(self._file.fileno())
+
+    def flush(self) -> int:
+        """Hand all that was written to the operating system; return how many bytes there are."""
+        self._file.flush()
+        return self.length
 
     def close(self) -> None:
         """Close the file."""
@@ -210,10 +218,6 @@ def log_path(folder: Path, worker: int) -> Path:
     return folder / f"worker-{worker:05d}.log"
 
 
-def _nothing_written() -> dict[str, Any]:
-    return {"length": 0, "frontier": None}
-
-
 def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
     """Return the build function of an operator that logs each batch, and after them how the frontier has moved.
 
@@ -227,7 +231,8 @@ def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
         )
 
     def build(context: OperatorContext) -> Schedule:
-        written: dict[str, Any] = Division(refuse, refuse).state(context, "written", _nothing_written)
+        nothing = {"length": 0, "frontier": None}
+        written: dict[str, Any] = Division(refuse, refuse).state(context, "written", nothing.copy)
         folder.mkdir(parents=True, exist_ok=True)
         header = LogHeader(_VERSION, run, context.worker, context.workers)
         log = LogWriter(log_path(folder, context.worker), header, written["length"], overwrite=overwrite)
@@ -247,7 +252,7 @@ def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
             if times != written["frontier"] and may_follow(frontier):
                 written["frontier"] = times
                 log.frontier(times)
-            written["length"] = log.length
+            written["length"] = log.flush()  # what a snapshot counts is there, however the process ends
 
         return schedule
 

@@ -32,7 +32,8 @@ def encode(records: list[Any]) -> bytes:
     """
     kinds = set(map(type, records))
     try:
-        if kinds <= _ATOMS or (kinds == {dict} and _atoms(chain.from_iterable(map(dict.items, records)))):
+        items = chain.from_iterable(map(dict.items, records)) if kinds == {dict} else ()
+        if kinds <= _ATOMS or (items and set(map(type, chain.from_iterable(items))) <= _ATOMS):
             return _FLAT + _encode(records)
         if kinds == {tuple} and set(map(type, chain.from_iterable(records))) <= _ATOMS:
             return _FLAT_TUPLES + _encode(records)
@@ -48,10 +49,6 @@ def decode(data: bytes) -> list[Any]:
         raise ValueError(f"these are no records: they begin with {form!r}")
     found: list[Any] = _FORMS[form](memoryview(data)[1:])
     return found
-
-
-def _atoms(items: Any) -> bool:
-    return set(map(type, chain.from_iterable(items))) <= _ATOMS
 
 
 # ------------------------------------------------------------------ extensions

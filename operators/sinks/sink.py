@@ -19,7 +19,6 @@ BatchWrite. Neither keeps a transaction of the destination open from one call to
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from operator import add
 from typing import Any
@@ -232,12 +231,4 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
             "sink: inside a loop, or at pairs, times are in no order, and last_committed() returns one time. Store "
             "what leaves the loop"
         )
-    return SinkOperators(partial(_same, sink), domain, part_bytes, visible == "snapshot", _time, joined)
-
-
-def _same(sink: Sink, _: OperatorContext) -> Sink:
-    return sink
-
-
-def _time(_: Sink, time: Time, __: int) -> Time:
-    return time
+    return SinkOperators(lambda _: sink, domain, part_bytes, visible == "snapshot", lambda _, time, __: time, joined)

@@ -85,8 +85,8 @@ class EpochFolders(Sink):
 
     def existing(self) -> frozenset[str]:
         """Return the names of the epochs that are there."""
-        epochs = [path.name for path in self.root.glob(f"{_EPOCH}*")]
-        return frozenset([*epochs, *(path.name.removeprefix(_REPLACED) for path in self._folders(_REPLACED))])
+        replaced = [path.name.removeprefix(_REPLACED) for path in self._folders(_REPLACED)]  # first: they may come back
+        return frozenset([*replaced, *(path.name for path in self.root.glob(f"{_EPOCH}*"))])
 
     def recover(self, *, but_unfinished: bool = False) -> None:
         """Make the folder, and clean up what runs that failed have left there: other runs, or also this one.

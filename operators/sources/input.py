@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import not_
+from reprlib import repr as short
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
 from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.operators.tables.columns import check_schema
-from tidewheel.progress import GraphError, Time
+from tidewheel.progress import GraphError
 from tidewheel.pubsub.catalog.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
@@ -67,7 +68,7 @@ def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None)
     except TypeError:
         raise GraphError(
             f"input {name!r}: what its records are is said by a class, such as int or tuple[str, int], or by a "
-            f"pyarrow.Schema, not by {kind!r}"
+            f"pyarrow.Schema, not by {short(kind)}"
         ) from None
 
 
@@ -159,7 +160,8 @@ class _DividedInput(InputOperator):
         """Do what the mailbox says, and what keys have waited for."""
         self._labeller.go_on(output)
         super().schedule(output)
-        self._labeller.pass_to(self._may_come, has_ended=not self.tokens)
+        left = [(token.domain, token.time) for token in self.tokens.values()]
+        self._labeller.pass_to(lambda time: any(one.less_equal(at, time) for one, at in left), has_ended=not left)
 
     def send(self, output: OutputPort, token: TimestampToken, batch: Batch) -> None:
         """Send a batch, divided by key."""
@@ -168,6 +170,3 @@ class _DividedInput(InputOperator):
     def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:
         """End the substreams with these keys."""
         self._labeller.end(output, token, keys)
-
-    def _may_come(self, time: Time) -> bool:
-        return any(token.domain.less_equal(token.time, time) for token in self.tokens.values())

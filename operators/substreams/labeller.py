@@ -101,10 +101,6 @@ _ANEW = Division(lambda kept, workers: [None] * workers, updated)
 """The division of a state that is computed again: no worker receives a part of it."""
 
 
-def _united(one: list[str], other: list[str]) -> list[str]:
-    return list(dict.fromkeys([*one, *other]))
-
-
 class Labeller:
     """Sends batches divided by key, and keeps back those whose keys may not be used again yet.
 
@@ -125,7 +121,8 @@ class Labeller:
             name for name in how.predicates if gate.is_shared or owner_of(name, context.workers) == context.worker
         ]
         self._has_the_rest = gate.is_shared or context.worker == 0
-        opened: list[str] = everywhere(_united).state(context, "names", list)
+        union = everywhere(lambda one, other: list(dict.fromkeys([*one, *other])))
+        opened: list[str] = union.state(context, "names", list)
         was_noted = bool(opened) or not gate.is_restored  # not so in a snapshot of an earlier release
         for name in [name for name in self._names if name not in opened]:
             opened.append(name)

@@ -19,9 +19,6 @@ class Expression(Protocol):
     def is_valid(self) -> Any:
         """Return the expression that is true where this one is not null."""
 
-    def isin(self, values: Any) -> Any:
-        """Return the expression that is true where this one has one of some values."""
-
 
 def is_expression(value: object) -> TypeGuard[Expression]:
     """Tell whether ``value`` is an expression of Arrow's; without loading Arrow, since otherwise there is none."""

@@ -44,16 +44,12 @@ def make_fold(
             "operator 'window': start makes the state of a window, and add returns it with one record more. They go "
             "together, and combine goes with both. Leave them out to have the records themselves"
         )
-    value = finish or _itself
+    value = finish or (lambda state: state)
     if not callable(start) or not callable(add):
         return _collection(value)
     if sessions and combine is None:
         return _collection(lambda records: value(added(add, start(), records, "add")))
     return _reduction(start, add, combine, value)
-
-
-def _itself(state: Any) -> Any:
-    return state
 
 
 def _collection(value: Callable[[list[Any]], Any]) -> WindowFold:

@@ -12,6 +12,7 @@ from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.publisher_calls import kill
 from tidewheel.transport.log_lines import LogSettings
 from tidewheel.transport.ray_cluster import actor_class
 
@@ -53,14 +54,20 @@ class CatalogTopic:
     Args:
         incarnation: the id of this catalog.
         start: starts a publisher and returns its handle.
+        end: ends the processes of publishers.
 
     Attributes:
         info: the entry of the topic; None before it has a publisher.
     """
 
-    def __init__(self, incarnation: str, start: Callable[[], Any] = start_publisher) -> None:
+    def __init__(
+        self,
+        incarnation: str,
+        start: Callable[[], Any] = start_publisher,
+        end: Callable[[Sequence[Any]], None] = kill,
+    ) -> None:
         self._incarnation = incarnation
-        self._start = start
+        self._start, self._end = start, end
         self.info: TopicInfo | None = None
         self._untold: list[FeedEvent] = []
         self._telling: asyncio.Task[None] | None = None
@@ -96,3 +103,4 @@ class CatalogTopic:
                 await publisher.feed.remote(events)
         except Exception as error:  # noqa: BLE001 - subscribers receive the loss, and the next one a new publisher
             _LOG.warning("%r was not told of a change: %s", CATALOG_TOPIC, error)
+            self._end([publisher])  # it may live, and only the call be lost: it would be behind for ever

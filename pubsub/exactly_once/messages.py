@@ -204,17 +204,14 @@ def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
             yield message
             run, size = [], 0
             continue
-        if run and (size >= JOINED_BYTES or not _follows(message, run[-1])):
+        last = run[-1] if run else message
+        alike = (message.pubend, message.lost_end, message.union) == (last.pubend, last.lost_end, last.union)
+        if run and (size >= JOINED_BYTES or not alike or message.begin < last.end):
             yield from _together(run)
             run, size = [], 0
         run.append(message)
         size += sum([len(one.payload) for _, one in message.data])
     yield from _together(run)
-
-
-def _follows(message: KnowledgeMessage, last: KnowledgeMessage) -> bool:
-    alike = (message.pubend, message.lost_end, message.union) == (last.pubend, last.lost_end, last.union)
-    return alike and message.begin >= last.end
 
 
 def _together(run: list[KnowledgeMessage]) -> list[KnowledgeMessage]:

@@ -256,15 +256,12 @@ class Subscriptions:
 
         The caller logs them before entries that are returned later.
         """
-        moved = [name for name in self._moved - self._must_note if self._has_moved(name)]
+        noted = {name: one for name in self._moved - self._must_note if (one := self.noted.get(name)) is not None}
+        moved = [name for name, one in noted.items() if prefix_end(one.ranges) < self._pubend.message_end]
         due = [cursor for name in [*self._must_note, *moved] if (cursor := self._note(name)) is not None]
         self._moved.clear()
         self._must_note.clear()
         return due
-
-    def _has_moved(self, name: str) -> bool:
-        noted = self.noted.get(name)
-        return noted is not None and prefix_end(noted.ranges) < self._pubend.message_end
 
     def _note(self, name: str) -> Cursor | None:
         """Record the state of a subscription and return its entry to log; None if none is needed."""

@@ -66,8 +66,7 @@ def _table(epoch: Epoch, schema: pa.Schema | None) -> Any:
     Types of dicts come from the values: Arrow would truncate values to given types.
     """
     if all(batch.is_arrow for batch in epoch.batches):
-        # Batches of several workers may differ in whether a column can be null.
-        return pa.concat_tables((batch.data for batch in epoch.batches), promote_options="default")
+        return epoch.to_arrow()
     records = epoch.records
     others = sorted({type(record).__qualname__ for record in records if not isinstance(record, Mapping)})
     if others:

@@ -80,12 +80,18 @@ class Forwarder:
                 cut = [each for each in silent[: -most_silent()] if not _sends(each[1], self._greeting)]
                 for _, oldest in cut:
                     _cut(oldest)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # no thread is free
+                with self._lock:
+                    del self._connections[thread]
+                client.close()
+                self._closed.wait(_RETRY_S)
             for closing, _ in cut:  # so that there are not ever more of those that are not closed yet
                 closing.join(_CLOSES_WITHIN_S)
 
     def _serve(self, ends: list[socket.socket]) -> None:
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # the latter where no thread is free for the way back
             if _has_greeted(ends[0], self._greeting):
                 self._forward(ends)
         with self._lock:

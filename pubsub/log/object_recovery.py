@@ -106,7 +106,8 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
     found = FoundObjects(partial(ObjectSegment, store, url, identity), newest)
     for name, header in zip(names, at_once(reader.header, names), strict=True):
         before = found.segments[-1].last_tick if found.segments else header.tick_before
-        if header.tick_before != before or (not found.segments and _continues(header)):
+        is_first = isinstance(header, ObjectHeader) and header.snapshot is None
+        if header.tick_before != before or (is_first and not found.segments):
             raise corrupted(f"{url}/{name}", 0, "it does not follow on the object before")
         if isinstance(header, MergedHeader):
             found.begin(header, header.pieces, sizes[name] - sum(piece.size for piece in header.pieces))
@@ -123,10 +124,6 @@ def _listed(store: LogStore) -> dict[str, int]:
 
 def _last(sizes: Mapping[str, int]) -> str:
     return object_name(max((numbers_of(name) or (0, 0))[1] for name in sizes))
-
-
-def _continues(header: ObjectHeader | MergedHeader) -> bool:
-    return isinstance(header, ObjectHeader) and header.snapshot is None
 
 
 def _chain(sizes: Mapping[str, int], url: str, first: int, last: int) -> list[str]:

@@ -238,7 +238,7 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
     length = checksum = 0
     known = entry.checksum
     for part in entry.parts:
-        flat = _flat(part)
+        flat = part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
         size = len(flat)
         if size:
             checksum = crc32c(flat, checksum) if known is None else known
@@ -253,11 +253,6 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
     head = _HEAD.pack(length, checksum, entry.tick, durable | _REFERS * entry.refers, entry.kind)
     into[place] = _START.pack(MAGIC, crc32c(head, (salt + offset) & 0xFFFFFFFF)) + head
     return HEAD_BYTES + length
-
-
-def _flat(part: Part) -> Part:
-    """Return a part as a buffer whose length is its number of bytes."""
-    return part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:

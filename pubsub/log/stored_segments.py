@@ -8,52 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, corrupted
 from tidewheel.pubsub.log.record_format import Record
-from tidewheel.pubsub.log.segment import READ_BYTES
+from tidewheel.pubsub.log.segment import READ_BYTES, Segment
+
+if TYPE_CHECKING:  # which takes libraries for stores of objects
+    from tidewheel.pubsub.log.object_segment import ObjectSegment
 
 
-class StoredSegment(Protocol):
-    """A segment as a reader sees it; the attributes and methods are those of `segment.Segment`."""
-
-    @property
-    def path(self) -> Path | str:
-        """The place of the segment, for errors."""
-
-    @property
-    def tick_before(self) -> int:
-        """The tick of the last record before it; -1 if there never was one."""
-
-    @property
-    def last_tick(self) -> int:
-        """The tick of its last durable record, or of the last one before it."""
-
-    @property
-    def size(self) -> int:
-        """The size of its durable part, in bytes."""
-
-    @property
-    def begun_s(self) -> float:
-        """The time of its beginning, in seconds since 1970."""
-
-    @property
-    def ended_s(self) -> float | None:
-        """The time of the next segment's beginning; None for the last one."""
-
-    @property
-    def first_tick(self) -> int | None:
-        """The tick of its first record; None without records."""
-
-    def snapshot(self) -> bytes:
-        """Return the state before its first record."""
-
-    def read(self, first_tick: int, found: list[Record], left: int) -> int:
-        """Append about ``left`` bytes of records to ``found``; return the bytes still left."""
-
-
-S = TypeVar("S", bound=StoredSegment)
+S = TypeVar("S", bound="Segment | ObjectSegment")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.batches import is_arrow
+from tidewheel.transport.batches import concatenate_tables, is_arrow
 from tidewheel.transport.one_nan import with_one_nan
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
 
     # Batches of several workers may differ in whether a column can be null, or has whole numbers only.
     try:
-        table = pa.concat_tables(tables, promote_options="permissive")
+        table = concatenate_tables([pa.concat_tables(tables, promote_options="permissive")]).unify_dictionaries()
     except pa.ArrowTypeError as error:
         raise DeliveryError(
             f"the tables of a topic with history do not go together: {error}. changes(schema) with a schema of Arrow's "

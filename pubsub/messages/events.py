@@ -269,5 +269,7 @@ def _joined(batches: Sequence[Batch]) -> Any:
 
     if not batches:
         return pa.table({})
-    # Batches of several workers may differ in whether a column can be null.
-    return pa.concat_tables((batch.data for batch in batches), promote_options="default")
+    # Batches of several workers may differ in whether a column can be null, or in how wide indices of dictionaries are.
+    tables = [batch.data for batch in batches]
+    has_indices = any(map(pa.types.is_dictionary, tables[0].schema.types))
+    return pa.concat_tables(tables, promote_options="permissive" if has_indices else "default")

@@ -128,7 +128,8 @@ class Subscriber:
             self._generations.snapshot(partition, numbered.sequence, message.generation)
             return self._start() if self.is_ready else []
         if isinstance(message, WentBack):
-            if self._began is None and (self._as_of is not None or not self._has_state_of(partition)):
+            has_state = self.is_ready or self._snapshots[partition].history in (None, History((), ()))
+            if self._began is None and (self._as_of is not None or not has_state):
                 raise self._without_state()
             stand = [one for one in self._waiting if one[0] == partition and self._stands(one[1], message)]
             others = [one for one in self._waiting if one[0] != partition]
@@ -166,12 +167,16 @@ class Subscriber:
         return [number for number, stream in enumerate(self._streams) if stream.state is state]
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the snapshots of all partitions, and the state if there is one, have come."""
+        return self.is_ready and self._as_of is None
+
+    @property
     def frontier(self) -> Antichain:
         """The minimal antichain over all partitions; the least time until all snapshots, and the state, have come."""
         if self._shown is not None:
             return self._shown
-        has_begun = self.is_ready and self._as_of is None
-        return self._lower.frontier if has_begun else Antichain(self._domain, [self._domain.minimum()])
+        return self._lower.frontier if self.has_begun else Antichain(self._domain, [self._domain.minimum()])
 
     def statistics(self) -> SubscriberStatistics:
         """Return counts of what happened so far."""
@@ -207,10 +212,6 @@ class Subscriber:
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
                 self._as_of = time
         return [(at, Numbered(*message)) for at, history in histories.items() for message in history.messages]
-
-    def _has_state_of(self, partition: int) -> bool:
-        """Tell whether the state of a partition is delivered, if there is any."""
-        return self.is_ready or self._snapshots[partition].history in (None, History((), ()))
 
     def _without_state(self) -> PublisherLost:
         return PublisherLost(

@@ -178,7 +178,7 @@ class Audience:
             "publish with a longer retention",
             self.where,
             name,
-            _duration(away_s),
+            f"{away_s / _DAY_S:.1f} days" if away_s >= _DAY_S else f"{away_s:.0f} s",
             self.pubend.held_bytes(name),
         )
 
@@ -276,7 +276,3 @@ class Audience:
         """Have nobody wait for readers any more: there will be none."""
         self._is_over = True
         self.changed.notify()
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / _DAY_S:.1f} days" if seconds >= _DAY_S else f"{seconds:.0f} s"

@@ -35,16 +35,11 @@ class WorkerEvents:
     def begin(self, position: WorkerPosition) -> None:
         """Add where the worker begins, and drop what waits of its earlier life behind that."""
         while self._counted > position.events and self._waiting:
-            self.drop_newest()
+            self.received -= 1
+            self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)
         self._waiting.append(position)
         self.received += 1
         self._counted = position.events
-
-    def drop_newest(self) -> None:
-        """Drop the newest, if any waits."""
-        if self._waiting:
-            self.received -= 1
-            self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)
 
     def take(self) -> FeedEvent | WorkerPosition:
         """Return and remove the oldest."""

@@ -135,9 +135,6 @@ class RelayActor:
         self._check()
         return await self._children.talk(child, said, wait_s)
 
-    async def ping(self) -> None:
-        """Answer, which shows that the actor lives."""
-
     async def serves(self, timeout_s: float) -> bool:
         """Wait until it has all its parents, and others may be sent to it; tell whether that is so."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.notebook.live_widget import LiveWidget
     from tidewheel.pubsub.notebook.plot import What
 
-_SO_FAR_S = 1.0
-
 
 class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
@@ -243,11 +241,11 @@ class Subscription:
         ``diff``. Pairs that are no rows have the columns ``key`` and ``value``, and other records ``record``.
 
         Args:
-            until: wait until this epoch is complete; None waits for nothing.
+            until: wait until this epoch is complete; None waits only for the state that a topic begins with.
             timeout: in seconds; None waits as long as the topic lives.
 
         Raises:
-            TimeoutError: the epoch was not complete in time; nothing is lost, and this may be called again.
+            TimeoutError: the epoch or state has not come in time; nothing is lost, and this may be called again.
             DeliveryError: the topic has failed, or its records make no table: then `epochs` has them.
 
         >>> import tidewheel as tw
@@ -260,10 +258,10 @@ class Subscription:
         ['Oslo', 'Rome']
         """
         self._settle()
+        if until is not None or self.has_history:
+            self._read_while(lambda: self._expects(until), timeout)
         if until is None:
             self._read_so_far()
-        else:
-            self._read_while(lambda: self._expects(until), timeout)
         found, state = self._complete, self._state
         table = table_of(self.topic, found) if state is None else state.add(found, lacks=self._subscriber.lacks_state)
         self._give(self._complete, in_table=True)
@@ -295,7 +293,7 @@ class Subscription:
 
     def _read_so_far(self) -> None:
         """Read what is there; where more is there all the time, for a second."""
-        ends_s = time.monotonic() + _SO_FAR_S
+        ends_s = time.monotonic() + 1.0
         self._assemble()
         while self._reader.error is None and self._expects_event() and time.monotonic() < ends_s:
             self._reader.read(0.0)
@@ -305,10 +303,11 @@ class Subscription:
         if not self._complete:
             self._expects_event()  # it raises what has ended this
 
-    def _expects(self, until: Time) -> bool:
-        """Tell whether an epoch is not complete, and may still become so."""
+    def _expects(self, until: Time | None) -> bool:
+        """Tell whether an epoch is not complete, or with None the state has not come, and may still do so."""
         self._assemble()
-        return self.frontier.less_equal(until) and self._expects_event()
+        is_missing = not self._subscriber.has_begun if until is None else self.frontier.less_equal(until)
+        return is_missing and self._expects_event()
 
     # ------------------------------------------------------------------ reading
 

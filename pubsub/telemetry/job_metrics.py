@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidewheel.transport.figures import epoch_of
+from tidewheel.transport.log_lines import printable
 
 Document: TypeAlias = Mapping[str, Any]
 """The telemetry document of one job."""
@@ -174,7 +175,7 @@ def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] 
             value = _number(thing.get(metric.key))
             if value is not None and labels not in seen:
                 seen.add(labels)
-                yield Sample(metric, tuple(map(_in_utf8, (job, *labels))), value)
+                yield Sample(metric, tuple(map(printable, (job, *labels))), value)
 
 
 _Things: TypeAlias = Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]
@@ -189,10 +190,6 @@ def _info(document: Document) -> _Things:
 def _states(document: Document) -> _Things:
     current = _mapping(document.get("job")).get("state")
     yield from (((state,), {"is": state == current}) for state in STATES)
-
-
-def _job(document: Document) -> _Things:
-    yield (), {**_mapping(document.get("job")), "at": document.get("at")}
 
 
 def _operators(document: Document) -> _Things:
@@ -237,7 +234,7 @@ def _topics(document: Document) -> _Things:
 _SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] = {
     "info": (("dataflow", "engine"), _info),
     "states": (("state",), _states),
-    "job": ((), _job),
+    "job": ((), lambda document: iter([((), {**_mapping(document.get("job")), "at": document.get("at")})])),
     "operators": (("operator",), _operators),
     "edges": (("edge", "source", "target"), _edges),
     "probes": (("probe", "kind"), _probes),
@@ -281,11 +278,6 @@ def _section(document: Document, name: str) -> Iterator[tuple[str, Mapping[str, 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _in_utf8(label: str) -> str:
-    """Return a label in characters that UTF-8 has; a name of a file may have others."""
-    return label.encode(errors="backslashreplace").decode()
 
 
 def _number(value: object) -> float | None:

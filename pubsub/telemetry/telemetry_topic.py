@@ -219,8 +219,12 @@ class _Elsewhere:
 
     @property
     def is_lonely(self) -> bool:
-        """Whether there was no subscriber for a minute."""
-        return not self.listeners and monotonic() - self._heard_at > _LONELY_S
+        """Whether there was no subscriber for a minute, nor is one now."""
+        if self.listeners or monotonic() - self._heard_at <= _LONELY_S:
+            return False
+        self._looked_at -= _LOOK_S
+        self.look()
+        return not self.listeners
 
     def finish(self, reason: str | None, time: int | None = None) -> None:
         """End it: after all that was published, or as failed for a reason."""

@@ -162,11 +162,13 @@ class DataflowDescription:
 
     def register(self, kind: str, name: str, what: Any) -> None:
         """Give an input, capture or probe its name; raise GraphError if it is taken or not a non-empty string."""
+        article = "an" if kind == "input" else "a"
         if not isinstance(name, str) or not name:
-            raise GraphError(f"dataflow {self.name!r}: the name of a {kind} is a non-empty string, not {name!r}")
+            raise GraphError(
+                f"dataflow {self.name!r}: the name of {article} {kind} is a non-empty string, not {name!r}"
+            )
         names = self._named[kind]
         if name in names:
-            article = "an" if kind == "input" else "a"
             raise GraphError(
                 f"dataflow {self.name!r} has {article} {kind} named {name!r} already: give this one another name"
             )
@@ -266,6 +268,8 @@ class DataflowDescription:
                 f"operator {name!r} of dataflow {self.name!r} cannot read a stream of dataflow "
                 f"{outlet.description.name!r}: publish it there and subscribe to it here"
             )
+        if outlet.scope.is_over:
+            raise GraphError(f"operator {name!r} reads what is within iterate() from outside of it: use its result")
         for declared, plan in self._named["declaration"].items():
             if plan.operator == outlet.source.operator and not outlet.substreams:
                 raise GraphError(

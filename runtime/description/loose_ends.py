@@ -21,9 +21,12 @@ def loose_ends(description: DataflowDescription) -> list[str]:
     for index, operator in enumerate(operators):
         if index in read or index in effects or not operator.output_scopes:
             continue
-        loops = tuple(scope.path for scope in operator.input_scopes if scope not in operator.output_scopes)
-        inside = (at for at, one in enumerate(operators) if any(s.path.startswith(loops) for s in one.input_scopes))
-        if not any(at in effects or not operators[at].output_scopes for at in inside):
+        left = [scope for scope in operator.input_scopes if scope.path and scope not in operator.output_scopes]
+        loops = tuple(f"{scope.path}/" for scope in left)
+        within = (
+            at for at, one in enumerate(operators) if any(f"{s.path}/".startswith(loops) for s in one.input_scopes)
+        )
+        if not any(at in effects or not operators[at].output_scopes for at in within):
             found.append(operator.name)
     return found
 

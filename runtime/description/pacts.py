@@ -29,6 +29,10 @@ class Pact(ABC):
     keeps_substreams: ClassVar[bool] = False
     """Whether each substream goes to one worker, its `keeper`."""
 
+    counts_apart: ClassVar[bool] = False
+    """Whether the messages for each worker are counted apart; see `GraphShape`. What an operator knows of times has to
+    belong to keys then, so that it goes with these to another number of workers."""
+
     def keeper(self, key: Any, workers: int) -> int:
         """Return the worker that gets the substream with this key, where each goes to one worker."""
         return owner_of(key, workers)

@@ -16,6 +16,9 @@ Build: TypeAlias = Callable[[Any], Schedule]
 """Called once on each worker with an `OperatorContext`; returns the operator's `Schedule`."""
 
 
+_MOST_APART = 4
+"""With more workers it takes longer to read what each has to receive than the trip takes that this saves."""
+
 Transform: TypeAlias = Callable[[Batch], Batch]
 """The function that a stateless operator applies to each batch."""
 
@@ -115,14 +118,17 @@ class Plan:
     lookups: Mapping[str, int] = field(default_factory=dict)
     """The operators that `Job.lookup` asks, by name."""
 
-    def graph(self) -> GraphShape:
-        """Return what progress tracking needs to know."""
+    def graph(self, workers: int = 1) -> GraphShape:
+        """Return what progress tracking needs to know, where ``workers`` run this."""
         edges = tuple(
             (source, Target(index, port))
             for index, operator in enumerate(self.operators)
             for port, source in enumerate(operator.sources)
         )
-        return GraphShape(tuple(operator.shape for operator in self.operators), edges)
+        targets = self.notified() if 1 < workers <= _MOST_APART else []
+        pacts = {at: self.operators[at.operator].pacts[at.port] for at in targets}
+        apart = frozenset(at for at, pact in pacts.items() if pact is not None and pact.counts_apart)
+        return GraphShape(tuple(operator.shape for operator in self.operators), edges, apart, workers)
 
     def input_nesting(self, name: str) -> Nesting:
         """Return the nesting of an input's times."""
@@ -148,16 +154,17 @@ class Plan:
             for port in range(len(operator.shape.inputs))
         ]
 
-    def locations_of_interest(self, workers: int) -> list[Location]:
-        """Return the locations whose frontiers somebody asks for, where ``workers`` run this."""
+    def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
+        """Return the locations in what `graph` has returned whose frontiers somebody on this worker asks for."""
         # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
         entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)
-            if workers > 1 and not operator.shape.inputs
+            if graph.workers > 1 and not operator.shape.inputs
             for port in range(len(operator.shape.outputs))
         ]
-        return [*self.notified(), *entries, *self.probes.values()]
+        ports = (graph.target(at.operator, at.port, worker) for at in self.notified())
+        return [*ports, *entries, *self.probes.values()]
 
 
 def passing(

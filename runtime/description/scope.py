@@ -6,13 +6,14 @@ from tidewheel.progress import GraphError, IntegerDomain, Nesting, TimeDomain
 class Scope:
     """One loop, or the dataflow itself; compared by identity, since two loops side by side are not the same place."""
 
-    __slots__ = ("name", "nesting", "parent")
+    __slots__ = ("is_over", "name", "nesting", "parent")
 
     def __init__(self, name: str, parent: "Scope | None", domain: TimeDomain) -> None:
         if not isinstance(name, str) or not name:
             raise GraphError(f"the name of a scope is a non-empty string, not {name!r}")
         self.name = name
         self.parent = parent
+        self.is_over = False  # whether no operator may read any more what is in it
         self.nesting: Nesting = Nesting((domain,)) if parent is None else parent.nesting.inside(domain)
 
     def inside(self, name: str, domain: TimeDomain | None = None) -> "Scope":

@@ -122,7 +122,8 @@ class Explainer:
         explanations = (self.explain(name) for name, end in self._ends.items() if len(self._view.frontier(end)))
         if not is_fed:
             return f"all inputs are closed, but {next(explanations, None) or self._held()}"
-        if any(not self._is_input(location) and self._view.is_first(location, at) for location, at in self._view.live):
+        others = [one for one in self._view.live if self._compiled.locations[one[0]].operator not in self._input_names]
+        if any(self._view.is_first(location, at) for location, at in others):
             amiss = next(filter(self._needs_more_than_inputs, explanations), None)
             if amiss is not None:
                 return str(amiss)
@@ -131,9 +132,6 @@ class Explainer:
     def _needs_more_than_inputs(self, explanation: Explanation) -> bool:
         inputs = {self._plan.operators[operator].name for operator in self._input_names}
         return any(holder.advice and holder.operator not in inputs for holder in explanation.holders)
-
-    def _is_input(self, location: int) -> bool:
-        return self._compiled.locations[location].operator in self._input_names
 
     def _held(self) -> str:
         """Name the tokens and messages that are left, for a job without probe or topic to explain."""

@@ -151,7 +151,9 @@ class RayFeed(Feed):
                 return Admission.ROOM
             if deadline is not None and clock.monotonic() >= deadline:
                 return Admission.TIMED_OUT
-            before, earlier = self._steps_at_rest(), before
+            # The steps of each worker; None for one that has something to do, or has not answered.
+            steps = [one.steps if one.heard >= self.told[at] else None for at, one in enumerate(self.statuses)]
+            before, earlier = steps, before
             if before == earlier and None not in before:
                 return Admission.LET_IN
             for worker in range(self.workers):
@@ -169,10 +171,6 @@ class RayFeed(Feed):
                 if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
                     self.check_alive()
                     return False
-
-    def _steps_at_rest(self) -> list[int | None]:
-        """Return how many steps each worker has taken; None for one that has something to do, or has not answered."""
-        return [one.steps if one.heard >= self.told[worker] else None for worker, one in enumerate(self.statuses)]
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""

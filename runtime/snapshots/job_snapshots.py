@@ -145,8 +145,8 @@ class JobSnapshots:
         missing = [name for name in body["operators"] if name not in has and name not in self._settings.without]
         if missing:
             raise SnapshotError(
-                f"dataflow {self._plan.name!r} has no operator {missing[0]!r}, and {where} has: give it that name, "
-                f"name={missing[0]!r}. To go on without what it had, run with Snapshots(..., without={missing!r})"
+                f"dataflow {self._plan.name!r} has no operator {missing[0]!r}, and {where} has: give the operator or "
+                f"input that name. To go on without what it had, run with Snapshots(..., without={missing!r})"
             )
 
     # ------------------------------------------------------------------ taking one

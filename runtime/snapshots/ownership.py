@@ -11,7 +11,7 @@ from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest,
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_name
+from tidewheel.runtime.snapshots.names import PARTS, entry_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder, run
 
 _logger = logging.getLogger(__name__)
@@ -50,14 +50,6 @@ class Ownership:
     def next_snapshot(self) -> int:
         """A number for the first snapshot of this owner, higher than those of all earlier ones."""
         return self._log.next_snapshot
-
-    def blob_name(self, snapshot: int, name: str) -> str:
-        """Return the name under which a worker writes a blob of a snapshot.
-
-        Raises:
-            ValueError: the name has other characters than letters, digits, ``_``, ``.`` and ``-``.
-        """
-        return blob_name(self.incarnation, snapshot, name)
 
     def commit(self, number: int, blobs: Iterable[Blob], body: dict[str, Any]) -> Manifest:
         """Make a snapshot the newest one of the folder; older ones beyond ``keep`` are gone for every reader.

@@ -39,7 +39,9 @@ class Snapshots:
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not self.every_s > 0:
+        if not isinstance(self.folder, str | Path) or not str(self.folder):
+            raise ConfigError(f"Snapshots({self.folder!r}): the path of a folder, or the URL of one in an object store")
+        if not (isinstance(self.every_s, int | float) and self.every_s > 0):
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
         if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:
             raise ConfigError(f"Snapshots(keep={self.keep!r}): a whole number, at least 1")

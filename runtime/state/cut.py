@@ -29,8 +29,8 @@ class Cut:
         settled: the same if all members are in it, so that their envelopes need no look; -1 while some may not be.
 
     >>> cut = Cut()
-    >>> cut.begins(1), cut.begin(1, [1, 2]), cut.is_open
-    (True, None, True)
+    >>> cut.begins(1), cut.begin(1, [1, 2]), cut.settled
+    (True, None, -1)
     >>> cut.is_late(0), cut.is_late(1)
     (True, False)
     >>> cut.arrived(1, 1), cut.arrived(2, 1)
@@ -42,11 +42,6 @@ class Cut:
         self._awaited: set[int] = set()
         self._arrived: set[int] = set()
         self._left: dict[int, int] = {}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it waits for members that may still be in the snapshot before."""
-        return bool(self._awaited)
 
     def begins(self, number: int) -> bool:
         """Tell whether an envelope of a snapshot begins that, so that this worker has to take its part first."""

@@ -175,13 +175,10 @@ class _Share:
         for number, one in self.had:
             for port, messages in one.unread.items():
                 if messages:
-                    found.setdefault(port, []).extend(self._own_of(number, self.operator.pacts[port], messages))
+                    pact = self.operator.pacts[port]
+                    own = (self._own(number, pact, message) for message in messages)
+                    found.setdefault(port, []).extend(chain.from_iterable(own) if self.is_rescaled else messages)
         return found
-
-    def _own_of(self, number: int, pact: Pact | None, messages: list[Unread]) -> Iterable[Unread]:
-        if not self.is_rescaled:
-            return messages
-        return chain.from_iterable(self._own(number, pact, message) for message in messages)
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
         """Return what this worker gets of a message that waited at worker ``number``."""

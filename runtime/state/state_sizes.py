@@ -71,10 +71,10 @@ class StateSizes:
             except Exception:  # noqa: BLE001, S112 - values are of the user's types, and may change on a thread meanwhile
                 continue
             self._known[one.operator] = keys[one.operator], size
-        sizes = {name: _scaled(*self._known[name], now) for name, now in keys.items() if name in self._known}
-        return {"state_keys": keys, "state_bytes": sizes}
-
-
-def _scaled(keys: int, size: float, now: int) -> int:
-    """Return a size for another number of keys, with two digits, so that reports change when it does."""
-    return int(float(f"{size * now / keys if keys else size:.{_DIGITS}g}"))
+        known = {name: (now, *self._known[name]) for name, now in keys.items() if name in self._known}
+        sizes = {name: size * now / at if at else size for name, (now, at, size) in known.items()}
+        # With two digits, so that reports change when it does.
+        return {
+            "state_keys": keys,
+            "state_bytes": {name: int(float(f"{of:.{_DIGITS}g}")) for name, of in sizes.items()},
+        }

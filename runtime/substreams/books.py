@@ -242,7 +242,8 @@ class SubstreamBooks:
             self._record_left()
         self._steps_due += 1
         mine: SubstreamNews | None = None
-        if out_of_work or self._steps_due >= _MOST_STEPS or self._are_many_due:
+        is_due = out_of_work or self._steps_due >= _MOST_STEPS
+        if is_due or sum(len(book.due) for book in self._books.values()) >= _MOST_DUE:
             self._steps_due = 0
             mine = self._changes()
         if self.view is None:
@@ -257,10 +258,6 @@ class SubstreamBooks:
             return {}
         self._hear(news)
         return dict.fromkeys(range(1, self._workers), news)
-
-    @property
-    def _are_many_due(self) -> bool:
-        return sum(len(book.due) for book in self._books.values()) >= _MOST_DUE
 
     def _changes(self) -> SubstreamNews | None:
         mine = self._mine

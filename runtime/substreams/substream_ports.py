@@ -29,8 +29,8 @@ class SubstreamChannel(Channel):
         """Carry a batch of ``count`` records of the substreams that ``label`` says over the edge."""
         here, books = self.host.worker, self.host.books
         if self.pact is None:
-            books.produce_here(label, self.location, time)
-            self._deliver(here, Message(self.location, time, batch, self._count(batch, count), here, label))
+            books.produce_here(label, self.locations[here], time)
+            self._deliver(here, Message(self.locations[here], time, batch, self._count(batch, count), here, label))
             return
         try:
             parts = list(self.pact.labelled_parts(batch, self.host.workers, label))
@@ -38,12 +38,12 @@ class SubstreamChannel(Channel):
             raise PartError(self.name, time, "could not exchange a record") from error
         for worker, part, of_part in parts:
             assert of_part is not None, "a part of labelled records is labelled"
+            location = self.locations[worker]
             if worker == here:
-                books.produce_here(of_part, self.location, time)
+                books.produce_here(of_part, location, time)
             else:
-                books.record(of_part, self.location, time, 1)
-            size = self._count(part, length(part))
-            self._deliver(worker, Message(self.location, time, part, size, here, of_part))
+                books.record(of_part, location, time, 1)
+            self._deliver(worker, Message(location, time, part, self._count(part, length(part)), here, of_part))
 
 
 _MOST_GATHERED = 4096

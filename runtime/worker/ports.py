@@ -209,8 +209,8 @@ class Channel:
 
     Args:
         host: the worker.
-        location: the number of the input port to which it leads.
-        put: receives a message at that port.
+        locations: the number of the input port to which it leads, on each worker.
+        put: receives a message at that port on this worker.
         operator: the number of the operator of that port, and ``name``, its name.
         pact: spreads records over the workers; None keeps them on this one.
 
@@ -220,7 +220,7 @@ class Channel:
     """
 
     host: OperatorHost
-    location: int
+    locations: Sequence[int]
     put: Callable[[Message], None]
     operator: int
     name: str
@@ -240,19 +240,19 @@ class Channel:
         """Carry a batch of ``count`` records over the edge."""
         here = self.host.worker
         if self.pact is None:
-            self._deliver(here, Message(self.location, time, batch, self._count(batch, count), here))
+            self._deliver(here, Message(self.locations[here], time, batch, self._count(batch, count), here))
             return
         try:
             parts = self.pact.split(batch, self.host.workers)
         except Exception as error:
             raise PartError(self.name, time, "could not exchange a record") from error
-        for worker, part in enumerate(parts):
+        for worker, (location, part) in enumerate(zip(self.locations, parts, strict=True)):
             if part is not None:
-                self._deliver(worker, Message(self.location, time, part, self._count(part, length(part)), here))
+                self._deliver(worker, Message(location, time, part, self._count(part, length(part)), here))
 
     def _deliver(self, worker: int, message: Message) -> None:
         host = self.host
-        host.produce(self.location, message.time)
+        host.produce(message.target, message.time)
         host.flow.add(message.size)
         if worker == host.worker:
             self.put(message)

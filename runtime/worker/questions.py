@@ -1,10 +1,11 @@
 """Questions of the driver about what operators keep, such as look-ups by key, and the answers of one worker.
 
 A worker answers as of a time that is complete by its own frontier. No worker can receive anything at such a time any
-more, so each has all that belongs to it. Workers see frontiers at different moments. To read several at one time, the
-driver has each answer as of the newest time that it sees complete, and keep its history from there on. The greatest
-of these times is one that every worker still has, and soon sees complete. The driver asks again as of that time where
-the answer was of an earlier one. Then it says that the questions are to be forgotten.
+more, so each has all that belongs to it. Messages to look-ups are not counted apart. Workers see frontiers at different
+moments. To read several at one time, the driver has each answer as of the newest time that it sees complete, and keep
+its history from there on. The greatest of these times is one that every worker still has, and soon sees complete. The
+driver asks again as of that time where the answer was of an earlier one. Then it says that the questions are to be
+forgotten.
 
 So an operator keeps its history from the least of these times on:
 

@@ -53,7 +53,8 @@ def wire(
             for port in range(len(shape.inputs))
         ]
         instance.inputs = tuple(
-            make_input(host, instance, port, compiled.index[Target(index, port)], out) for port, out in enumerate(paths)
+            make_input(host, instance, port, compiled.index[compiled.graph.target(index, port, host.worker)], out)
+            for port, out in enumerate(paths)
         )
         instance.outputs = tuple(
             make_output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
@@ -71,7 +72,8 @@ def wire(
             entry = instances[index].inputs[port]
             described = operator.pacts[port]
             pact = None if described is None else described.beside(attachments, host.worker)
-            channel = make_channel(host, entry.location, entry.put, index, asking, pact)
+            locations = [compiled.index[compiled.graph.target(index, port, peer)] for peer in range(host.workers)]
+            channel = make_channel(host, locations, entry.put, index, asking, pact)
             instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges

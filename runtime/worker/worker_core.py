@@ -87,8 +87,9 @@ class WorkerCore(OperatorHost):
     ) -> None:
         self.plan, self.clock, self.worker, self.workers = plan, clock, worker, workers
         self.ledger = TokenLedger(wake)
-        self._compiled = CompiledGraph(plan.graph())
-        self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(workers))
+        graph = plan.graph(workers)
+        self._compiled = CompiledGraph(graph)
+        self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(graph, worker))
         # One worker has nobody to tell.
         spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
@@ -280,7 +281,7 @@ class WorkerCore(OperatorHost):
         plan, kept = self.plan, [instance.kept for instance in self._instances]
         return WorkerReport(
             self.worker,
-            self._progress.knowledge(),
+            self._progress.knowledge().together(self._compiled.together),
             self.ledger.tokens(),
             Counter(token._stamp for one in kept for notificator in one.notificators for token in notificator.tokens),
             scheduled=self.agenda.scheduled(),
@@ -300,7 +301,7 @@ class WorkerCore(OperatorHost):
             asked=self.agenda.asked(),
             leaked=self._leaked_by.copy(),
             **self.memory.sizes.look(kept),
-            **waiting_at(self._ports.values()),
+            **waiting_at(self._ports.values(), self._compiled.together),
         )
 
     def running(self) -> BusyWorker:

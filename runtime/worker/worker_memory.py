@@ -13,7 +13,7 @@ from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.state.state_pickling import MakeToken, Stamp
+from tidewheel.runtime.state.state_pickling import Stamp
 from tidewheel.runtime.state.state_sizes import StateSizes
 from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart, positions_of
@@ -76,14 +76,13 @@ class WorkerMemory:
         """Have an operator find what it had, before it is built."""
         saved = self._beginning.operators.get(instance.name)
         instance.kept = OperatorState(
-            instance.name, saved, is_tracked=self._is_tracked, make_token=self._token_maker(instance)
+            instance.name,
+            saved,
+            is_tracked=self._is_tracked,
+            make_token=lambda at: instance.outputs[at.output].token_again(at.time, at.label, is_live=at.is_live),
         )
         if instance.mailbox is not None:
             instance.mailbox.begins_with(self._beginning.mailboxes.get(instance.name))
-
-    def _token_maker(self, instance: OperatorInstance) -> MakeToken:
-        outputs = instance.outputs
-        return lambda place: outputs[place.output].token_again(place.time, place.label, is_live=place.is_live)
 
     def built(self, instance: OperatorInstance) -> None:
         """Give an operator the messages that it had not received, once it is built; it still has its initial tokens.
@@ -188,7 +187,7 @@ class WorkerMemory:
                 raise JobError(str(error), operator=instance.name, worker=self._host.worker) from error
             stamps += kept.stamps
             substreams = self._substreams.part_of(instance)
-            unread = [_unread(port.queue) if _is_plain(substreams, port) else [] for port in instance.inputs]
+            unread = [_unread(substreams, port) for port in instance.inputs]
             mailbox = _mailbox_part(instance.mailbox, stamps)
             part.operators[instance.name] = OperatorPart(kept, unread, mailbox, substreams)
         self._check_tokens(stamps)
@@ -213,13 +212,10 @@ class WorkerMemory:
                 )
 
 
-def _is_plain(substreams: SubstreamPart | None, port: RunningInput) -> bool:
-    """Tell whether nothing but messages waits at an input, and all of it in its queue."""
-    return substreams is None or port.port not in substreams.firm
-
-
-def _unread(queue: Iterable[Message]) -> list[Unread]:
-    return [Unread(one.time, one.batch, one.label) for one in queue]
+def _unread(substreams: SubstreamPart | None, port: RunningInput) -> list[Unread]:
+    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has what waits."""
+    is_plain = substreams is None or port.port not in substreams.firm
+    return [Unread(one.time, one.batch, one.label) for one in port.queue] if is_plain else []
 
 
 def _mailbox_part(mailbox: Mailbox | None, stamps: list[Stamp]) -> MailboxPart | None:

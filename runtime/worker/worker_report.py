@@ -1,7 +1,7 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +22,8 @@ Counts: TypeAlias = Mapping[tuple[int, Time], int]
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
     """One worker at one moment.
+
+    Locations have their numbers in `Plan.graph` for one worker.
 
     Attributes:
         knowledge: what it knows of all pointstamps of the job, and what it has told of its own.
@@ -80,13 +82,13 @@ class BusyWorker:
     lines: tuple[LogLine, ...] = ()
 
 
-def waiting_at(ports: "Iterable[RunningInput]") -> dict[str, Any]:
+def waiting_at(ports: "Iterable[RunningInput]", together: Sequence[int]) -> dict[str, Any]:
     """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
     queued: Counter[tuple[int, Time]] = Counter()
     held: Counter[tuple[int, Time]] = Counter()
     sizes: Counter[int] = Counter()
     for port in ports:
-        location = port.location
+        location = together[port.location]
         for message in port.queue:
             if isinstance(message, Message):
                 queued[location, message.time] += 1

@@ -10,6 +10,7 @@ import pytest
 import tidewheel as tw
 from tidewheel.__main__ import main
 from tidewheel.pubsub import watch_topics
+from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 TOPIC = "command line"
@@ -119,7 +120,7 @@ def test_snapshots_are_listed_described_and_deleted(tmp_path: Path, capsys: pyte
     folder = SnapshotFolder(tmp_path / "job")
     with folder.claim("wordcount") as owner:
         for number in (1, 2):
-            owner.commit(number, [folder.write(owner.blob_name(number, "w0"), [b"state"])], {"workers": 3})
+            owner.commit(number, [folder.write(blob_name(owner.incarnation, number, "w0"), [b"state"])], {"workers": 3})
         assert main(["snapshots", folder.url, "--delete", "1"]) == 1
         assert "belongs to job 'wordcount'" in capsys.readouterr().err
     assert main(["snapshots", folder.url]) == 0

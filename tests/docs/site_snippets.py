@@ -11,7 +11,7 @@ DOCS = ROOT / "docs"
 FOLDERS = ("coming-from", "concepts", "how-to")
 ON_RAY = ("how-to/exactly-once-database.md", "how-to/feeding.md", "how-to/nodes.md", "how-to/service.md")
 ON_SPARK = ("how-to/spark.md", "how-to/windows.md")
-WITHIN_S = {"local": 60, "ray": 180, "spark": 240}
+WITHIN_S = {"local": 120, "ray": 240, "spark": 360}
 
 _SHOWN_ONLY = {"messages", "py", "sh", "shell-session", ""}
 """Blocks that are not run: drawings, settings of machines, and parts of programs that need a cluster of their own."""

@@ -17,7 +17,7 @@ LONGEST_PROGRAM = 20
 @pytest.mark.spark
 def test_its_blocks_run_and_print_what_is_shown(tmp_path: Path) -> None:
     """In order, in one session, with a Ray of its own, from a loop in one process to Spark and a second terminal."""
-    run(README, tmp_path, ROOT, limit_s=170)
+    run(README, tmp_path, ROOT, limit_s=480)
 
 
 def test_it_is_a_page() -> None:

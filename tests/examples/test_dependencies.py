@@ -19,7 +19,7 @@ def test_demo_from_spark_through_a_loop_to_a_subscriber_and_back(path_without_ja
     unset = {"JAVA_HOME", "RAY_ADDRESS"}
     environment = {name: value for name, value in os.environ.items() if name not in unset} | {"PATH": path_without_java}
     run = subprocess.run(
-        [sys.executable, EXAMPLE], env=environment, capture_output=True, text=True, timeout=170, check=False
+        [sys.executable, EXAMPLE], env=environment, capture_output=True, text=True, timeout=480, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     seen = [int(epoch) for epoch in re.findall(r"\[subscriber\] epoch (\d+)", run.stdout)]

@@ -62,7 +62,8 @@ def random_graph(random: Random, limits: GraphLimits | None = None, *, idle_cycl
         if source is not None:
             edges.append((source, target))
             steps.append(Step(source, target, PathSummary.identity(unconnected.nesting(target))))
-    return GraphShape(operators, tuple(edges))
+    apart = frozenset(target for target in targets if random.random() < 0.2)
+    return GraphShape(operators, tuple(edges), apart, random.choice((1, 2, 3)))
 
 
 def random_ring(random: Random, limits: GraphLimits | None = None) -> GraphShape:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from tests.laws.domains import probing_times
-from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Target, Time, TimeDomain, Tracker
+from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Time, TimeDomain, Tracker
 
 Arrivals: TypeAlias = tuple[Time | None, ...]
 """The arrivals of the probing times, in their order; None for one that does not arrive."""
@@ -26,11 +26,12 @@ def steps_from(graph: GraphShape) -> dict[Location, list[Step]]:
     """Return the steps that leave each location, read off the operators and edges themselves."""
     outgoing: dict[Location, list[Step]] = {location: [] for location in graph.locations()}
     for source, target in graph.edges:
-        outgoing[source].append(Step(source, target, PathSummary.identity(graph.nesting(source))))
+        for end in graph.targets(target.operator, target.port):
+            outgoing[source].append(Step(source, end, PathSummary.identity(graph.nesting(source))))
     for number, operator in enumerate(graph.operators):
         for (port_in, port_out), paths in operator.summaries.items():
-            start, end = Target(number, port_in), Source(number, port_out)
-            outgoing[start].extend(Step(start, end, path) for path in paths)
+            for start in graph.targets(number, port_in):
+                outgoing[start].extend(Step(start, Source(number, port_out), path) for path in paths)
     return outgoing
 
 

@@ -57,7 +57,9 @@ def test_summaries_are_never_late_where_coordinates_have_a_greatest_time(data: s
 def test_locations_are_numbered_the_same_in_every_worker(graph: GraphShape) -> None:
     """Two workers that compile equal graphs number their locations alike, each location once."""
     compiled = CompiledGraph(graph)
-    again = CompiledGraph(GraphShape(tuple(graph.operators), tuple(graph.edges)))
+    again = CompiledGraph(
+        GraphShape(tuple(graph.operators), tuple(graph.edges), frozenset(list(graph.apart)[::-1]), graph.workers)
+    )
     assert compiled.locations == again.locations == tuple(graph.locations())
     assert [compiled.index[location] for location in compiled.locations] == list(range(len(compiled.locations)))
 

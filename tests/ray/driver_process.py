@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-_ENDS_WITHIN_S = 10.0
+_ENDS_WITHIN_S = 30.0
 
 
 def _heed_interrupts() -> None:

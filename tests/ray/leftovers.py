@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from socket import socket
 from tempfile import gettempdir
 
 import psutil
 import ray
+from py4j.clientserver import ClientServerConnection
 
 import tidewheel as tw
 from tests.links.open_files import open_files
@@ -108,15 +110,26 @@ def traces() -> set[str]:
 
 
 def own_traces() -> Counter[str]:
-    """Return how many threads, by name, and open files, by kind, this process has, but for threads inside of Ray."""
+    """Return how many threads, by name, and open files, by kind, this process has: but for what Ray and Spark open."""
     # Threads of Ray's that have run Python are called dummies.
-    found = Counter(f"thread {thread.name}" for thread in threading.enumerate() if "Dummy" not in thread.name)
+    from_spark = _connections_from_spark()
+    others = [thread for thread in threading.enumerate() if thread not in from_spark and "Dummy" not in thread.name]
+    found = Counter(f"thread {thread.name}" for thread in others)
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):
             name = (task / "comm").read_text().strip()
             found[f"thread {name}"] += name.startswith("ZMQ")
-    found.update(re.sub(r"^\d+ |(?<=socket:|..pipe:)\[\d+\]", "", file) for file in open_files())
+    numbers = {str(connection.fileno()) for connection in from_spark.values()}
+    files = [file for file in open_files() if file.partition(" ")[0] not in numbers]
+    found.update(re.sub(r"^\d+ |(?<=socket:|..pipe:)\[\d+\]", "", file) for file in files)
     return +found
+
+
+def _connections_from_spark() -> dict[threading.Thread, socket]:
+    """Return the sockets of threads that Spark's JVM calls this process by: it opens some as it collects garbage."""
+    targets = {thread: getattr(thread, "_target", None) for thread in threading.enumerate()}
+    connections = {thread: getattr(target, "__self__", None) for thread, target in targets.items()}
+    return {thread: one.socket for thread, one in connections.items() if isinstance(one, ClientServerConnection)}
 
 
 @cache

@@ -12,7 +12,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 ENDS_WITHIN_S = 10.0
 TOLD_WITHIN_S = 2.5
 

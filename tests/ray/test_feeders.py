@@ -19,7 +19,7 @@ from tidewheel.transport.link import LinkName
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 ENDS_WITHIN_S = 10.0
 
 

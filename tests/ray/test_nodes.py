@@ -33,7 +33,7 @@ pytestmark = pytest.mark.ray
 
 Settings: TypeAlias = dict[str, Any]
 Program: TypeAlias = Callable[..., None]
-STARTED_WITHIN_S = 60.0
+STARTED_WITHIN_S = 150.0
 GONE_WITHIN_S = 10.0
 STORE_BYTES = 80 * 1024 * 1024
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5d2c" * 16}
@@ -52,7 +52,11 @@ def hold(nodes: list[Settings]) -> None:
 
     size: Settings = {"num_cpus": 1, "object_store_memory": STORE_BYTES}
     added: Any = None
-    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False, **nodes[0]})
+    head: Settings = {"initialize_head": True, "head_node_args": {**size, "include_dashboard": False, **nodes[0]}}
+    try:
+        cluster = Cluster(**head)
+    except Exception:  # noqa: BLE001 - on a busy machine Ray's 30 s for the first node may be too few
+        cluster = Cluster(**head)
     try:
         for node in nodes[1:]:
             cluster.add_node(wait=False, **size, **node)

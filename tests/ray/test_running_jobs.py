@@ -14,7 +14,7 @@ from tidewheel.__main__ import main
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Secret:

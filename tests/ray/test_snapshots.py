@@ -16,12 +16,13 @@ from tests.ray.snapshot_program import EPOCHS, counting, words_of
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines import ray_job
+from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 SELDOM_S = 1000.0
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PROGRAM = "tests.ray.snapshot_program"
 
 
@@ -176,6 +177,13 @@ def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: p
     """The limit grows with its size; where that is not enough, the error says what has not been read."""
     there = tmp_path / "there"
     config = tw.RuntimeConfig(deploy_timeout_s=5)
+    come_up = RayWorkers.come_up
+
+    def come_up_in_their_time(workers: RayWorkers) -> None:
+        workers._config = tw.RuntimeConfig()  # the short limit is for what they read, not for Ray to start them
+        come_up(workers)
+
+    monkeypatch.setattr(RayWorkers, "come_up", come_up_in_their_time)
 
     def run(config: tw.RuntimeConfig = config) -> tw.Job:
         flow = tw.Dataflow("slow")

@@ -23,7 +23,7 @@ from tidewheel.runtime.engines.worker_watch import WorkerWatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 ENDS_WITHIN_S = 10.0
 LABELLED = re.compile(r"\(talk worker (\d) of 2, \d+ operators pid=\d+\) \[exchange > map\] (\w+) (\d+)$")
 COLOUR = re.compile(r"\x1b\[\d+m")

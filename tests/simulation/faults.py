@@ -39,6 +39,7 @@ FAULTS: tuple[Fault[Scenario], ...] = (
         concerns=_several_workers,
     ),
     Fault("a message sent and not reported", report_faults.sent_uncounted),
+    Fault("a message counted for its sender", report_faults.counted_for_the_sender, concerns=_several_workers),
     Fault("an empty batch counted as a message", report_faults.empty_batch_counted),
     Fault("a leak not reported", report_faults.leak_unreported, concerns=_leaking),
     Fault("a leaked token that lives on", report_faults.leaked_token_kept, concerns=_leaking),
@@ -48,6 +49,11 @@ FAULTS: tuple[Fault[Scenario], ...] = (
     Fault("hold-back of what only covers itself", view_faults.covered_by_itself, concerns=_held_back),
     Fault("one worker's initial count missing", view_faults.initial_count_missing),
     Fault("a summary dropped", view_faults.summary_dropped),
+    Fault(
+        "other workers' messages that lead nowhere",
+        view_faults.other_workers_messages_lead_nowhere,
+        concerns=_several_workers,
+    ),
     Fault("only one of several summaries kept", view_faults.one_summary_of_several),
     Fault(
         "a negative count that cancels a positive one elsewhere", view_faults.counts_cancel, concerns=_several_workers

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.possible_times import Pointstamp, PossibleTimes
 from tests.simulation.truth import Truth
-from tidewheel.progress import Antichain, Location, Target, Time
+from tidewheel.progress import Antichain, Time
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.ports import InputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -18,25 +18,19 @@ class FrontierWatch:
     """
 
     def __init__(self, plan: Plan, cores: Sequence[WorkerCore], truth: Truth) -> None:
-        graph = plan.graph()
+        graph = plan.graph(len(cores))
         locations = list(graph.locations())
         numbers = {location: number for number, location in enumerate(locations)}
         self._truth = truth
         self._possible = PossibleTimes(graph)
         self._allowed = PossibleTimes(graph, endless=True)
         self._describe = [graph.describe(location) for location in locations]
-        self._kept = [(number, port_frontier(number)) for number in self._notifying(plan, numbers)]
-        self._kept += [(numbers[source], probe_frontier(name)) for name, source in plan.probes.items()]
+        probes = [(numbers[source], probe_frontier(name)) for name, source in plan.probes.items()]
+        ports = [[numbers[graph.target(at.operator, at.port, one.worker)] for at in plan.notified()] for one in cores]
+        self._kept = [[*((number, port_frontier(number)) for number in own), *probes] for own in ports]
         self._cores = cores
-        self._last: list[list[Antichain]] = [[read(core) for _, read in self._kept] for core in cores]
-
-    @staticmethod
-    def _notifying(plan: Plan, numbers: dict[Location, int]) -> list[int]:
-        return [
-            numbers[Target(index, port)]
-            for index, operator in enumerate(plan.operators)
-            if operator.notify
-            for port in range(len(operator.shape.inputs))
+        self._last: list[list[Antichain]] = [
+            [read(core) for _, read in kept] for core, kept in zip(cores, self._kept, strict=True)
         ]
 
     def check_start(self) -> None:
@@ -47,7 +41,7 @@ class FrontierWatch:
         """Check the frontiers of a worker that an event may have moved."""
         core, last = self._cores[worker], self._last[worker]
         possible: list[list[Time]] | None = None
-        for index, (number, read) in enumerate(self._kept):
+        for index, (number, read) in enumerate(self._kept[worker]):
             frontier, before = read(core), last[index]
             if frontier is before or frontier == before:
                 continue
@@ -65,7 +59,7 @@ class FrontierWatch:
     def _check_exact(self, check: str, live: Collection[Pointstamp]) -> None:
         possible, allowed = self._possible.after(live), self._allowed.after(live)
         for worker, core in enumerate(self._cores):
-            for number, read in self._kept:
+            for number, read in self._kept[worker]:
                 frontier = read(core)
                 self._check_safe(worker, number, frontier, possible[number])
                 if not Antichain(frontier.domain, allowed[number]).dominates(frontier):

@@ -30,7 +30,7 @@ class Observer:
     ) -> None:
         self._cores = cores
         self._world = world
-        self._truth = Truth(plan.graph(), cores, world)
+        self._truth = Truth(plan.graph(len(cores)), cores, world)
         self._watch = FrontierWatch(plan, cores, self._truth)
         self._reports: Reports | None = None
         if books:

@@ -5,12 +5,13 @@ from random import Random
 from typing import Any
 
 import tidewheel as tw
+from tests.kit.simulation.apart import ApartExchange
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, small_summaries
 from tests.simulation.random_operator import Ports, build_random
 from tests.simulation.world import World
-from tidewheel.operators.stream_base import make_pact
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.runtime.description.plan import Build, Schedule, passing
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.worker.operator_context import OperatorContext
@@ -81,13 +82,13 @@ class _Growth:
         summaries = self._summaries(scope.nesting, len(inputs), outputs)
         moves = small_summaries(scope.nesting.domain)
         ports = Ports(scope.nesting.domain, moves, len(inputs), outputs, summaries, notify)
-        keys = [self._random.choice((None, _record)) for _ in inputs]
+        exchanges = (None, Exchange(_record), ApartExchange(_record))
         made = description_of(self._flow).add_operator(
             self._name("operator" if inputs else "source"),
             [stream._outlet for stream in inputs],
             [scope] * outputs,
             build_random(self._world, ports),
-            pacts=[make_pact("operator", key) for key in keys],
+            pacts=[self._random.choice(exchanges) for _ in inputs],
             summaries=summaries,
             notify=notify,
         )

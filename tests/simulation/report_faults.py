@@ -13,8 +13,8 @@ from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.ports import RunningOutput
+from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.ports import Channel, RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.batches import Batch
 
@@ -95,13 +95,28 @@ def sent_uncounted() -> Injection:
     return replaced(WorkerCore, "produce", lambda _: lambda core, location, time: None)
 
 
+def counted_for_the_sender() -> Injection:
+    """Count a message for another worker as one for the sender itself, where these are counted apart."""
+
+    def make(deliver: Callable[..., None]) -> Callable[..., None]:
+        def wrong(channel: Channel, worker: int, message: Message) -> None:
+            own, theirs = channel.locations[channel.host.worker], message.target
+            deliver(channel, worker, message)
+            channel.host.consume(theirs, message.time)
+            channel.host.produce(own, message.time)
+
+        return wrong
+
+    return replaced(Channel, "_deliver", make)
+
+
 def empty_batch_counted() -> Injection:
     def make(send: Callable[..., None]) -> Callable[..., None]:
         def wrong_send(output: RunningOutput, token: TimestampToken | LentToken, batch: Batch) -> None:
             send(output, token, batch)
             if not batch:
                 for channel in output.channels:
-                    channel.host.produce(channel.location, token._time_on(output))
+                    channel.host.produce(channel.locations[channel.host.worker], token._time_on(output))
 
         return wrong_send
 

@@ -7,11 +7,14 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import (
     Change,
     CompiledGraph,
+    GraphShape,
     HeldBatch,
     MutableAntichain,
     NetBatch,
     ProgressBatch,
     Spread,
+    Step,
+    Target,
     Time,
     Tracker,
 )
@@ -73,6 +76,18 @@ def _summaries_replaced(choose: Callable[[dict[int, Any]], dict[int, Any]]) -> I
 
 def summary_dropped() -> Injection:
     return _summaries_replaced(lambda found: dict(list(found.items())[: max(1, len(found) - 1)]))
+
+
+def other_workers_messages_lead_nowhere() -> Injection:
+    """Have what waits for other workers, where that is counted apart, hold nothing back."""
+
+    def make(steps: Callable[[GraphShape], Iterable[Step]]) -> Callable[[GraphShape], Iterable[Step]]:
+        def wrong(graph: GraphShape) -> Iterable[Step]:
+            return (step for step in steps(graph) if not (isinstance(step.start, Target) and step.start.worker))
+
+        return wrong
+
+    return replaced(GraphShape, "steps", make)
 
 
 def one_summary_of_several() -> Injection:

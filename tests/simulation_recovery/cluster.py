@@ -122,12 +122,12 @@ class Cluster:
         self._now = [number] * scenario.workers
         self._had: dict[int, dict[int, Had]] = defaultdict(dict)
         self._late: dict[tuple[int, int], Unread] = defaultdict(Counter)
-        self._witness = Witness(plan, tokens)
+        self._witness = Witness(plan, tokens, scenario.workers)
         if snapshot is not None:
             self._witness.check(snapshot.had, self.cores, snapshot.positions)
         shown = Shown(scenario)
         shown.tokens = [tokens.of(core) for core in self.cores]
-        self._truth = Truth(plan.graph(), self.cores, shown)
+        self._truth = Truth(plan.graph(len(self.cores)), self.cores, shown)
         self._watch = FrontierWatch(plan, self.cores, self._truth)
         self._watch.check_start()
 
@@ -136,7 +136,7 @@ class Cluster:
     @property
     def is_taking(self) -> bool:
         """Whether some worker has not taken its part of the last snapshot."""
-        return any(core.memory.cut.is_open or core.memory.cut.number < self.driver.snapshot for core in self.cores)
+        return any(core.memory.cut.settled < 0 or core.memory.cut.number < self.driver.snapshot for core in self.cores)
 
     def act(self) -> None:
         """Have the driver or a feeder do something."""
@@ -285,5 +285,5 @@ class Cluster:
         for worker, core in enumerate(self.cores):
             if not core.is_complete:
                 raise ViolationError("liveness", f"nothing is left, and worker {worker} does not know: {core.view()}")
-            if core.memory.cut.is_open or core.memory.cut.number != self.driver.snapshot:
+            if core.memory.cut.settled < 0 or core.memory.cut.number != self.driver.snapshot:
                 raise ViolationError("snapshot", f"worker {worker} has not taken its part of {self.driver.snapshot}")

@@ -48,7 +48,7 @@ def _message_recorded_twice() -> Injection:
 
 def _applied_and_recorded() -> Injection:
     def wrong(cut: Cut, number: int) -> bool:
-        return number <= cut.number and cut.is_open
+        return number <= cut.number and cut.settled < 0
 
     return replaced(Cut, "is_late", lambda _: wrong)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import tidewheel as tw
 from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
+from tests.kit.simulation.apart import ApartExchange
 from tests.laws.domains import small_summaries
 from tests.simulation_recovery import operators
 from tests.simulation_recovery.divided import Divider
@@ -15,7 +16,7 @@ from tests.simulation_recovery.operators import FOR_EVER, group_of, operator
 from tests.simulation_recovery.world import NUMBERS, Record, World, made_of, number_of
 from tidewheel.operators.stream_base import make_pact
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.pacts import BroadcastPact, Exchange
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.scope import Scope
 
@@ -132,7 +133,8 @@ class RandomDataflow:
 
     def _own(self, stream: Stream) -> Stream:
         moves_and_chance = self._moves_and_chance(stream._outlet.scope)
-        by_number, by_group = make_pact("own", number_of), make_pact("own", group_of)
+        exchange = (Exchange, ApartExchange)[self._names % 2]
+        by_number, by_group = exchange(number_of), exchange(group_of)
         kind, make, pacts = self._random.choice(
             (
                 ("hold", partial(operators.hold, *moves_and_chance), (None, by_number)),

@@ -78,12 +78,12 @@ class Had:
 
 
 class Witness:
-    """Looks at workers that run a plan."""
+    """Looks at workers, of which there are so many, that run a plan."""
 
-    def __init__(self, plan: Plan, tokens: Tokens) -> None:
+    def __init__(self, plan: Plan, tokens: Tokens, workers: int) -> None:
         self._plan = plan
         self._tokens = tokens
-        locations = list(plan.graph().locations())
+        locations = list(plan.graph(workers).locations())
         self._targets = {
             number: (plan.operators[location.operator].name, location.port) for number, location in enumerate(locations)
         }

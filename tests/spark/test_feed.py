@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,9 +163,9 @@ def test_a_job_that_is_left_stops_the_query(spark: "SparkSession", tmp_path: Pat
     assert eventually(lambda: not feeding.query.isActive, STOPS_WITHIN_S)
 
 
-def test_back_pressure_reaches_spark(spark: "SparkSession", tmp_path: Path) -> None:
+def test_back_pressure_reaches_spark(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While an operator is busy Spark does not go on; if the job fails meanwhile, nothing hangs."""
-    files, let_go = 12, tmp_path / "go"
+    files, let_go, waits = 12, tmp_path / "go", threading.Event()
 
     def busy(rows: Any) -> Any:
         assert eventually(let_go.exists, DEADLINE_S)
@@ -175,9 +176,18 @@ def test_back_pressure_reaches_spark(spark: "SparkSession", tmp_path: Path) -> N
     flow = tw.Dataflow("busy")
     flow.input("rows").map_batches(busy).probe("done")
     with tw.run(flow, config=tw.RuntimeConfig(bytes_in_flight=20_000)) as job:
+        wait = job._feed.wait
+
+        def wait_and_say(condition: Any, timeout: float | None) -> Any:
+            if not condition():
+                waits.set()
+            return wait(condition, timeout)
+
+        monkeypatch.setattr(job._feed, "wait", wait_and_say)
         rows = reading(spark, tmp_path / "in")
         feeding = feed(job.input("rows"), rows, checkpoint=tmp_path / "check", trigger=ALL)
-        assert eventually(lambda: job.input("rows").time >= 2, DEADLINE_S)
+        assert waits.wait(DEADLINE_S)
+        assert job.input("rows").time >= 2
         assert not eventually(lambda: job.input("rows").time > 6, 2.0)
         assert feeding.query.isActive
         let_go.touch()

@@ -1,13 +1,12 @@
 """The names of the jobs that the page can show: those of this process, and those of its Ray cluster."""
 
 from contextlib import suppress
-from typing import Any
 
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster
-from tidewheel.transport.ray_cluster import NAMESPACE, connect_to_running
-from tidewheel.transport.worker_names import WORKER_PREFIX, worker_name
+from tidewheel.transport.ray_cluster import connect_to_running
+from tidewheel.transport.worker_names import first_workers
 
 _ANSWER_S = 2.0
 
@@ -37,12 +36,7 @@ def _on_the_cluster() -> list[str]:
     """Ask each first worker what jobs it runs: its own, and those that were added to it."""
     import ray
 
-    first = worker_name("", 0).removeprefix(WORKER_PREFIX)
-    calls: list[Any] = []
-    for actor in ray.util.list_named_actors(all_namespaces=True):
-        if actor["name"].startswith(WORKER_PREFIX) and actor["name"].endswith(first):
-            with suppress(ValueError):  # it has just ended
-                calls.append(ray.get_actor(actor["name"], namespace=NAMESPACE).states.remote())
+    calls = [worker.states.remote() for worker in first_workers("")]
     found: list[str] = []
     for call in ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)[0] if calls else []:
         with suppress(ray.exceptions.RayError):

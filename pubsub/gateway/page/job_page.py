@@ -64,10 +64,10 @@ class JobPage:
     def receive(self, view: View) -> None:
         """Show the next view of the job."""
         before, document = self.shown, dict(with_live_numbers(view, self._fronts).document)
-        moment = {
-            number: {**_amounts(operator), **document["live"]["operators"][number]}
-            for number, operator in view.document.get("operators", {}).items()
-        }
+        moment: dict[str, dict[str, Any]] = {}
+        for number, one in view.document.get("operators", {}).items():
+            amounts = {name: one[name] for name in ("queue", "state_keys", "state_bytes") if name in one}
+            moment[number] = {**amounts, **document["live"]["operators"][number]}
         with self._lock:
             self._history.add(document["at"], moment)
         self._show(Shown(before.number + 1, document, encode_json(patch(before.document or {}, document))))
@@ -129,7 +129,3 @@ class JobPage:
         for loop, event in listeners:
             with suppress(RuntimeError):  # its server has stopped
                 loop.call_soon_threadsafe(event.set)
-
-
-def _amounts(operator: dict[str, Any]) -> dict[str, Any]:
-    return {name: operator[name] for name in ("queue", "state_keys", "state_bytes") if name in operator}

@@ -4,14 +4,14 @@ Operators and probes are behind the inputs of their job, by epochs. A subscriber
 messages.
 """
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tidewheel.transport.figures import epoch_of
+
 _MOST_STEPS = 3600
-_OUTER_EPOCH = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ def outer_epoch(frontier: Iterable[str]) -> int | None:
     >>> outer_epoch(["(4, 2)", "(3, 7)"]), outer_epoch(["12"]), outer_epoch([]), outer_epoch(["2024-01-01"])
     (3, 12, None, None)
     """
-    found = [_OUTER_EPOCH.match(time) for time in frontier]
-    epochs = [int(match[1]) for match in found if match is not None]
+    found = list(map(epoch_of, frontier))
+    epochs = [epoch for epoch in found if epoch is not None]
     return min(epochs) if epochs and len(epochs) == len(found) else None
 
 

@@ -73,8 +73,9 @@ class PageJobs:
         with self._lock:
             self._looked_s = time.monotonic()
             for name in names:
-                page = self._pages.get(name)
-                if not self._is_closed and (page is None or _is_lost(page)):
+                shown = None if (page := self._pages.get(name)) is None else page.shown
+                state = None if shown is None else (shown.document or {}).get("job", {}).get("state")
+                if not self._is_closed and (shown is None or (shown.is_last and state not in ENDED_STATES)):
                     self._pages[name] = JobPage(name)
                     thread = threading.Thread(
                         target=self._follow, args=(self._pages[name],), name=f"tidewheel-page-{name}", daemon=True
@@ -152,7 +153,10 @@ class PageJobs:
         if page.shown.document is None:
             self._forget(page)  # it ended before it was found
         page.end(problem)
-        self._forget_oldest()
+        with self._lock:
+            ended = [one for one in self._pages.values() if one.shown.is_last and not one.listeners]
+        for old in ended[:-MOST_ENDED]:
+            self._forget(old)
 
     def _is_watched(self) -> bool:
         now_s = time.monotonic()
@@ -165,14 +169,3 @@ class PageJobs:
         with self._lock:
             if self._pages.get(page.name) is page:
                 del self._pages[page.name]
-
-    def _forget_oldest(self) -> None:
-        with self._lock:
-            ended = [page for page in self._pages.values() if page.shown.is_last and not page.listeners]
-        for page in ended[:-MOST_ENDED]:
-            self._forget(page)
-
-
-def _is_lost(page: JobPage) -> bool:
-    shown = page.shown
-    return shown.is_last and (shown.document or {}).get("job", {}).get("state") not in ENDED_STATES

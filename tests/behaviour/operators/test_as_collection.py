@@ -157,7 +157,7 @@ def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], sa
         (pa.table({"a": [1]}), {"columns": ["a", "b"]}, r"there is no column 'b'; a batch came with \(a: int64\)"),
         (pa.table({"a": [1]}), {"columns": ["a"], "diff": "n"}, "there is no column 'n'"),
         ([1], {"columns": ["a"]}, "got a list of records: leave columns= out"),
-        ([1], {"diff": True}, r"takes pairs \(record, count\), a whole number, not 1"),
+        ([1], {"diff": True}, r"takes tuples \(record, whole number\), not 1"),
         ([1], {"upserts": True}, r"takes pairs \(key, value\), not 1"),
         ([[1]], {}, "a key of type list cannot be exchanged"),
     ],

@@ -1,6 +1,6 @@
 """Snapshots of collections: each writes what is new, old files go, and any number of workers goes on from them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ import tidewheel as tw
 from tests.kit.collections.plain_collection import PlainCollection
 from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
 from tests.kit.operators.harness import operator_settings
-from tests.kit.runtime.snapshot_group import SnapshotGroup
+from tests.kit.runtime.snapshot_group import SnapshotGroup, UnevenGroup
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 DEADLINE_S = 60.0
@@ -145,12 +145,12 @@ def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any
     assert +found == result_of(links)
 
 
-def outcome(program: Program, history: list[Change], workers: int, random: Random) -> Counter[Any]:
-    """Return the result of a program whose workers are replaced by others every now and then."""
+def outcome(program: Program, history: list[Change], kind: type[SnapshotGroup], workers: int, random: Random) -> Any:
+    """Return the changes of each epoch of a program whose workers are replaced by others every now and then."""
     flow = tw.Dataflow("program")
     names = [f"input {number}" for number in range(INPUTS)]
     interpret(program, [flow.input(name).as_collection(diff=True) for name in names]).changes().capture("changes")
-    group = SnapshotGroup(flow, workers, random)
+    group = kind(flow, workers, random)
     for change in history:
         for name in names:
             if change.epoch > group._times[name]:
@@ -168,19 +168,25 @@ def outcome(program: Program, history: list[Change], workers: int, random: Rando
     group.take_snapshot()
     group = group.gone_on(random.choice((1, 2, 3)))
     group.finish()
-    found: Counter[Any] = Counter()
-    for _, batch in group.captured("changes"):
+    found: dict[int, Counter[Any]] = defaultdict(Counter)
+    for epoch, batch in group.captured("changes"):
         for record, count in batch:
-            found[record] += count
+            found[epoch][record] += count
     return found
 
 
-def check(program: Program, history: list[Change], workers: int, seed: int) -> None:
-    """Compare the result of a program whose workers are replaced with plain Python."""
-    found = outcome(program, history, workers, Random(seed))
-    inputs = [PlainCollection(counts) for counts in inputs_at(history, max(change.epoch for change in history))]
-    expected = interpret(program, inputs).counts
-    assert {record: count for record, count in found.items() if count} == expected
+def check(
+    program: Program, history: list[Change], workers: int, seed: int, kind: type[SnapshotGroup] = SnapshotGroup
+) -> None:
+    """Compare each epoch of a program whose workers are replaced with plain Python."""
+    changes = outcome(program, history, kind, workers, Random(seed))
+    present: Counter[Any] = Counter()
+    for epoch in range(max(change.epoch for change in history) + 1):
+        for record, count in changes.pop(epoch, {}).items():
+            present[record] += count
+        expected = interpret(program, [PlainCollection(counts) for counts in inputs_at(history, epoch)]).counts
+        assert {record: count for record, count in present.items() if count} == expected
+    assert not changes
 
 
 @operator_settings(max_examples=10)
@@ -190,9 +196,19 @@ def test_random_programs_go_on_from_snapshots(program: Program, history: list[Ch
     check(program, history, workers, seed)
 
 
+@operator_settings(max_examples=15)
+@given(programs(), histories(), st.sampled_from((2, 3)), st.integers(0, 2**32))
+def test_random_programs_go_on_while_a_worker_is_behind(
+    program: Program, history: list[Change], workers: int, seed: int
+) -> None:
+    """The same if others have completed times of which one worker has not received what belongs to it."""
+    check(program, history, workers, seed, UnevenGroup)
+
+
 @pytest.mark.long
 @operator_settings(max_examples=300)
 @given(programs(7), histories(6), st.sampled_from((1, 2, 3)), st.integers(0, 2**32))
 def test_larger_programs_go_on_from_snapshots(program: Program, history: list[Change], workers: int, seed: int) -> None:
     """The same, many times over."""
     check(program, history, workers, seed)
+    check(program, history, workers, seed, UnevenGroup)

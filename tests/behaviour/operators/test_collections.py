@@ -48,9 +48,15 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
         (lambda c: c.threshold(lambda n, count: count / 2), r"threshold\(\) is to return a whole number, not 0\.5"),
         (lambda c: c.threshold(lambda n, count: n / 0), r"ZeroDivisionError: .* \(record \([78], 1\)\)"),
         (lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: [1 / 0]), r"Zero.* \(record \([78], \[[78]\]\)\)"),
+        (
+            lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: "ab"),
+            r"return a list of results, \[result\], not 'ab'",
+        ),
+        (lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: 7), r"return a list of results, \[result\], not 7"),
         (lambda c: c.map(lambda n: (n, n)).join(c.map(lambda n: (n, n)), lambda k, a, b: a / 0), r"\(record \([78],"),
         (lambda c: c.map(lambda n: (n, None)).reduce_sum(), "cannot be added up, .*: leave out nulls before"),
         (lambda c: c.iterate(lambda i: i.concat(i)), "count of a record needs more than 64 bits: .* distinct"),
+        (lambda c: c.threshold(lambda n, count: -(2**63)).negate(), "count of a record needs more than 64 bits"),
         (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), "count of a record needs more than 64 bits: .* distinct"),
         (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
@@ -77,23 +83,50 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
     for call, said in (
         (
             lambda: numbers.join(flow.input("b")),
-            r"operator 'join' takes a collection, not .*as_collection\(\) makes one",
+            r"operator 'join' takes a collection, from as_collection\(\), not <",
         ),
-        (lambda: numbers.concat(others), "belongs to another dataflow"),
+        (lambda: numbers.concat(others), "cannot read a stream of dataflow 'other': publish it there"),
+        (lambda: numbers.join(loops[0]), r"'join' reads what is within iterate\(\) from outside of it: use its result"),
+        (loops[1].changes, "from outside of it: use its result"),
         (lambda: numbers.map(7), "operator 'map' takes a function, not 7"),
         (lambda: numbers.top_k(0), "most is a whole number, 1 or more, not 0"),
         (lambda: numbers.iterate(lambda inner: 7), "the body of 'iterate' must return a collection, not 7"),
         (lambda: numbers.iterate(lambda one, two: one, numbers), "must return a tuple of 2 collections"),
         (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
-        (lambda: loops[0].concat(loops[1]), "neither lies in the other: use the result of iterate"),
+        (lambda: loops[0].concat(loops[1]), "from outside of it: use its result"),
         (lambda: numbers.iterate(lambda inner: loops[0]), "must return a collection of scope"),
         (lambda: numbers.enter_at(len), r"operator 'enter_at' is for loops: call it in the function that iterate"),
-        (lambda: numbers.iterate(lambda inner: loops[0].enter_at(len)), "neither lies in the other"),
+        (lambda: numbers.iterate(lambda inner: loops[0].enter_at(len)), "from outside of it: use its result"),
         (lambda: numbers.changes(columns=["diff"]), "columns= has a name for each column, none of them 'diff'"),
     ):
         with pytest.raises(tw.GraphError, match=said):
             call()
     assert flow._description.size == size + 1, "only the input that a test has added"
+
+
+def often(collection: tw.Collection, count: int = 2**62) -> tw.Collection:
+    """Have each record of a collection very often."""
+    return collection.threshold(lambda record, _: count)
+
+
+@pytest.mark.parametrize(
+    ("records", "describe", "wanted"),
+    [
+        ([(1, 1), (1, 3)], lambda c: often(c).reduce_sum(), {(1, 2**64): 1}),
+        ([(1, 10), (2, 0)], lambda c: often(c).reduce_sum(), {(1, 10 * 2**62): 1, (2, 0): 1}),
+        ([(1, 1), (1, 3)], lambda c: often(c).reduce_mean(), {(1, 2.0): 1}),
+        ([(1, 1.0), (1, 3.0)], lambda c: often(c).reduce_mean(), {(1, 2.0): 1}),
+        ([(1, value) for value in range(1, 6)], lambda c: often(c).top_k(1), {(1, 5): 1}),
+        ([(1, value) for value in range(1, 6)], lambda c: often(c, 2).top_k(3), {(1, 5): 2, (1, 4): 1}),
+        ([(1, 2**53 + 1), (1, 2**31), (1, -(2**31))], tw.Collection.reduce_mean, {(1, (2**53 + 1) / 3): 1}),
+        ([(2, 7), (1, 1e16), (1, 1.0), (1, -1e16), (1, 3.0)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
+        ([(2, 7), (1, 3.0), (1, -1e16), (1, 1.0), (1, 1e16)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
+    ],
+)
+def test_large_numbers_are_exact(records: list[Any], describe: Any, wanted: dict[Any, int]) -> None:
+    """So many that their counts do not add up to 64 bits; and in an order that does not depend on that of arrival."""
+    for workers in (1, 2):
+        assert result_of([(0, records)], describe, workers) == wanted
 
 
 def test_a_threshold_may_be_a_condition() -> None:

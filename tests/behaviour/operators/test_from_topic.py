@@ -134,6 +134,29 @@ def test_the_job_that_reads_may_end_first(topic: str) -> None:
         one.wait(timeout=DEADLINE_S)
 
 
+def test_a_job_goes_on_behind_the_end_of_a_topic(topic: str, tmp_path: Path) -> None:
+    """It does not look for the topic again, which is gone."""
+
+    def run() -> tw.Job:
+        flow = tw.Dataflow("second")
+        flow.from_topic(topic, timeout=0.1).probe("read").capture("numbers")
+        flow.input("more").capture("more")
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
+
+    with tw.run(publisher(topic), engine="local", paused=True) as one, run() as other:
+        other.input("more").send([0])
+        one.start()
+        with one.input("numbers") as numbers:
+            numbers.send([1, 2])
+        one.wait(timeout=DEADLINE_S)
+        assert list(other.probe("read").advances(timeout=DEADLINE_S))
+        other.stop(snapshot=True)
+    with run() as again:
+        again.input("more").close()
+        again.wait(timeout=DEADLINE_S)
+        assert by_epoch(again, "numbers") == {0: Counter([1, 2])}
+
+
 def test_a_topic_that_does_not_come_fails_the_job(topic: str) -> None:
     """After the time that was given; the operator's name says which topic it is."""
     flow = tw.Dataflow("second")

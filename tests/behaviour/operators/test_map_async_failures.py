@@ -1,6 +1,7 @@
 """Calls of map_async that fail: which are tried again, and what the error of the job says."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,3 +121,31 @@ def test_a_call_that_exits_fails_the_job() -> None:
         raise SystemExit(3)
 
     assert "SystemExit: 3" in str(failure_of(leave, [1]))
+
+
+class Enters:
+    """A context manager that fails as it is entered."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def __aenter__(self) -> Any:
+        raise self._error
+
+    async def __aexit__(self, *_: object) -> None:
+        raise AssertionError("it was not entered")
+
+    async def __call__(self, number: int) -> int:
+        return number
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (asyncio.CancelledError(), "RuntimeError: entering <.*Enters.*> was cancelled by something that it has called"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
+)
+def test_what_cannot_be_entered_fails_the_job(error: BaseException, said: str) -> None:
+    """Whatever it raises, the job does not wait for ever."""
+    assert re.search(said, str(failure_of(Enters(error), [1])))

@@ -45,8 +45,8 @@ def test_a_missing_operator_is_refused_unless_it_is_allowed(folder: Path) -> Non
     with pytest.raises(tw.SnapshotError) as error:
         begin(folder, flow())
     assert str(error.value) == (
-        f"dataflow 'counting' has no operator 'count', and snapshot 1 in {folder} has: give it that name, "
-        "name='count'. To go on without what it had, run with Snapshots(..., without=['count'])"
+        f"dataflow 'counting' has no operator 'count', and snapshot 1 in {folder} has: give the operator or "
+        "input that name. To go on without what it had, run with Snapshots(..., without=['count'])"
     )
     with begin(folder, flow(), without=["count"]) as job:
         job.input("words").send(["a"])

@@ -55,7 +55,12 @@ class Call:
     arguments: tuple[Any, ...]
 
     def future(self) -> Any:
-        return asyncio.run_coroutine_threadsafe(self._made(), self.handle.loop)
+        made = self._made()
+        try:
+            return asyncio.run_coroutine_threadsafe(made, self.handle.loop)
+        except RuntimeError as error:  # the loop is closed
+            made.close()
+            raise ParentGone("it is not there") from error
 
     async def _made(self) -> Any:
         handle = self.handle
@@ -212,6 +217,7 @@ class Topic:
             handle.kill()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(DEADLINE_S)
+        self.loop.run_until_complete(asyncio.sleep(0))  # calls that threads have begun meanwhile find nobody there
         self.loop.close()
 
 

@@ -1,19 +1,25 @@
 """Workers driven by hand that stop at random moments, and go on from a snapshot: as many of them, more, or fewer."""
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from random import Random
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
+from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.state.part_file import read_worker, write_frozen, write_part
 from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
+from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.transport.socket_address import DRIVER
 
 DEADLINE_S = 60.0
 MOST_STEPS = 20_000
+_STARVED = 0.99
+"""The share of its turns in which a starved worker receives no records."""
 
 
 class SnapshotGroup(WorkerGroup):
@@ -25,6 +31,7 @@ class SnapshotGroup(WorkerGroup):
         random: decides who has its turn.
         beginnings: what each worker has of a snapshot.
         nodes: where the workers are; nowhere by default.
+        protocol: ``progress`` and ``hold_back`` of the workers.
     """
 
     def __init__(
@@ -34,6 +41,7 @@ class SnapshotGroup(WorkerGroup):
         random: Random,
         beginnings: Sequence[WorkerBeginning] = (),
         nodes: Sequence[str] | None = None,
+        **protocol: Any,
     ) -> None:
         self.flow = flow
         self.random = random
@@ -43,7 +51,7 @@ class SnapshotGroup(WorkerGroup):
         self.files: list[list[bytes]] = [[] for _ in range(workers)]
         self._frozen: set[str] = set()  # the names of all frozen values that are in the files
         more: dict[str, Any] = {"is_tracked": True, "wake": self._woken.set, "clock": time.monotonic, "nodes": nodes}
-        super().__init__(flow, workers, beginnings=beginnings, **more)
+        super().__init__(flow, workers, beginnings=beginnings, **more, **protocol)
 
     def send(self, name: str, batch: Any, worker: int | None = None) -> None:
         """Send a batch, by default to a random worker."""
@@ -101,13 +109,13 @@ class SnapshotGroup(WorkerGroup):
         """Return what the workers had at the last snapshot."""
         return list(map(read_worker, self.files))
 
-    def gone_on(self, workers: int, flow: tw.Dataflow | None = None) -> "SnapshotGroup":
+    def gone_on(self, workers: int, flow: tw.Dataflow | None = None) -> Self:
         """Return workers that go on from the last snapshot, in place of these; the driver sends again what it had."""
         self.close_all()
         flow = flow or self.flow
         plan, saved = description_of(flow).plan(), self.saved()
         beginnings = [beginning(self.snapshot, plan, saved, worker, workers) for worker in range(workers)]
-        group = SnapshotGroup(flow, workers, self.random, beginnings)
+        group = type(self)(flow, workers, self.random, beginnings)
         group._times = dict(self._times_then)
         for name, at, batch in self._since:
             if at != group._times[name]:
@@ -122,3 +130,37 @@ class SnapshotGroup(WorkerGroup):
         """Take some turns, at most ``most`` for each worker."""
         for _ in range(self.random.randint(0, most * len(self.cores))):
             self.turn()
+
+
+class UnevenGroup(SnapshotGroup):
+    """Workers of which one mostly receives no records from its peers, until another one takes its place.
+
+    So the others complete times of which that one has not received what belongs to it. They tell each other what
+    happens to pointstamps in any way there is.
+    """
+
+    def __init__(
+        self, flow: tw.Dataflow, workers: int, random: Random, beginnings: Sequence[WorkerBeginning] = ()
+    ) -> None:
+        progress: SpreadName = random.choice(("broadcast", "accumulated"))
+        self.starved = random.randrange(workers) if workers > 1 else -1
+        super().__init__(flow, workers, random, beginnings, hold_back=random.random() < 0.5, progress=progress)
+
+    def turn(self) -> None:
+        """Let a random worker take a step; the starved one seldom gets all that is on its way to it."""
+        worker = self.random.randrange(len(self.cores))
+        if worker == self.starved and self.random.random() < _STARVED:
+            self.receive_no_records(worker)
+        else:
+            self.deliver(worker)
+        self.step(worker)
+
+    def receive_no_records(self, worker: int) -> None:
+        """Let a worker receive what the driver has sent, and of each peer what came before any records."""
+        late: list[Envelope] = []
+        for envelope in self.in_flight[worker]:
+            if envelope.sender != DRIVER and (envelope.messages or envelope.sender in {one.sender for one in late}):
+                late.append(envelope)
+            else:
+                self.cores[worker].receive(envelope)
+        self.in_flight[worker] = deque(late)

@@ -1,8 +1,8 @@
 """Worker cores driven by hand: every envelope passes through here, and is kept."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from itertools import count
+from collections.abc import Sequence
+from itertools import chain, count
 from typing import Any, Literal
 
 import tidewheel as tw
@@ -140,22 +140,17 @@ class WorkerGroup:
         return [result for core in self.cores for result in core.captured(name)]
 
     def location(self, name: str, port: int = 0) -> int:
-        """Return the number of an operator's input port."""
+        """Return the number of an operator's input port, on all workers together."""
         plan = self.cores[0].plan
         [index] = [index for index, operator in enumerate(plan.operators) if operator.name == name]
         return self.cores[0]._compiled.index[Target(index, port)]
 
     def messages_on_their_way(self) -> Counter[tuple[int, Time]]:
-        """Count, by port and time, the messages in flight, held back in an inbox, or waiting in a queue."""
+        """Count, by `location` and time, the messages in flight, held back in an inbox, or waiting in a queue."""
         found: Counter[tuple[int, Time]] = Counter()
         for core, envelopes in zip(self.cores, self.in_flight, strict=True):
-            found.update(_messages(envelopes))
-            for stream in core._inbox._streams.values():
-                found.update(_messages(stream.early.values()))
-            for location, port in core._ports.items():
-                found.update((location, message.time) for message in port.queue)
+            early = (envelope for stream in core._inbox._streams.values() for envelope in stream.early.values())
+            messages = [message for envelope in chain(envelopes, early) for message in envelope.messages]
+            waiting = chain(messages, *(port.queue for port in core._ports.values()))
+            found.update((core._compiled.together[message.target], message.time) for message in waiting)
         return found
-
-
-def _messages(envelopes: Iterable[Envelope]) -> list[tuple[int, Time]]:
-    return [(message.target, message.time) for envelope in envelopes for message in envelope.messages]

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.waiting import WITHIN_S
+from tidewheel.runtime.snapshots.names import blob_name
 
 
 class Owner:
@@ -83,7 +84,7 @@ def _main(url: str) -> None:
                 owner.release()
             elif owner is not None:
                 number = owner.next_snapshot
-                blob = folder.write(owner.blob_name(number, "worker-0"), [b"state"])
+                blob = folder.write(blob_name(owner.incarnation, number, "worker-0"), [b"state"])
                 answer = "written"
                 if line.strip() == "commit":
                     answer = f"committed {owner.commit(number, [blob], {'workers': 2}).number}"

@@ -30,7 +30,7 @@ from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def host(job: str = "job", workers: int = 2) -> AttachmentHost:

@@ -2,6 +2,7 @@ import pytest
 
 from tidewheel.progress import (
     ROOT,
+    CompiledGraph,
     GraphError,
     GraphShape,
     IntegerDomain,
@@ -77,3 +78,26 @@ def test_an_output_is_no_input() -> None:
     """Ports of the same numbers on both sides of an operator are different locations."""
     locations: set[Source | Target] = {Source(1, 0), Target(1, 0), Source(1, 0)}
     assert len(locations) == 2
+
+
+def test_messages_for_each_worker_can_be_counted_apart() -> None:
+    """Such an input is a location for each worker, the further ones behind all; all have the same edges and paths."""
+    edges = ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 1)))
+    graph = GraphShape((INPUT, ENTER, PROBE), edges, frozenset({Target(1, 0), Target(2, 1)}), workers=3)
+    plain = GraphShape((INPUT, ENTER, PROBE), edges)
+    more = [Target(1, 0, 1), Target(1, 0, 2), Target(2, 1, 1), Target(2, 1, 2)]
+    assert list(graph.locations()) == [*plain.locations(), *more]
+    steps = list(graph.steps())
+    for worker in range(3):
+        entering, reading = graph.target(1, 0, worker), graph.target(2, 1, worker)
+        assert (entering, reading) == (Target(1, 0, worker), Target(2, 1, worker))
+        assert Step(Source(0, 0), entering, PathSummary.identity(ROOT)) in steps
+        assert Step(entering, Source(1, 0), PathSummary.enter(LOOP)) in steps
+        assert Step(Source(1, 0), reading, PathSummary.identity(LOOP)) in steps
+    assert len(steps) == 9
+    assert graph.target(2, 0, 1) == Target(2, 0), "this one is the same for all workers"
+    compiled = CompiledGraph(graph)
+    assert [compiled.locations[number] for number in compiled.together] == [
+        *plain.locations(),
+        *(Target(at.operator, at.port) for at in more),
+    ]

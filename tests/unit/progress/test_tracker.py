@@ -135,3 +135,23 @@ def test_an_empty_batch_moves_nothing() -> None:
     assert tracker.update([]) == set()
     assert tracker.update(changes((INPUT, 0, -1), (INPUT, 0, 1))) == set()
     assert tracker.update(iter(changes((INPUT, 1, 1)))) == set()
+
+
+def test_what_another_worker_has_to_receive_holds_back_what_comes_behind_it() -> None:
+    """It holds back the rounds after its own, on all workers, and not the round itself where messages are apart."""
+    shapes = (
+        OperatorShape("input", (), (LOOP,), {}),
+        OperatorShape("reduce", (LOOP, LOOP), (LOOP,), {(port, 0): (PathSummary.identity(LOOP),) for port in (0, 1)}),
+        OperatorShape("feedback", (LOOP,), (LOOP,), {(0, 0): (PathSummary.advance(LOOP, 1),)}),
+    )
+    edges = ((Source(0, 0), Target(1, 0)), (Source(1, 0), Target(2, 0)), (Source(2, 0), Target(1, 1)))
+    compiled = CompiledGraph(GraphShape(shapes, edges, frozenset({Target(1, 1)}), workers=2))
+    frontiers = []
+    for worker in (0, 1):
+        port = Target(1, 1, worker)
+        tracker = Tracker(compiled, 2, [port, Source(1, 0)])
+        tracker.update([((compiled.index[Source(operator, 0)], (0, 0)), -2) for operator in range(3)])
+        assert list(tracker.frontier(port)) == []
+        tracker.update([((compiled.index[Target(1, 1, 1)], (0, 4)), 1)])
+        frontiers.append([list(tracker.frontier(port)), list(tracker.frontier(Source(1, 0)))])
+    assert frontiers == [[[(0, 5)], [(0, 4)]], [[(0, 4)], [(0, 4)]]]

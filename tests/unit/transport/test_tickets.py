@@ -139,6 +139,13 @@ def test_a_ticket_that_nobody_needs_is_good_no_more(publisher: ActorThread, leav
     assert not listener_of(publisher)._tickets
 
 
+def test_a_ticket_that_is_not_shown_expires(publisher: ActorThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a subscriber on another node, which calls instead; of many, none stays."""
+    monkeypatch.setattr(tickets, "_GOOD_FOR_S", 0.05)
+    offer_of(publisher)
+    assert eventually(lambda: not listener_of(publisher)._tickets)
+
+
 def test_tickets_cannot_be_guessed_nor_seen(publisher: ActorThread) -> None:
     """They are random, all different, and in no text."""
     offers = [offer_of(publisher, f"s{number}") for number in range(100)]

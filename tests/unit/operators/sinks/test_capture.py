@@ -219,6 +219,30 @@ def test_a_log_goes_on_from_where_its_state_was(tmp_path: Path) -> None:
     assert list(read_log(tmp_path / "log")) == [tw.Captured(0, [1]), tw.Captured(0, [3]), LoggedFrontier((1,))]
 
 
+def test_a_snapshot_counts_only_what_has_left_the_process(tmp_path: Path) -> None:
+    """In an epoch that is open, too: a process that is killed takes along what it has not handed over."""
+    flow = tw.Dataflow("test")
+    flow.input("numbers").capture_to(tmp_path / "log")
+    path = log_path(tmp_path / "log", 0)
+    with tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path / "snapshots", every_s=1000)) as job:
+        settle(job)  # with the first frontier, which is handed over
+        for batch in ([1], [2, 3]):
+            job.input("numbers").send(batch)
+        settle(job)
+        job.snapshot()
+        assert [event.batch for event in read_log(path) if isinstance(event, tw.Captured)] == [[1], [2, 3]]
+
+
+def test_a_log_that_was_cut_since_its_snapshot_is_refused(tmp_path: Path) -> None:
+    """It is not filled up with zeros."""
+    header = LogHeader(1, "run", 0, 1)
+    writer = LogWriter(tmp_path / "log", header, 0, overwrite=False)
+    length = writer.flush()
+    writer.close()
+    with pytest.raises(tw.SnapshotError, match=rf"log has {length} bytes, and had {length + 1} at the snapshot"):
+        LogWriter(tmp_path / "log", header, length + 1, overwrite=False)
+
+
 @pytest.mark.parametrize("folder", [3, "", None])
 def test_what_is_no_folder_is_refused_at_once(folder: Any) -> None:
     """When the dataflow is described."""

@@ -340,3 +340,20 @@ def test_wrong_arguments_are_refused_at_once(arguments: Any, options: Any, messa
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").write_files(*arguments, **options)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_epoch_that_comes_back_meanwhile_is_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """One worker moves it back while another looks which epochs there are."""
+    (tmp_path / ".old-epoch=7").mkdir()
+    look = write_files.EpochFolders._folders
+
+    def look_as_it_moves(folders: write_files.EpochFolders, prefix: str) -> list[Path]:
+        before = look(folders, prefix)
+        (tmp_path / ".old-epoch=7").rename(tmp_path / "epoch=7")
+        return before if is_late else look(folders, prefix)
+
+    monkeypatch.setattr(write_files.EpochFolders, "_folders", look_as_it_moves)
+    assert write_files.EpochFolders(tmp_path, "csv").existing() == {"epoch=7"}

@@ -61,7 +61,7 @@ def catalog(fates: Fates, publishers: list[CalledPublisher] | None = None, *, wa
         return made
 
     death = fates.death if watch else fates.never
-    return CatalogActor(fates.live, death, lambda incarnation: CatalogTopic(incarnation, start))
+    return CatalogActor(fates.live, death, lambda incarnation: CatalogTopic(incarnation, start, lambda _: None))
 
 
 async def turns() -> None:

@@ -67,10 +67,10 @@ def test_a_publisher_is_called_again_only_when_it_has_answered() -> None:
 
 def test_a_new_publisher_is_told_nothing_of_before() -> None:
     """What a dead one was not told is in the version at which the new one starts."""
+    publishers, killed = [SlowPublisher(), SlowPublisher()], list[Any]()
 
     async def scenario() -> None:
-        publishers = [SlowPublisher(), SlowPublisher()]
-        topic = CatalogTopic("id", iter(publishers).__next__)
+        topic = CatalogTopic("id", iter(publishers).__next__, killed.extend)
         topic.open(0)
         await turns()
         topic.tell([change(1)])
@@ -81,5 +81,6 @@ def test_a_new_publisher_is_told_nothing_of_before() -> None:
         publishers[1].answers[0].set_result(None)
         await turns()
         assert [publisher.times() for publisher in publishers] == [[[]], [[2]]]
+        assert killed == publishers[:1], "one that lives and has missed a change would be behind for ever"
 
     asyncio.run(scenario())

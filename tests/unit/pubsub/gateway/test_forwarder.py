@@ -214,3 +214,27 @@ def test_a_client_for_which_there_is_no_room_is_disconnected(
         assert is_cut_off(client)
     for end in forwarded.connect():
         end.close()
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_a_client_for_which_there_is_no_thread_is_disconnected(
+    forwarded: Forwarded, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The forwarder serves those that come later."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.endswith(f"-{way}"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", refuse)  # before the forwarder accepts the client
+        client = forwarded.connect_silently()
+        client.sendall(GREETING)
+        if way == "out":
+            forwarded.server.accept()[0].close()
+        assert is_cut_off(client)
+        client.close()
+    for end in forwarded.connect():
+        end.close()

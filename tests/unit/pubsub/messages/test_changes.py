@@ -72,6 +72,16 @@ def test_batches_may_differ_in_their_types() -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [2, 100])
+def test_batches_may_differ_in_their_dictionaries(size: int) -> None:
+    """As tables with categories do; all of them may be more than the indices of one have room for."""
+    words = [[f"{start + number}" for number in range(size)] for start in (0, size - 1)]
+    columns = [pa.array(some).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())) for some in words]
+    found: Any = sum_of([pa.table({"word": column, "diff": [1] * size}) for column in columns])
+    counts = {row["word"]: row["diff"] for row in found.to_pylist()}
+    assert counts == Counter([*words[0], *words[1]])
+
+
 def test_a_column_of_several_types_is_refused() -> None:
     """The error says which these are, and how all tables have the same."""
     with pytest.raises(DeliveryError, match=r"int64 vs string\. changes\(schema\) with a schema"):

@@ -57,6 +57,15 @@ def test_arrow_batches_become_one_table() -> None:
     assert epoch_of(pa.table({"x": [1]}), pa.table({"x": [2, 3]})).to_arrow().to_pydict() == {"x": [1, 2, 3]}
 
 
+def test_tables_may_differ_in_how_wide_their_indices_are() -> None:
+    """As those of pandas do, where one has few categories and another many."""
+    columns = [
+        pa.array(["x"]).dictionary_encode().cast(pa.dictionary(kind, pa.string())) for kind in (pa.int8(), pa.int16())
+    ]
+    table = epoch_of(*(pa.table({"word": column}) for column in columns)).to_arrow()
+    assert table.to_pydict() == {"word": ["x", "x"]}
+
+
 def test_to_arrow_refuses_other_batches() -> None:
     """A list among the batches is an error that says what to use."""
     with pytest.raises(DeliveryError, match="not Arrow: use records"):

@@ -113,6 +113,19 @@ def test_other_processes_have_a_publication_until_a_minute_has_passed(
     assert heard.topic._elsewhere is not None
 
 
+def test_a_reader_that_comes_in_the_last_moment_is_seen(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nobody has read for a minute: subscribers are counted once more before the publication ends."""
+    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    open_now(heard.topic)
+    elsewhere = heard.topic._elsewhere
+    assert elsewhere is not None
+    elsewhere.listeners = 0  # as of the last look, which was just now
+    monkeypatch.setattr(telemetry_topic, "_LONELY_S", 0.0)
+    monkeypatch.setattr(elsewhere._running, "statistics", lambda: [{"subscribers": 1}])
+    heard.publish(1)
+    assert heard.topic._elsewhere is elsewhere
+
+
 def test_what_has_no_room_is_left_out_and_comes_whole(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """A subscriber in another process that falls behind holds nothing back."""
     monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")

@@ -83,6 +83,25 @@ def test_there_is_no_false_alarm(describe: Callable[[Numbers], object]) -> None:
     assert described(describe) == []
 
 
+def test_loops_with_alike_names_are_told_apart() -> None:
+    """What has an effect in one is no reason for the other."""
+
+    def describe(numbers: Numbers) -> None:
+        numbers.iterate(lambda inner: (inner.map(abs).filter(bool), inner), "rounds")
+        numbers.iterate(lambda inner: (inner.inspect(abs).filter(bool), inner), "rounds2").capture("all")
+
+    assert described(describe) == ["leave"]
+
+
+def test_a_stream_that_enters_a_loop_for_nobody_is_found() -> None:
+    """What has an effect outside of the loop is no reason."""
+    flow = tw.Dataflow("flow")
+    numbers = flow.input("numbers").capture("all")
+    with flow.scope("loop") as loop:
+        numbers.enter(loop)
+    assert loose_ends(description_of(flow)) == ["loop/enter"]
+
+
 def test_the_warning_names_streams_and_what_to_do(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     """It comes when the dataflow is run, or added to a job; an empty one is told, too."""
     flow = tw.Dataflow("words")

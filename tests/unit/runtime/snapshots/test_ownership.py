@@ -37,7 +37,7 @@ def _commit(folder: SnapshotFolder, owner: Ownership, number: int, *earlier: Blo
 
 
 def _write(folder: SnapshotFolder, owner: Ownership, number: int) -> Blob:
-    return folder.write(owner.blob_name(number, "w0"), [b"state"])
+    return folder.write(blob_name(owner.incarnation, number, "w0"), [b"state"])
 
 
 def _numbers(owner: Ownership) -> list[int]:
@@ -203,7 +203,7 @@ def test_the_names_of_an_owner_whose_claim_is_damaged_are_not_used_again(
     _flip(objects, "log/0000000001.json")
     with folder.claim("next") as following:
         assert following.incarnation == owner.incarnation + 1
-        assert following.blob_name(1, "w") != owner.blob_name(1, "w")
+        assert blob_name(following.incarnation, 1, "w") != blob_name(owner.incarnation, 1, "w")
         with pytest.raises(FencedError, match=r"job 'next' .* has claimed the folder"):
             _commit(folder, owner, 1)
 

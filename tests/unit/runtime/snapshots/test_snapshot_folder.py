@@ -18,6 +18,7 @@ from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, Sna
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.runtime.snapshots.snapshots import Snapshots
 
 NAME = blob_name(1, 1, "worker-0")
 
@@ -161,7 +162,7 @@ def test_a_newer_format_is_an_error_and_stays(url: str) -> None:
     """Nobody claims or lists such a folder, so nobody removes from it."""
     folder = SnapshotFolder(url)
     with folder.claim("job") as owner:
-        owner.commit(1, [folder.write(owner.blob_name(1, "w"), [b"x"])], {})
+        owner.commit(1, [folder.write(blob_name(owner.incarnation, 1, "w"), [b"x"])], {})
     data = objects_of(folder).read("log/0000000002.json")
     assert data is not None
     assert objects_of(folder).put_new("log/0000000004.json", data.replace(b'"version":1', b'"version":2,"new":[1]'))
@@ -190,7 +191,7 @@ def test_snapshots_are_listed_without_a_claim(url: str, opened: ExitStack) -> No
     """With what is wrong with each."""
     folder = SnapshotFolder(url)
     owner = opened.enter_context(folder.claim("job"))
-    blobs = [folder.write(owner.blob_name(number, "w"), [b"abc"]) for number in (1, 2)]
+    blobs = [folder.write(blob_name(owner.incarnation, number, "w"), [b"abc"]) for number in (1, 2)]
     manifests: list[Manifest] = [owner.commit(blob_of + 1, [blobs[blob_of]], {"n": blob_of}) for blob_of in range(2)]
     objects_of(folder).remove([blobs[0].name])
     stored = SnapshotFolder(url).stored_snapshots()
@@ -227,6 +228,19 @@ def test_a_folder_keeps_at_least_one_snapshot(tmp_path: Path) -> None:
     """Anything else is a mistake."""
     with pytest.raises(ConfigError, match="keep=0"):
         SnapshotFolder(tmp_path).claim("job", keep=0)
+
+
+@pytest.mark.parametrize("folder", [None, 5, "", b"snapshots"])
+def test_settings_name_a_folder(folder: Any) -> None:
+    """None is what a variable of the environment that is not set returns."""
+    with pytest.raises(ConfigError, match="the path of a folder, or the URL of one in an object store"):
+        Snapshots(folder)
+
+
+def test_settings_say_how_often() -> None:
+    every_s: Any = "10"
+    with pytest.raises(ConfigError, match=r"every_s='10'\): a number of seconds above 0"):
+        Snapshots("here", every_s=every_s)
 
 
 def test_errors_can_be_pickled() -> None:

@@ -14,7 +14,7 @@ def test_a_worker_without_peers_waits_for_nobody() -> None:
     cut = Cut()
     cut.begin(1, [-1])
     assert cut.arrived(-1, 1)
-    assert not cut.is_open
+    assert cut.settled == cut.number
 
 
 def test_late_is_what_comes_of_the_old_number_while_the_cut_is_open() -> None:
@@ -52,7 +52,7 @@ def test_a_feeder_that_leaves_is_not_waited_for(last: int) -> None:
     assert not cut.gone(7, 0)
     assert not cut.gone(3 - last, 0)
     assert cut.gone(last, 0)
-    assert not cut.is_open
+    assert cut.settled == cut.number
 
 
 def test_feeders_are_waited_for_that_worker_0_names() -> None:
@@ -108,5 +108,5 @@ def test_each_channel_is_cut_at_the_senders_number(members: int, seed: int) -> N
         if not taken:
             applied[member] += 1
         cut.arrived(member, number)
-    assert not cut.is_open
+    assert cut.settled == cut.number
     assert {member: applied[member] + late[member] for member in range(members)} == before
