@@ -25,14 +25,12 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import cloudpickle
 
 from tidewheel.progress import ProtocolError
+from tidewheel.transport.program_classes import PROTOCOL, dump_by_value
 from tidewheel.transport.received_memory import ReceivedMemory
 
 M = TypeVar("M")
 Payload: TypeAlias = Any
 """Bytes with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
-
-PROTOCOL: Final = 5
-"""Protocol 5 of pickle hands over large buffers without a copy (PEP 574)."""
 
 _MAIN = pickle.SHORT_BINUNICODE + bytes([len("__main__")]) + b"__main__"
 _LENGTHS = struct.Struct("<IQ")
@@ -92,7 +90,7 @@ def _dump(value: Any, large: int | None) -> list[Any]:
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
     try:
-        return _pickled(cloudpickle.dumps, value, large)
+        return _pickled(dump_by_value, value, large)
     except (TypeError, AttributeError, pickle.PicklingError):
         raise
     except Exception as error:

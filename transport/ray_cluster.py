@@ -20,6 +20,7 @@ from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.transport import ray_internals
+from tidewheel.transport.program_classes import share_tracker
 from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
@@ -239,7 +240,8 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
 
 
 def _use_joined() -> None:
-    """Have Ray do what this process needs if it loses its cluster."""
+    """Have Ray do what this process needs: for classes of the main program, and if it loses its cluster."""
+    share_tracker()
     ray_internals.show_exceptions_without_ray(is_out_of_reach)
     ray_internals.never_join_from_our_threads()
 

@@ -32,6 +32,7 @@ from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.figures import size_text
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.log_lines import about
+from tidewheel.transport.program_classes import CLASSES
 from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 
@@ -332,6 +333,7 @@ def _pack(plan: Plan) -> Any:
     """Put the plan in the object store; raise GraphError naming the operator whose function cannot be pickled."""
     import ray
 
+    CLASSES.pickle_anew()
     try:
         return ray.put(plan)
     except Exception as error:
