@@ -263,5 +263,10 @@ def _has_nan(value: Any) -> bool:
 
 
 def _ordered(value: Any) -> Any:
-    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples."""
-    return tuple(map(_ordered, value)) if type(value) is tuple else (_has_nan(value), value)
+    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples.
+
+    All that are NaN are equal, so that of rows with NaN the columns behind it decide.
+    """
+    if type(value) is tuple:
+        return tuple(map(_ordered, value))
+    return (True, None) if _has_nan(value) else (False, value)

@@ -134,17 +134,21 @@ def schema_with_diff(types: "pa.Schema") -> "pa.Schema":
 def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.Table":
     import pyarrow as pa
 
+    from tidewheel.transport.arrow_columns import exact_array
+
     kinds = {} if types is None else dict(zip(types.names, types.types, strict=True))
     made = {}
     for name, column in columns.items():
         try:
-            values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
-            made[name] = pa.array(values, kinds.get(name))
-        except (pa.ArrowException, OverflowError, TypeError) as error:
-            kind = kinds.get(name, "int64" if isinstance(error, OverflowError) else "one type")
+            if column.dtype.kind == "O" and name not in kinds:
+                made[name] = exact_array(column.tolist())
+            else:
+                values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
+                made[name] = pa.array(values, kinds.get(name))
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeError) as error:
             raise TypeError(
-                f"column {name!r} has values that are not of {kind}: {error}. Convert them, such as by map(), or give "
-                "changes() a schema"
+                f"column {name!r} has values that are not of {kinds.get(name, 'one type')}: {error}. Convert them, "
+                "such as by map(), or give changes() a schema"
             ) from error
     return pa.table(made)
 
