@@ -180,10 +180,15 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
 
 def sums_from(starts: Integers, diffs: Integers) -> Integers:
     """Return the sums of diffs from each start to the next; raise OverflowError if one needs more than 64 bits."""
-    if _largest(*range_of(diffs)) * len(diffs) < _LIMIT:
-        sums: Integers = np.add.reduceat(diffs, starts)
-        return sums
-    return _in_64_bits(np.add.reduceat(diffs.astype(object), starts))
+    return _in_64_bits(exact_sums(starts, diffs))
+
+
+def exact_sums(starts: Integers, diffs: Integers) -> "np.typing.NDArray[Any]":
+    """Return the sums of diffs from each start to the next, as int64 or Python's whole numbers."""
+    if _largest(*range_of(diffs)) * len(diffs) >= _LIMIT:
+        diffs = diffs.astype(object)
+    sums: np.typing.NDArray[Any] = np.add.reduceat(diffs, starts)
+    return sums
 
 
 def products(ones: Integers, others: Integers) -> Integers:
@@ -199,7 +204,7 @@ def _largest(least: int, greatest: int) -> int:
 
 def _in_64_bits(counts: Any) -> Integers:
     try:
-        made: Integers = counts.astype(np.int64)
+        made: Integers = counts.astype(np.int64, copy=False)
     except OverflowError as error:
         raise OverflowError(
             "the count of a record needs more than 64 bits: does a join or loop add it again and again? "

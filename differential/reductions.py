@@ -6,22 +6,18 @@ Python runs for each key only where the function is the user's own, or where val
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.packing import EXACT, starts_of
-from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
+from tidewheel.differential.packing import starts_of
+from tidewheel.differential.records import Column, Integers, column_of, values_of
+from tidewheel.differential.sums import column_means, column_sums, mean_of, sum_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
 """The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
-
-_LARGE = 2**62
-"""Lesser sums fit into 64 bits."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -190,31 +186,42 @@ class Sum(Reduction):
         self._mean = mean
 
     def result(self, rows: Rows) -> Result:
-        """Return one row for each key that has a value."""
-        with suppress(TypeError):  # values without an order may have a sum
-            rows = rows.in_order()
-        values, counts, starts = rows.value_codes.decode(rows.values)[0], rows.counts, rows.starts
+        """Return one row for each key that has a value.
+
+        Raises:
+            TypeError: the values of a key cannot be added up.
+        """
+        values, starts = rows.value_codes.decode(rows.values)[0], rows.starts
         groups = rows.groups[starts]
         if not len(starts):
-            return Result(groups, values, groups)
-        # The sum of all counts, not quite exact, but without an overflow.
-        most = np.abs(counts.astype(float)).sum()
-        if values.dtype.kind == "i" and most * max(-int(values.min()), int(values.max()), 1) >= _LARGE:
-            values = values.astype(object)
-        weights = counts.astype(object) if values.dtype.kind == "O" or most >= _LARGE else counts
-        try:
-            sums = np.add.reduceat(values * weights, starts)
-        except TypeError as error:
-            raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
-        ones = np.ones(len(starts), np.int64)
-        if not self._mean:
-            return Result(groups, column_of(sums.tolist()) if sums.dtype.kind == "O" else sums, ones)
-        totals = np.add.reduceat(weights, starts)
-        kept = totals != 0
-        sums, totals = sums[kept], totals[kept]
-        if sums.dtype.kind == "i" and len(sums) and max(np.abs(sums).max(), np.abs(totals).max()) > EXACT:
-            sums = sums.astype(object)  # as Python divides it
-        return Result(groups[kept], as_column(sums / totals), ones[kept])
+            return Result(groups, values[:0], groups)
+        if values.dtype.kind not in "if":
+            return self._of_objects(rows, values.tolist())
+        if self._mean:
+            made, kept = column_means(values, rows.counts, starts)
+            groups = groups[kept]
+        else:
+            made = column_sums(values, rows.counts, starts)
+        made = column_of(made.tolist()) if made.dtype.kind == "O" else made
+        return Result(groups, made, np.ones(len(groups), np.int64))
+
+    def _of_objects(self, rows: Rows, values: list[Any]) -> Result:
+        keys, counts = rows.key_codes.decode(rows.keys)[0].tolist(), rows.counts.tolist()
+        groups, made = list[int](), list[Any]()
+        for start, stop in rows.spans():
+            group, own, often = int(rows.groups[start]), values[start:stop], counts[start:stop]
+            record = keys[group], own  # which errors show
+            try:
+                if not self._mean:
+                    made.append(sum_of(own, often))
+                elif total := sum(often):
+                    made.append(mean_of(own, often, total))
+                else:
+                    continue
+            except TypeError as error:
+                raise TypeError(f"the values of key {record[0]!r} cannot be added up, {error}: {_remedy(error)}") from error
+            groups.append(group)
+        return Result(np.array(groups, np.int64), column_of(made), np.ones(len(groups), np.int64))
 
 
 class Grouped(Reduction):
