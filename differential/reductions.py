@@ -7,17 +7,19 @@ Python runs for each key only where the function is the user's own, or where val
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.packing import starts_of
+from tidewheel.differential.packing import CountOverflowError, starts_of
 from tidewheel.differential.records import Column, Integers, column_of, values_of
 from tidewheel.differential.sums import column_means, column_sums, mean_of, sum_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
 """The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -63,7 +65,8 @@ class Rows:
             try:
                 order += sorted(range(start, stop), key=values.__getitem__)
             except TypeError as error:
-                raise TypeError(f"the values of a key have no order, {error}: {_remedy(error)}") from error
+                key = self.key_codes.decode(self.keys[self.groups[start : start + 1]])[0].tolist()[0]
+                raise TypeError(f"the values of key {key!r:.200} have no order, {error}: {_remedy(error)}") from error
         return self.take(np.array(order, np.int64))
 
     @property
@@ -126,7 +129,11 @@ class Threshold(Reduction):
             wrong = [one for one in made if not isinstance(one, int | np.integer | np.bool_)]
             if wrong:
                 raise TypeError(f"the function of threshold() is to return a whole number, not {wrong[0]!r}")
-            counts = np.array(made, np.int64)
+            try:
+                counts = np.array(made, np.int64)
+            except OverflowError as error:
+                large = next(key for key, one in zip(keys, made, strict=True) if not -(2**63) <= one < 2**63)
+                raise CountOverflowError(short(large)) from error
         return Result(rows.groups, np.zeros(len(rows.groups), np.int64), counts)
 
 
@@ -209,17 +216,17 @@ class Sum(Reduction):
         keys, counts = rows.key_codes.decode(rows.keys)[0].tolist(), rows.counts.tolist()
         groups, made = list[int](), list[Any]()
         for start, stop in rows.spans():
-            group, own, often = int(rows.groups[start]), values[start:stop], counts[start:stop]
-            record = keys[group], own  # which errors show
+            group, often = int(rows.groups[start]), counts[start:stop]
+            record = keys[group], values[start:stop]  # which errors show
             try:
                 if not self._mean:
-                    made.append(sum_of(own, often))
+                    made.append(sum_of(record[1], often))
                 elif total := sum(often):
-                    made.append(mean_of(own, often, total))
+                    made.append(mean_of(record[1], often, total))
                 else:
                     continue
             except TypeError as error:
-                raise TypeError(f"the values of key {record[0]!r} cannot be added up, {error}: {_remedy(error)}") from error
+                raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
             groups.append(group)
         return Result(np.array(groups, np.int64), column_of(made), np.ones(len(groups), np.int64))
 

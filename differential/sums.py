@@ -10,6 +10,8 @@ Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I" (SIAM
 """
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 from math import fsum, inf, isfinite, nan
 from operator import add, itemgetter, mul
@@ -23,6 +25,9 @@ from tidewheel.differential.records import Column, Integers
 
 _WHOLE = frozenset({bool, int})
 _NUMBERS = frozenset({bool, float, int})
+_RATIONAL = _NUMBERS | {Decimal, Fraction}
+
+_ROWS = frozenset({bytes, str, tuple})
 
 _LARGE = 2**62
 """Lesser sums fit into 64 bits."""
@@ -39,6 +44,9 @@ _UNIT_BITS = 1074
 def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     """Return the sum of some values: exact of whole numbers, and the float next to the exact sum if some are floats.
 
+    A value may be of another type than it was, as equal numbers of any types are one value of a collection. So a whole
+    number of any type counts as such, unless all are floats.
+
     Raises:
         TypeError: they cannot be added up.
 
@@ -49,15 +57,30 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     if kinds <= _WHOLE:
         return sum(map(mul, values, counts))
     if kinds <= _NUMBERS:
+        if len(kinds) > 1 and all(type(value) is not float or value.is_integer() for value in values):
+            return sum(map(mul, map(int, values), counts))
         return _ratio(values, counts, 1)
-    if tuple in kinds:
-        raise TypeError("tuples are no numbers")
+    if kinds <= _RATIONAL:
+        return _rational_sum(values, counts)
+    for kind in kinds & _ROWS:  # which Python would put one behind the other
+        raise TypeError(f"a value of type {kind.__name__} is no number")
     pairs = list(zip(values, counts, strict=True))
     try:
         pairs.sort(key=itemgetter(0))
     except (ArithmeticError, TypeError):  # such as complex numbers, which have no order
         pairs.sort(key=repr)
     return reduce(add, (value * count for value, count in pairs))
+
+
+def _rational_sum(values: Sequence[Any], counts: Sequence[int]) -> Any:
+    """Return the sum of numbers, some of them decimals or fractions; of these, unless a float is no whole number."""
+    ratios = list(map(Fraction, values))
+    if any(type(value) is float and ratio.denominator > 1 for value, ratio in zip(values, ratios, strict=True)):
+        exact = sum(map(mul, ratios, counts), Fraction())
+        return _ratio([exact.numerator], [1], exact.denominator)
+    order = sorted(range(len(ratios)), key=ratios.__getitem__)
+    parts = [int(ratio) if ratio.denominator == 1 else value for value, ratio in zip(values, ratios, strict=True)]
+    return reduce(add, (parts[place] * counts[place] for place in order))
 
 
 def mean_of(values: Sequence[Any], counts: Sequence[int], total: int) -> Any:

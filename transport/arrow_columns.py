@@ -45,6 +45,9 @@ def _array(values: Sequence[Any]) -> "pa.Array":
     try:
         return pa.array(values)
     except OverflowError:
+        whole = [value for value in values if isinstance(value, int)]
+        if not 0 <= min(whole) <= max(whole) < 2**64:
+            raise TypeError(f"Arrow has no type for whole numbers from {min(whole)} to {max(whole)}") from None
         return pa.array(values, pa.uint64())
 
 

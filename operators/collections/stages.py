@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.packing import products
+from tidewheel.differential.packing import CountOverflowError, products
 from tidewheel.differential.records import (
     Array,
     Column,
@@ -69,7 +69,11 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
-    return array_of(columns_of(array), products(diffs_of(array), np.array([-1])))
+    diffs = diffs_of(array)
+    try:
+        return array_of(columns_of(array), products(diffs, np.array([-1])))
+    except CountOverflowError as error:
+        raise CountOverflowError(short(decode(array)[diffs.argmin()])) from error
 
 
 def nothing(array: Array) -> Array:
@@ -163,7 +167,13 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     for record in records:
         if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], int | np.integer)):
             raise TypeError(f"as_collection(diff=True) takes tuples (record, whole number), not {short(record)}")
-    return encode([record for record, _ in records], [count for _, count in records])
+    try:
+        return encode([record for record, _ in records], [count for _, count in records])
+    except OverflowError as error:
+        record, count = next(one for one in records if not _is_count(one[1]))
+        raise TypeError(
+            f"as_collection(diff=True) takes counts of 64 bits, and {short(record)} is there {count} times"
+        ) from error
 
 
 def _counts(name: str, batch: Batch) -> Column:

@@ -1,6 +1,9 @@
 """Collections used in a wrong way say which operator, why, and what to do; loops have what they promise."""
 
 from collections import Counter
+from decimal import Decimal
+from itertools import product
+from math import fsum
 from typing import Any
 
 import pytest
@@ -43,7 +46,7 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
         (lambda c: c.iterate(lambda i: i.enter_at(lambda n: "x")), r"enter_at\(\) is to return rounds, .* not \['x'\]"),
         (
             lambda c: c.map(lambda n: (0, n if n < 8 else "x")).reduce_min(),
-            "have no order, .*: give the values .* one type",
+            "values of key 0 have no order, .*: give the values .* one type",
         ),
         (lambda c: c.threshold(lambda n, count: count / 2), r"threshold\(\) is to return a whole number, not 0\.5"),
         (lambda c: c.threshold(lambda n, count: n / 0), r"ZeroDivisionError: .* \(record \([78], 1\)\)"),
@@ -54,10 +57,17 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
         ),
         (lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: 7), r"return a list of results, \[result\], not 7"),
         (lambda c: c.map(lambda n: (n, n)).join(c.map(lambda n: (n, n)), lambda k, a, b: a / 0), r"\(record \([78],"),
-        (lambda c: c.map(lambda n: (n, None)).reduce_sum(), "cannot be added up, .*: leave out nulls before"),
-        (lambda c: c.iterate(lambda i: i.concat(i)), "count of a record needs more than 64 bits: .* distinct"),
-        (lambda c: c.threshold(lambda n, count: -(2**63)).negate(), "count of a record needs more than 64 bits"),
-        (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), "count of a record needs more than 64 bits: .* distinct"),
+        (lambda c: c.map(lambda n: (n, None)).reduce_sum(), r"added up, .*: leave out .*\(record \([78], \[None\]"),
+        (
+            lambda c: c.map(lambda n: (n, (n, n))).reduce_sum(),
+            "cannot be added up, .* type tuple is no number: give the",
+        ),
+        (lambda c: c.map(lambda n: (n, 10**400)).reduce_mean(), r"too large for a float \(record \([78], \[1000"),
+        (lambda c: c.iterate(lambda i: i.concat(i)), "feedback: sums' .* count of [78] needs more .* distinct"),
+        (lambda c: often(c, -(2**63)).negate(), "'negate' .* count of [78] needs more than 64 bits"),
+        (lambda c: often(c, 2**63), "'threshold' .* count of [78] needs more than 64 bits"),
+        (lambda c: often(c).map(lambda n: "x").distinct(), "'distinct' .* count of 'x' needs more than 64 bits"),
+        (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), r"join.* count of \(0, \(0, 0\)\) needs more .* distinct"),
         (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
 )
@@ -120,13 +130,44 @@ def often(collection: tw.Collection, count: int = 2**62) -> tw.Collection:
         ([(1, value) for value in range(1, 6)], lambda c: often(c, 2).top_k(3), {(1, 5): 2, (1, 4): 1}),
         ([(1, 2**53 + 1), (1, 2**31), (1, -(2**31))], tw.Collection.reduce_mean, {(1, (2**53 + 1) / 3): 1}),
         ([(2, 7), (1, 1e16), (1, 1.0), (1, -1e16), (1, 3.0)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
-        ([(2, 7), (1, 3.0), (1, -1e16), (1, 1.0), (1, 1e16)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
+        ([(1, 0.1), (1, 0.2), (1, 0.3), (1, -0.6)], tw.Collection.reduce_sum, {(1, fsum([0.1, 0.2, 0.3, -0.6])): 1}),
+        ([(1, 0.1)] * 3 + [(1, -0.3)], tw.Collection.reduce_mean, {(1, fsum([0.1, 0.1, 0.1, -0.3]) / 4): 1}),
     ],
 )
 def test_large_numbers_are_exact(records: list[Any], describe: Any, wanted: dict[Any, int]) -> None:
-    """So many that their counts do not add up to 64 bits; and in an order that does not depend on that of arrival."""
-    for workers in (1, 2):
-        assert result_of([(0, records)], describe, workers) == wanted
+    """So many that their counts do not add up to 64 bits; whatever the order of arrival, and beside another type."""
+
+    def beside(records: tw.Collection) -> Any:
+        other = records.flat_map(lambda record: [(9, Decimal(record[0]))])
+        return describe(records.concat(other)).filter(lambda record: record[0] != 9)
+
+    for workers, one in product((1, 2), (records, records[::-1])):
+        assert result_of([(0, one)], describe, workers) == wanted
+        assert result_of([(0, one)], beside, workers) == wanted
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("describe", [lambda c: c.count(), lambda c: c.top_k(1), lambda c: c.join(c)])
+def test_a_count_that_outgrows_64_bits_over_time_names_its_record(describe: Any, workers: int) -> None:
+    """Though each of the changes has room; other records are there as well."""
+    changes = [(epoch, [(("a", "x"), 2**62), (("b", epoch), 1)]) for epoch in range(3)]
+    flow = tw.Dataflow("test")
+    describe(flow.source("changes", tw.IterableSource([changes])).as_collection(diff=True)).changes().capture("made")
+    with (
+        pytest.raises(tw.JobError, match=r"the count of \('a', \(?'x'.* needs more than 64 bits"),
+        tw.run(flow, workers=workers, engine="local") as job,
+    ):
+        job.wait(60)
+
+
+def test_a_count_from_outside_has_64_bits() -> None:
+    flow = tw.Dataflow("test")
+    flow.source("changes", tw.IterableSource([[(0, [("a", 1), ("b", 2**63)])]])).as_collection(diff=True).changes()
+    with (
+        pytest.raises(tw.JobError, match="counts of 64 bits, and 'b' is there 9223372036854775808 times"),
+        tw.run(flow, engine="local") as job,
+    ):
+        job.wait(60)
 
 
 def test_a_threshold_may_be_a_condition() -> None:
