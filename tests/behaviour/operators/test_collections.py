@@ -2,10 +2,12 @@
 
 from collections import Counter
 from decimal import Decimal
-from itertools import product
+from itertools import permutations, product
 from math import fsum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidewheel as tw
@@ -219,6 +221,91 @@ def test_columns_of_objects_can_be_computed_with() -> None:
     assert result_of([(0, ["a", "b"])], made) == {("a!", 1): 1, ("b!", 1): 1}
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("tea", 3),
+        ("tea", 2.5),
+        (2**53 + 1, 0.5),
+        (2**64 - 1, 1),
+        ("a\0", "b"),
+        (b"a\0", b"b"),
+        (b"a", "b"),
+        (True, "x"),
+        (None, 1),
+        ((1, 2), (3, 4)),
+        (np.int8(1), np.bool_(True)),
+    ],
+)
+def test_columns_of_python_values_keep_them(values: tuple[Any, ...]) -> None:
+    """In lists and tuples, and one value for all; each is found again when it is removed, also in another batch."""
+    texts = {str(value): repr(value.item() if isinstance(value, np.generic) else value) for value in values}
+    batches = [(0, [(str(value), (value, 0)) for value in values])]
+
+    def made(batches: Batches, function: Any) -> dict[Any, int]:
+        typed: Any = lambda record: (record[0], repr(record[1]))  # noqa: E731
+        return result_of(batches, lambda c: c.map(function, columns=True).map(typed))
+
+    wanted = dict.fromkeys(texts.items(), 1)
+    assert made(batches, lambda key, rows: (key, [row[0] for row in rows])) == wanted
+    assert made(batches, lambda key, rows: (key, tuple(row[0] for row in rows))) == wanted
+    for value in values:
+        if not isinstance(value, tuple):  # which is a column
+            one = made([(0, ["a", "b"])], lambda records, value=value: (records, value))
+            assert one == {(key, texts[str(value)]): 1 for key in "ab"}
+    flow = tw.Dataflow("test")
+    rows = [(str(value), (value, 0)) for value in values]
+    changes = [(0, [(row, 1) for row in rows]), *((epoch, [(row, -1)]) for epoch, row in enumerate(rows, 1))]
+    collection = flow.source("rows", tw.IterableSource([changes])).as_collection(diff=True)
+    columns = collection.map(lambda key, found: (key, *zip(*found, strict=True)), columns=["key", "value", "other"])
+    columns.changes().capture("changes")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        left: Counter[Any] = Counter()
+        for captured in job.captured("changes"):
+            for record, count in captured.batch:
+                left[record] += count
+    assert not any(left.values())
+
+
+LARGE: list[Batches] = [
+    [(0, [(1, 2)]), (1, [(3, 2**31)])],
+    [(0, [(1, 0.5)])],
+    [(0, [("a", None)]), (1, [(1, 2)]), (2, [(1, (2,))])],
+]
+
+
+@pytest.mark.parametrize("batches", LARGE)
+@pytest.mark.parametrize(
+    "describe",
+    [
+        tw.Collection.distinct,
+        lambda c: c.threshold(lambda record, count: count),
+        lambda c: c.concat(c.map(lambda record: "no pair")).filter(lambda record: record != "no pair"),
+        lambda c: c.concat(c.map(lambda record: "no pair")).consolidate().filter(lambda record: record != "no pair"),
+    ],
+)
+def test_functions_of_columns_get_the_keys_and_values_of_pairs(batches: Batches, describe: Any) -> None:
+    """Whatever the pairs are, also behind operators that compare whole records, and where others were among them."""
+    pairs = [pair for _, batch in batches for pair in batch]
+
+    def late(collection: tw.Collection) -> tw.Collection:
+        def body(inner: tw.Collection) -> tw.Collection:
+            entered = describe(collection).enter_at(lambda key, value: np.full(len(key), 3), columns=True)
+            return inner.concat(entered).distinct()
+
+        return collection.empty().iterate(body)
+
+    for workers in (1, 2):
+        made = result_of(batches, lambda c: describe(c).map(lambda *columns: columns[::-1], columns=True), workers)
+        assert made == {(value, key): 1 for key, value in pairs}
+        kept = result_of(
+            batches, lambda c: describe(c).filter(lambda k, v: np.ones(len(k), bool), columns=True), workers
+        )
+        assert kept == dict.fromkeys(pairs, 1)
+        assert result_of(batches, late, workers) == dict.fromkeys(pairs, 1)
+
+
 def test_values_of_any_kind_are_reduced() -> None:
     """Also where the first epoch had only numbers, and the next one has not."""
     batches = [(0, [("a", 3), ("b", 1)]), (1, [("a", 2.5), (None, "x")]), (2, [(("t", 1), (2, "y"))])]
@@ -271,6 +358,33 @@ def test_nan_within_values_is_greater_than_all_numbers() -> None:
         assert greatest == 1.0
         found = result_of([(0, records)], lambda c: c.top_k(3, greatest=False).map(lambda record: str(record[1])))
         assert sorted(found) == ["(1.0, -2.0)", "(1.0, 0.5)", "(1.0, nan)"]
+
+
+@pytest.mark.parametrize(
+    ("describe", "taken"),
+    [
+        (tw.Collection.reduce_max, {3}),
+        (tw.Collection.reduce_min, {1}),
+        (lambda c: c.top_k(2), {3, 2}),
+        (lambda c: c.top_k(2, greatest=False), {1, 2}),
+    ],
+)
+def test_columns_behind_nan_decide(describe: Any, taken: set[int]) -> None:
+    """In rows of columns as in tuples, whatever the order in which they come, and which object each NaN is."""
+    rows = [(float("nan"), 1), (float("nan"), 3), (float("nan"), 2)]
+
+    def days(collection: tw.Collection) -> Any:
+        return describe(collection).map(lambda record: record[1][1])
+
+    for some in permutations(rows):
+        assert set(result_of([(0, [("a", row) for row in some])], days)) == taken
+        table = pa.table({"k": ["a"] * 3, "price": [price for price, _ in some], "day": [day for _, day in some]})
+        flow = tw.Dataflow("test")
+        source = flow.source("rows", tw.IterableSource([[(0, table)]]))
+        days(source.as_collection(columns=table.column_names)).changes().capture("days")
+        with tw.run(flow, engine="local") as job:
+            job.wait(60)
+            assert {day for one in job.captured("days") for day, _ in one.batch} == taken
 
 
 def arrangements(flow: tw.Dataflow) -> list[str]:
