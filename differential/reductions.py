@@ -282,5 +282,5 @@ def _ordered(value: Any) -> Any:
     All that are NaN are equal, so that of rows with NaN the columns behind it decide.
     """
     if type(value) is tuple:
-        return tuple(map(_ordered, value))
+        return list(map(_ordered, value))  # which cannot be compared with the pair of another value
     return (True, None) if _has_nan(value) else (False, value)
