@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.kit.collections.programs import INPUTS, Change, Language, clipped
+from tidewheel.transport.one_nan import with_one_nan
 
 NOON = dt.datetime.fromisoformat("2024-02-29T12:00")
 UTC_NOON = NOON.replace(tzinfo=dt.UTC)
@@ -28,7 +29,7 @@ THEMES: Mapping[str, Sequence[Any]] = {
     "bytes": (b"a", b"a\0", b"", None),
     "bools": (True, False, None),
     "dates": (NOON.date(), dt.date.min, None),
-    "times": (NOON, NOON + dt.timedelta(microseconds=1), dt.datetime.min, None),
+    "times": (NOON, NOON + dt.timedelta(microseconds=1), NOON.replace(year=1), None),
     "moments": (UTC_NOON, UTC_NOON.astimezone(dt.timezone(dt.timedelta(hours=5))), UTC_NOON + dt.timedelta(hours=1)),
     "decimals": (Decimal("0.1"), Decimal("-2.50"), None),
 }
@@ -40,6 +41,10 @@ MIXED: Sequence[Any] = (
     *((1, NAN), (NAN, 2), (NAN, 1), ("a", None), (1, 2), (), ((0.5,), b"x")),
     *(Fraction(1, 3), uuid.UUID(int=7), dt.timedelta(1), NOON.time()),
 )
+
+
+_OTHER = (Decimal, Fraction, dt.timedelta)
+"""Types whose values can be added up, but not by `PlainCollection`."""
 
 
 class Columns:
@@ -112,9 +117,7 @@ ODD = Language(
     outside={
         "sum": lambda c: _numbers(c).reduce_sum(),
         "mean": lambda c: _numbers(c).reduce_mean(),
-        "sum of anything": lambda c: c.filter(
-            lambda record: not isinstance(record[1], Decimal | Fraction | dt.timedelta)
-        ).reduce_sum(),
+        "sum of anything": lambda c: c.filter(lambda record: not isinstance(record[1], _OTHER)).reduce_sum(),
         "count": lambda c: c.count(),
         "reduce": lambda c: c.threshold(clipped).reduce(lambda key, values: [len(values), key]),
         "records": lambda c: c.map(lambda record: ((record[1], record[0]), record)),
@@ -221,7 +224,8 @@ def fits_a_table(records: Sequence[tuple[Any, Any]]) -> bool:
 
 def _fits(values: Sequence[Any]) -> bool:
     whole = [value for value in values if value is not None]
-    return (min(whole) >= -(2**63) and max(whole) < 2**63) or (min(whole) >= 0 and max(whole) < 2**64)
+    least, most = min(whole), max(whole)
+    return bool((least >= -(2**63) and most < 2**63) or (least >= 0 and most < 2**64))
 
 
 def rounded(record: Any) -> Any:
@@ -229,5 +233,5 @@ def rounded(record: Any) -> Any:
     if isinstance(record, tuple):
         return tuple(map(rounded, record))
     if isinstance(record, int | float) and not (abs(record) < 2**53 and record == int(record)):
-        return float(f"{float(record):.11e}")
+        return with_one_nan(float(f"{float(record):.11e}"))
     return record
