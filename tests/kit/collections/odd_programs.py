@@ -29,7 +29,7 @@ THEMES: Mapping[str, Sequence[Any]] = {
     "bytes": (b"a", b"a\0", b"", None),
     "bools": (True, False, None),
     "dates": (NOON.date(), dt.date.min, None),
-    "times": (NOON, NOON + dt.timedelta(microseconds=1), NOON.replace(year=1), None),
+    "times": (NOON, NOON + dt.timedelta(microseconds=1), NOON.replace(year=4), None),
     "moments": (UTC_NOON, UTC_NOON.astimezone(dt.timezone(dt.timedelta(hours=5))), UTC_NOON + dt.timedelta(hours=1)),
     "decimals": (Decimal("0.1"), Decimal("-2.50"), None),
 }
