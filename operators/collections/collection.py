@@ -10,6 +10,7 @@ from tidewheel.operators.collections.column_collection import ColumnCollection, 
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError, PathSummary
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import Transform
 from tidewheel.transport.batches import is_schema
 
@@ -88,6 +89,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         return self._stage(name, negated, self._columns)
 
+    @adds_operators()
     def consolidate(self, *, name: str = "consolidate") -> Self:
         """Add up the changes of each record at each time, once that is complete, and drop those that come to nothing.
 

@@ -11,6 +11,7 @@ from tidewheel.operators.stream_base import Record, Result, StreamBase, callback
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.transport.batches import Batch, keep, records
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
+    @adds_operators("concurrency", "ordered", "timeout_s", "retries", "retry_on")
     def map_async(
         self,
         function: Callable[[Record], Awaitable[Result]],

@@ -9,6 +9,7 @@ from tidewheel.operators.records.batchwise import build_delay, build_pass, by_re
 from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
@@ -153,6 +154,7 @@ class TimeOperators(StreamBase[Record]):
         check_function("delay_batches", function)
         return self._pass_on(name, build_delay("delay_batches", lambda batch, time: [(function(time), batch)]))[0]
 
+    @adds_operators()
     def on_frontier(
         self, function: Callable[[Antichain, int], object], *, name: str = "on_frontier"
     ) -> "Stream[Record]":

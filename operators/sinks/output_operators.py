@@ -24,6 +24,7 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records
 
@@ -200,6 +201,7 @@ class OutputOperators(StreamBase[Record]):
                 "Publish what leaves the loop"
             )
 
+    @adds_operators()
     def for_each_epoch(
         self, function: Callable[[Time, list[Record]], Result], *, name: str = "for_each_epoch"
     ) -> "Stream[Result]":
@@ -225,6 +227,7 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
+    @adds_operators("part_bytes", "visible")
     def sink(
         self,
         sink: Sink,
@@ -278,6 +281,7 @@ class OutputOperators(StreamBase[Record]):
             parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
+    @adds_operators("folder", "overwrite", "file_bytes")
     def write_files(
         self,
         folder: str | os.PathLike[str],

@@ -22,6 +22,8 @@ class Snapshots:
         restarts: how often a job on Ray goes back to the last snapshot when a process dies, before it fails. After ten
             minutes without a failure the count begins again.
         without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
+        accept: the names of operators whose functions, or types of records, are others than in the snapshot, and whose
+            state is right all the same.
 
     Raises:
         ConfigError: a setting is out of its range.
@@ -37,6 +39,7 @@ class Snapshots:
     keep: int = 3
     restarts: int = 3
     without: Sequence[str] = ()
+    accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.folder, str | Path) or not str(self.folder):
@@ -47,5 +50,6 @@ class Snapshots:
             raise ConfigError(f"Snapshots(keep={self.keep!r}): a whole number, at least 1")
         if not isinstance(self.restarts, int) or isinstance(self.restarts, bool) or self.restarts < 0:
             raise ConfigError(f"Snapshots(restarts={self.restarts!r}): a whole number, 0 for none")
-        if isinstance(self.without, str):
-            raise ConfigError(f"Snapshots(without={self.without!r}): a list of names, [{self.without!r}]")
+        for name, given in {"without": self.without, "accept": self.accept}.items():
+            if isinstance(given, str):
+                raise ConfigError(f"Snapshots({name}={given!r}): a list of names, [{given!r}]")
