@@ -310,6 +310,7 @@ class JobSnapshots:
                 raise
             return
         self._committed = self._number
+        self._pause()
         self._note(blobs)
         self._warn_of_names(known)
         self._begun_at, self._pause_s = None, 0.0
@@ -317,6 +318,13 @@ class JobSnapshots:
             self._ownership.prune()
         except SnapshotError as error:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error, extra=about(self._job))
+
+    def _pause(self) -> None:
+        """Let as much time pass as the snapshot that ends took, if that is more than is to pass between two of them."""
+        now = time.monotonic()
+        took_s = now - (self._begun_at or now)
+        if took_s >= self.every_s:
+            self._due_at = now + took_s
 
     def _known_in(self, parts: Sequence[WrittenPart]) -> list[KnownOperator]:
         """Return the operators of the dataflow, with what a snapshot of these parts has of them."""
@@ -351,6 +359,7 @@ class JobSnapshots:
 
     def _fail(self, reason: str) -> None:
         self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}
+        self._pause()
         self._begun_at = None
         self._pause_s = min(2 * self._pause_s or _AGAIN_S, self.every_s)
         self._again_at = time.monotonic() + self._pause_s
