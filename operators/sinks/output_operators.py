@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -27,6 +26,7 @@ from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.store_url import local_path
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -77,7 +77,7 @@ class OutputOperators(StreamBase[Record]):
         Nothing is pickled, so that it is safe to play what others have recorded.
 
         Args:
-            folder: where the logs go; all nodes have to see it.
+            folder: where the logs go; all nodes have to see it. A path, and not a URL.
             overwrite: whether logs that are there already are replaced; otherwise that fails the job.
             name: what errors, statistics and drawings call it.
 
@@ -98,7 +98,7 @@ class OutputOperators(StreamBase[Record]):
         ...         job.captured("words")
         [Captured(time=0, batch=['to', 'be'])]
         """
-        path = _folder("capture_to", folder)
+        path = local_path(folder, "capture_to: a folder", GraphError).absolute()
         self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
         build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
         self._operator(name or f"capture_to {path.name}", [], 0, build)
@@ -227,7 +227,7 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
-    @adds_operators("part_bytes", "visible")
+    @adds_operators("sink", "part_bytes", "visible")
     def sink(
         self,
         sink: Sink,
@@ -299,7 +299,7 @@ class OutputOperators(StreamBase[Record]):
         it begins with cleaning up what runs that failed have left.
 
         Args:
-            folder: where the epochs' folders go, on a file system that all nodes see.
+            folder: where the epochs' folders go, on a file system that all nodes see. A path, and not a URL.
             format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
                 tuples and dataclasses have columns. For the first two formats a plain tuple has "_1", "_2" and so on,
                 as in Spark, and any other record "value". The records of a file decide the types of its columns, so
@@ -325,7 +325,7 @@ class OutputOperators(StreamBase[Record]):
         ...         [record for captured in job.captured("written") for record in captured.batch]
         [(0, 'epoch=0', 3), (1, 'epoch=1', 3)]
         """
-        path = _folder("write_files", folder)
+        path = local_path(folder, "write_files: a folder", GraphError).absolute()
         if format not in FILE_FORMATS:
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
         check_positive("write_files", "file_bytes", file_bytes)
@@ -342,9 +342,3 @@ class OutputOperators(StreamBase[Record]):
                 f"{operator}: dataflow {description.name!r} {does} already: give each stream a place of its own, or "
                 "concat() them first"
             ) from error
-
-
-def _folder(operator: str, folder: object) -> Path:
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise GraphError(f"{operator}: a folder is a text or a pathlib.Path, not {folder!r}")
-    return Path(folder).absolute()

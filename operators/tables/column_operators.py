@@ -93,6 +93,7 @@ class ColumnOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
         """Promise that batches are Arrow tables of ``schema``, so that what is built on it is checked beforehand.
 
@@ -118,6 +119,7 @@ class ColumnOperators(StreamBase[Record]):
             raise GraphError(f"operator 'with_schema': the stream has {shown(known)}, and not {shown(schema)}")
         return self._stage(name, lambda batch: check_schema(batch, schema), schema=schema)
 
+    @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> "Stream[dict[str, Any]]":
         """Replace each table by one with the columns ``names``, and those that ``expressions`` make of its columns.
 

@@ -37,6 +37,7 @@ from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
+_LEAST_PAUSE_S = 0.001
 _AGAIN_S = 1.0
 """The first pause before an awaited snapshot that has failed is tried again; each further one is twice as long."""
 _PYTHON = MAGIC_NUMBER.hex()
@@ -147,8 +148,8 @@ class JobSnapshots:
         files = [[blobs[name] for name in names] for names in body["files"]]
         return WorkerSnapshots(folder, *owner, self._number, files, classes_of_main(), names)
 
-    def _operators_in(self, body: Mapping[str, Any]) -> Mapping[str, str] | None:
-        """Return the name of each operator that goes on by that in the snapshot, None if all have their names.
+    def _operators_in(self, body: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the name of each operator that goes on, by that in the snapshot.
 
         Raises:
             SnapshotError: the snapshot does not fit the dataflow.
@@ -163,28 +164,29 @@ class JobSnapshots:
                 f"{where} has keys hashed by version {body['hash_version']}, and this tidewheel has {HASH_VERSION}: "
                 "run the job with the release that has taken it"
             )
-        has = {operator.name for operator in self._plan.operators}
+        has = {one.name for one in self._known}
         dropped = {name for name in self._settings.without if name not in has}
-        found: Found | None = None
-        if "known" not in body:  # of a release before 0.9
-            missing = [name for name in body["operators"] if name not in has and name not in dropped]
-        else:
-            known = [one for one in msgspec.convert(body["known"], list[KnownOperator]) if one.name not in dropped]
-            found = find_operators(
-                known,
-                known_operators(self._plan),
-                where=where,
-                accept=self._settings.accept,
-                compares_functions=body["python"] == _PYTHON,
-            )
-            missing = [one.name for one in known if one.keeps and one.name not in found.names]
+        try:
+            known = msgspec.convert(body["operators"], list[KnownOperator])
+        except msgspec.ValidationError as error:
+            raise SnapshotError(
+                f"{where} does not say of its operators what this tidewheel has to know: run the job with the release "
+                "that has taken it, or use another folder"
+            ) from error
+        saved = [one for one in known if one.name not in dropped]
+        found = find_operators(
+            saved,
+            self._known,
+            where=where,
+            accept=self._settings.accept,
+            compares_functions=body["python"] == _PYTHON,
+        )
+        missing = [one.name for one in saved if one.keeps and one.name not in found.gone_on]
         if missing:
             raise SnapshotError(
                 f"dataflow {self._plan.name!r} has no operator {missing[0]!r}, and {where} has: give the operator or "
                 f"input that name. To go on without what it had, run with Snapshots(..., without={missing!r})"
             )
-        if found is None:
-            return None
         self._warn(found, where)
         return found.names
 
@@ -291,8 +293,7 @@ class JobSnapshots:
         body = {
             "dataflow": self._plan.name,
             "workers": self._workers,
-            "operators": [one.name for one in known],
-            "known": known,
+            "operators": known,
             "python": _PYTHON,
             "hash_version": HASH_VERSION,
             "files": [[blob.name for blob in part.blobs] for part in parts],
@@ -320,17 +321,16 @@ class JobSnapshots:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error, extra=about(self._job))
 
     def _pause(self) -> None:
-        """Let as much time pass as the snapshot that ends took, if that is more than is to pass between two of them."""
+        """Let the job go on for a while where the snapshot that ends took longer than the time between two of them."""
         now = time.monotonic()
-        took_s = now - (self._begun_at or now)
-        if took_s >= self.every_s:
-            self._due_at = now + took_s
+        if now >= self._due_at:
+            self._due_at = now + max(self.every_s, _LEAST_PAUSE_S)
 
     def _known_in(self, parts: Sequence[WrittenPart]) -> list[KnownOperator]:
         """Return the operators of the dataflow, with what a snapshot of these parts has of them."""
         keeps: dict[str, Keeps] = dict.fromkeys(chain.from_iterable(part.with_records for part in parts), "records")
         keeps |= dict.fromkeys(chain.from_iterable(part.with_state for part in parts), "state")
-        return [replace(one, keeps=keeps.get(one.name, "")) for one in self._known]
+        return [replace(one, keeps=keeps.get(one.kept_as, "")) for one in self._known]
 
     def _warn_of_names(self, known: Sequence[KnownOperator]) -> None:
         """Say once which operators with state have names that another program may give to others."""

@@ -20,7 +20,7 @@ Keeps: TypeAlias = Literal["state", "records", ""]
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """One operator of a program.
+    """One operator of a program, or several that run as one, by the first of them.
 
     Attributes:
         name: unique in the dataflow.
@@ -28,6 +28,7 @@ class KnownOperator:
         origin: the method that adds it.
         inputs: the names of the operators without inputs whose records can reach it.
         keeps: what a snapshot has of it.
+        part_name: the name under which the parts of a snapshot have that, if it is another one.
     """
 
     name: str
@@ -35,6 +36,12 @@ class KnownOperator:
     origin: Origin
     inputs: tuple[str, ...] = ()
     keeps: Keeps = ""
+    part_name: str = ""
+
+    @property
+    def kept_as(self) -> str:
+        """The name under which the parts of a snapshot have what it keeps."""
+        return self.part_name or self.name
 
 
 class Changed(NamedTuple):
@@ -58,18 +65,20 @@ class Found:
     """The operators of a snapshot among those of a program.
 
     Attributes:
-        names: the name of an operator in the program, by that in the snapshot.
+        names: the name by which an operator goes on, by that in the parts of the snapshot.
+        gone_on: the names of the operators of the snapshot that go on.
         changed: the operators whose functions have changed, and which the program does not accept.
         moved: the names that are others in the program than in the snapshot, of operators with state.
     """
 
     names: dict[str, str] = field(default_factory=dict)
+    gone_on: set[str] = field(default_factory=set)
     changed: list[Changed] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
 
 
 def known_operators(plan: Plan) -> list[KnownOperator]:
-    """Return the operators of a plan that can keep something, in their order."""
+    """Return the operators of a plan, in their order."""
     reaches: list[set[int]] = [set() for _ in plan.operators]
     readers: list[list[int]] = [[] for _ in plan.operators]
     for number, operator in enumerate(plan.operators):
@@ -84,13 +93,13 @@ def known_operators(plan: Plan) -> list[KnownOperator]:
                 left += readers[number]
     return [
         KnownOperator(
-            operator.name,
+            operator.stages[0].name if operator.stages else operator.name,
             operator.base_name,
             operator.origin,
             tuple(sorted(plan.operators[number].name for number in reaches[place])),
+            part_name=operator.name,
         )
         for place, operator in enumerate(plan.operators)
-        if not operator.stages
     ]
 
 
@@ -125,7 +134,7 @@ def find_operators(
     if not compares_functions:
         saved, program = _without_digests(saved), _without_digests(program)
     pairs = _pairs(saved, program, where)
-    found = Found({had.name: has.name for had, has in pairs})
+    found = Found({had.kept_as: has.kept_as for had, has in pairs}, {had.name for had, _ in pairs})
     for had, has in pairs:
         if had.keeps == "state":
             if had.name != has.name:
@@ -139,8 +148,8 @@ def find_operators(
 def _pairs(saved: Sequence[KnownOperator], program: Sequence[KnownOperator], where: str) -> list[_Pair]:
     """Return each operator of the snapshot that goes on, with the one that it is in the program."""
     had_own, own = _own_names(saved), _own_names(program)
-    by_name = {one.name: one for one in saved}
-    pairs = [(by_name[one.name], one) for one in program if one.name in own and one.name in by_name]
+    by_name = {one.base_name: one for one in saved if one.name in had_own} | {one.name: one for one in saved}
+    pairs = [(by_name[one.base_name], one) for one in program if one.name in own and one.base_name in by_name]
     had, has = _left(saved, program, pairs)
     pairs += _alike([one for one in had if one.name not in had_own], has, where)
     had, has = _left(saved, program, pairs)

@@ -1,10 +1,12 @@
 """The settings of a job's snapshots."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from reprlib import repr as short
 
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.transport.store_url import is_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Snapshots:
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
             several nodes it is one that all of them reach. Credentials come from the environment.
-        every_s: how many seconds pass from one snapshot to the next.
+        every_s: how many seconds pass from one snapshot to the next; after one that has taken longer, again so many.
         keep: how many snapshots remain in the folder.
         restarts: how often a job on Ray goes back to the last snapshot when a process dies, before it fails. After ten
             minutes without a failure the count begins again.
@@ -34,7 +36,7 @@ class Snapshots:
     tidewheel.runtime.errors.ConfigError: Snapshots(every_s=0): a number of seconds above 0
     """
 
-    folder: str | Path
+    folder: str | os.PathLike[str]
     every_s: float = 10.0
     keep: int = 3
     restarts: int = 3
@@ -42,8 +44,10 @@ class Snapshots:
     accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | Path) or not str(self.folder):
-            raise ConfigError(f"Snapshots({self.folder!r}): the path of a folder, or the URL of one in an object store")
+        if not is_place(self.folder):
+            raise ConfigError(
+                f"Snapshots({short(self.folder)}): the path of a folder, or the URL of one in an object store"
+            )
         if not (isinstance(self.every_s, int | float) and self.every_s > 0):
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
         if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:

@@ -10,6 +10,7 @@ import pytest
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import begin, counts
 from tests.kit.runtime.one_operator import settle
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 
 def sums(*, seen: str | None = None, name: str | None = None, extra: int = 0) -> tw.Dataflow:
@@ -149,3 +150,33 @@ def test_accept_is_a_list() -> None:
     """A text is refused, as each of its letters would be a name."""
     with pytest.raises(tw.ConfigError, match=r"accept='count'"):
         tw.Snapshots("somewhere", accept="count")
+
+
+@pytest.mark.parametrize("change", ["behind", "before", "elsewhere", "named"])
+def test_records_on_their_way_are_not_lost(change: str, tmp_path: Path) -> None:
+    """Operators that run as one have another name when one is added; what waits for them comes all the same, once."""
+
+    def dataflow(change: str) -> tw.Dataflow:
+        flow = tw.Dataflow("on the way")
+        words: Any = flow.input("words")
+        if change == "elsewhere":
+            flow.input("others").exchange(str).map(str.title).capture("others")
+        if change == "before":
+            words = words.map(str)
+        words = words.exchange(str, **({"name": "spread"} if change == "named" else {})).map(str.upper)
+        (words.filter(bool) if change == "behind" else words).capture("words")
+        return flow
+
+    with begin(tmp_path / "s", dataflow("")) as job:
+        for letters in ("abcd", "efgh"):  # one batch to each worker
+            job.input("words").send(list(letters))
+        job.run_round()  # type: ignore[attr-defined]
+        job.snapshot()
+        job.stop()
+    (stored,) = SnapshotFolder(tmp_path / "s").stored_snapshots()
+    assert ("exchange", "records") in [(one["name"], one["keeps"]) for one in stored.manifest.body["operators"]]
+    with begin(tmp_path / "s", dataflow(change)) as job:
+        for name in ("words", "others")[: 1 + (change == "elsewhere")]:
+            job.input(name).close()
+        job.wait()
+        assert counts(job, "words") == dict.fromkeys([(0, letter) for letter in "ABCDEFGH"], 1)
