@@ -1,7 +1,6 @@
 """Operators by which results leave a dataflow, and by which one sees how far they are."""
 
 import os
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -78,7 +77,8 @@ class OutputOperators(StreamBase[Record]):
 
         Args:
             folder: where the logs go; all nodes have to see it. A path, and not a URL.
-            overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+            overwrite: whether logs of another run are replaced; otherwise they fail the job. A job that begins again
+                with the same folder of snapshots is the same run.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -100,7 +100,7 @@ class OutputOperators(StreamBase[Record]):
         """
         path = local_path(folder, "capture_to: a folder", GraphError).absolute()
         self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
-        build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
+        build = build_capture_to(path, overwrite=overwrite)
         self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self
 
@@ -305,7 +305,8 @@ class OutputOperators(StreamBase[Record]):
                 as in Spark, and any other record "value". The records of a file decide the types of its columns, so
                 files may differ. Make Arrow tables of one schema before, if they must not. JSON has no NaN and no
                 infinity: in ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
-            overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
+            overwrite: whether an epoch replaces one of another run, which is gone for a moment; otherwise that fails
+                the job. A job that begins again with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
             name: what errors, statistics and drawings call it.
 

@@ -163,6 +163,7 @@ class LocalJob(Job):
                 on_leak=self.config.on_leak,
                 beginning=beginning,
                 is_tracked=snapshots is not None,
+                run="" if snapshots is None else snapshots.for_workers.run,
             )
             self._cores.append(core)
             self._writers.append(None if snapshots is None else snapshots.for_workers.writer())

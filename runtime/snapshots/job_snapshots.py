@@ -73,6 +73,7 @@ class JobSnapshots:
         self._plan = plan
         self._known = known_operators(plan)
         self._known_by_name = False
+        self._run = ""
         self._workers = workers
         self._folder = SnapshotFolder(settings.folder)
         self.url = self._folder.url
@@ -141,12 +142,14 @@ class JobSnapshots:
     def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
         owner, manifest = (self._ownership.incarnation, self._ownership.identity), self.manifest
         if manifest is None:
-            return WorkerSnapshots(folder, *owner, self._number)
+            self._run = self._ownership.first_identity
+            return WorkerSnapshots(folder, *owner, self._run, self._number)
         body = manifest.body
         names = self._operators_in(body)
         blobs = {blob.name: blob for blob in manifest.blobs}
         files = [[blobs[name] for name in names] for names in body["files"]]
-        return WorkerSnapshots(folder, *owner, self._number, files, classes_of_main(), names)
+        self._run = body["run"]
+        return WorkerSnapshots(folder, *owner, self._run, self._number, files, classes_of_main(), names)
 
     def _operators_in(self, body: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the name of each operator that goes on, by that in the snapshot.
@@ -292,6 +295,7 @@ class JobSnapshots:
         known = self._known_in(parts)
         body = {
             "dataflow": self._plan.name,
+            "run": self._run,
             "workers": self._workers,
             "operators": known,
             "python": _PYTHON,

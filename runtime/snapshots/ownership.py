@@ -48,6 +48,11 @@ class Ownership:
         return self._owner.identity[:8]
 
     @property
+    def first_identity(self) -> str:
+        """Digits that all owners of the folder have in common, from when it was empty until it has a snapshot."""
+        return self._log.first_owner.identity[:8] if self._log.first_owner is not None else self.identity
+
+    @property
     def next_snapshot(self) -> int:
         """A number for the first snapshot of this owner, higher than those of all earlier ones."""
         return self._log.next_snapshot

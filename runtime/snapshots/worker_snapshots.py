@@ -19,6 +19,7 @@ class WorkerSnapshots:
     Attributes:
         folder: where they write their parts.
         incarnation: of the owner of the folder, and ``identity``, which is in the names of all that they write.
+        run: what all jobs have in common that go on from each other's snapshots, or begin again before the first one.
         number: the snapshot that they begin with, 0 for none.
         files: of each worker that took part in that, its files, oldest first.
         classes: those of the main program, pickled.
@@ -28,6 +29,7 @@ class WorkerSnapshots:
     folder: SnapshotFolder
     incarnation: int
     identity: str
+    run: str
     number: int = 0
     files: Sequence[Sequence[Blob]] = ()
     classes: bytes = b""
