@@ -19,6 +19,7 @@ from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOp
 from tidewheel.pubsub.telemetry.telemetry_topic import TelemetryTopic
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.transport.batches import is_schema
 
 
@@ -60,6 +61,7 @@ class Dataflow(Described):
     def input(self, name: str, records: type[Record], *, on_bad_record: OnBadRecord) -> Tried[Record, Any]: ...
     @overload
     def input(self, name: str, records: Schema | UnionType, *, on_bad_record: OnBadRecord) -> Tried[Any, Any]: ...
+    @adds_operators("on_bad_record")
     def input(
         self, name: str, records: Any = None, *, on_bad_record: OnBadRecord | None = None
     ) -> Stream[Any] | Tried[Any, Any]:
@@ -89,6 +91,7 @@ class Dataflow(Described):
         results, failures = came._pass_on(f"check {name}", build, 2)
         return Tried(results, Stream(self, failures._outlet))
 
+    @adds_operators("paced_by", "epochs_ahead")
     def source(
         self,
         name: str,
@@ -185,6 +188,7 @@ class Dataflow(Described):
         (outlet,) = description.add_operator(name, [], [description.root], build, notify=False)
         return Stream(self, outlet, records if is_schema(records) else None)
 
+    @adds_operators()
     def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
         name: str,

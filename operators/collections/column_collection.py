@@ -8,6 +8,7 @@ from tidewheel.operators.collections.collection_base import CollectionBase
 from tidewheel.operators.stream_base import check_function
 from tidewheel.operators.tables.columns import Expression, is_expression
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 
 
 class ColumnCollection(CollectionBase):
@@ -24,6 +25,7 @@ class ColumnCollection(CollectionBase):
         """The names of the columns, the key first; empty if they have no names, as after a function of records."""
         return self._columns
 
+    @adds_operators()
     def map(self, function: Callable[..., Any], *, columns: bool | Sequence[str] = False, name: str = "map") -> Self:
         """Replace each record by ``function(record)``, which has to return the same each time.
 
@@ -52,6 +54,7 @@ class ColumnCollection(CollectionBase):
         names = () if columns is True else checked_columns(name, columns)
         return self._stage(name, partial(stages.mapped_columns, function, self._columns, names), names)
 
+    @adds_operators()
     def filter(
         self, predicate: Callable[..., object] | Expression, *, columns: bool = False, name: str = "filter"
     ) -> Self:
@@ -83,6 +86,7 @@ class ColumnCollection(CollectionBase):
         kept = partial(stages.kept_columns, predicate, self._columns) if columns else partial(stages.kept, predicate)
         return self._stage(name, kept, self._columns)
 
+    @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> Self:
         """Replace each record by one of the columns ``names``, and those that ``expressions`` make of its columns.
 

@@ -22,6 +22,7 @@ from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Build, Key
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
+    @adds_operators()
     def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         other: "Stream[Any]",

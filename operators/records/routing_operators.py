@@ -10,6 +10,7 @@ from tidewheel.operators.records.batchwise import build_batchwise, build_pass, b
 from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
 from tidewheel.transport.batches import Batch, records, scatter
 
@@ -54,6 +55,7 @@ class RoutingOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def exchange(self, key: Key, *, name: str = "exchange") -> "Stream[Record]":
         """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
 
@@ -74,6 +76,7 @@ class RoutingOperators(StreamBase[Record]):
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
         return self._stage(name, _unchanged, key, schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def broadcast(self, *, name: str = "broadcast") -> "Stream[Record]":
         """Send all records to every worker.
 
@@ -89,6 +92,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         return self._stage(name, _unchanged, BroadcastPact(), schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
         """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
 
@@ -105,6 +109,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         return self._stage(name, _unchanged, RebalancePact(), schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def concat(self, *others: "Stream[Record]", name: str = "concat") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker.
 
@@ -133,6 +138,7 @@ class RoutingOperators(StreamBase[Record]):
         self, /, *, name: "str | Callable[[Record], object]" = ..., **predicates: Callable[[Record], object]
     ) -> NamedBranches[Record]: ...
 
+    @adds_operators()
     def branch(
         self, predicate: Callable[[Record], object] | None = None, /, **predicates: Any
     ) -> Branches[Record] | NamedBranches[Record]:
@@ -183,6 +189,7 @@ class RoutingOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(parts), outputs)
 
+    @adds_operators()
     def branch_when(self, predicate: Callable[[Any], object], *, name: str = "branch_when") -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
 
@@ -199,6 +206,7 @@ class RoutingOperators(StreamBase[Record]):
         check_function("branch_when", predicate)
         return Branches(*self._pass_on(name, build_batchwise(by_time(predicate)), 2))
 
+    @adds_operators()
     def partition(
         self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
     ) -> "tuple[Stream[Record], ...]":

@@ -23,6 +23,7 @@ from tidewheel.operators.windows.windows import (
     durations_of,
 )
 from tidewheel.progress import GraphError, IntegerDomain, Time
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class WindowOperators(StreamBase[Record]):
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
+    @adds_operators("finish")
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         windows: Windows,

@@ -8,6 +8,7 @@ from typing import Any
 from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, Source, TimeDomain
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
+from tidewheel.runtime.description.origin import origin_of
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, DeclarationPlan, KeyedTransform, Plan, Transform
 from tidewheel.runtime.description.scope import Scope
@@ -243,24 +244,28 @@ class DataflowDescription:
         )
 
     def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
+        if not isinstance(made.name, str) or not made.name:
+            raise GraphError(
+                f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {made.name!r}"
+            )
         if not callable(made.build):
             raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
-        made.name = self._unique_name(made.name, (*made.output_scopes, *made.input_scopes, self.root)[0])
+        made.origin = origin_of(made.name)
+        self._name(made, (*made.output_scopes, *made.input_scopes, self.root)[0])
         self._operators.append(made)
         sources = (Source(self.size - 1, port) for port in range(len(made.output_scopes)))
         return tuple(Outlet(self, *place, substreams) for place in zip(sources, made.output_scopes, strict=True))
 
-    def _unique_name(self, name: str, scope: Scope) -> str:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {name!r}")
-        full = f"{scope.path}/{name}" if scope.path else name
+    def _name(self, made: DescribedOperator, scope: Scope) -> None:
+        """Give an operator a name that is unique."""
+        full = f"{scope.path}/{made.name}" if scope.path else made.name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:
             count += 1
             unique = f"{full}-{count}"
         self._names[full] = max(count, 1)
         self._names[unique] = 1
-        return unique
+        made.name, made.base_name = unique, full
 
     def _check_ours(self, name: str, outlet: Outlet) -> None:
         if outlet.description is not self:

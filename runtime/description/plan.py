@@ -6,6 +6,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.transport.batches import Batch
 
@@ -87,6 +88,10 @@ class OperatorPlan:
     """What it wants to know of the ends of substreams at its inputs; None if nothing."""
     leaves_substreams: bool = False
     """Whether what it sends is of no substream."""
+    origin: Origin = field(default_factory=Origin)
+    """The method that adds it."""
+    base_name: str = ""
+    """Its name before a number was added to tell it from others of that name."""
 
     @property
     def name(self) -> str:

@@ -163,6 +163,7 @@ class LocalJob(Job):
                 on_leak=self.config.on_leak,
                 beginning=beginning,
                 is_tracked=snapshots is not None,
+                run="" if snapshots is None else snapshots.for_workers.run,
             )
             self._cores.append(core)
             self._writers.append(None if snapshots is None else snapshots.for_workers.writer())
@@ -195,7 +196,7 @@ class LocalJob(Job):
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes. On the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
-            if self._snapshots is not None and self._snapshots.is_due and self._started:
+            if self._snapshots is not None and self._snapshots.is_due and self._started and not self._has_processed_all:
                 self._feed.begin_snapshot(self._snapshots.begin())
             has_run = self._rounds.run() or self._take_awaited_snapshot()
             self._tell_progress()
@@ -298,7 +299,12 @@ class LocalJob(Job):
     def is_complete(self) -> bool:
         """Whether every frontier is empty and nothing is in flight."""
         with self._lock:
-            return not any(self._in_flight) and all(core.is_complete for core in self._cores)
+            return not any(self._in_flight) and self._has_processed_all
+
+    @property
+    def _has_processed_all(self) -> bool:
+        """Whether every frontier is empty, so that no later snapshot is needed."""
+        return all(core.is_complete for core in self._cores)
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
