@@ -27,6 +27,8 @@ from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.filters import Filter, Wanted
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
+    MOST_ANSWERED,
+    MOST_ANSWERED_BYTES,
     RELAY_PREFIX,
     Ack,
     ConsolidatedAck,
@@ -254,10 +256,11 @@ class _Line:
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         unknown = TickSet()
-        room = room_above = max(1, nack.room_bytes)
+        room = room_above = max(1, min(nack.room_bytes, MOST_ANSWERED_BYTES))
+        most = MOST_ANSWERED
         more = False
         for first, end in nack.ranges:
-            if room <= 0:
+            if room <= 0 or most <= 0:
                 more = True
                 break
             gaps = self.stream.known.missing(first, end)
@@ -266,8 +269,9 @@ class _Line:
             if unknown and end == FOREVER:
                 more = more or first < known_end
             else:
-                found, reached = self.stream.data.read(first, known_end, room)
+                found, reached = self.stream.data.read(first, known_end, room, most)
                 data += found
+                most -= len(found)
                 room -= sum(self._size_of(payload) for _, payload in found)
                 final += self.stream.finals(first, reached)
                 if reached < known_end:

@@ -3,6 +3,7 @@
 Threads may share them while another thread writes: a reader reads a copy of the list, up to the durable end.
 """
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -128,7 +129,7 @@ class StoredSegments(ABC, Generic[S]):
         """Return the segments of now, oldest first; only the log changes them."""
         return tuple(self._segments)
 
-    def read(self, first_tick: int, max_bytes: int) -> list[Record]:
+    def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order; an empty list if there are none.
 
         It returns all records of a tick or none, so the caller continues at the last tick plus one.
@@ -136,6 +137,7 @@ class StoredSegments(ABC, Generic[S]):
         Args:
             first_tick: the tick to begin at; removed records are left out, see `first_tick`.
             max_bytes: the approximate size; all records of the first tick are returned in any case.
+            most: the approximate number of records; one that is in an object store does not count them.
 
         Raises:
             LogCorrupted: the records of the first tick are damaged, or damage hides them.
@@ -148,10 +150,10 @@ class StoredSegments(ABC, Generic[S]):
         for segment in self.segments():
             if segment.last_tick < first_tick:
                 continue
-            if found and left <= 0 and segment.tick_before != found[-1].tick:
+            if found and (left <= 0 or len(found) >= most) and segment.tick_before != found[-1].tick:
                 break
             try:
-                left = segment.read(first_tick, found, left)
+                left = segment.read(first_tick, found, left, most)
             except FileNotFoundError:
                 self._check_removed(segment)
                 found.clear()  # the segments before it are removed, too, and there must be no gap
@@ -188,7 +190,7 @@ class StoredSegments(ABC, Generic[S]):
     def _records(self, segment: S, last_tick: int) -> Iterator[Record]:
         found: list[Record] = []
         first_tick = 0
-        while True:
+        while last_tick > segment.tick_before:
             found.clear()
             try:
                 segment.read(first_tick, found, READ_BYTES)
