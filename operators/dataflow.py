@@ -87,6 +87,7 @@ class Dataflow(Described):
             return self._begin(f"input {name}", InputBuild(check), records)
         came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
         results, failures = came._pass_on(f"check {name}", build, 2)
+        came._note_side_by_side({".results": results, ".failures": failures})
         return Tried(results, Stream(self, failures._outlet))
 
     def source(

@@ -15,6 +15,7 @@ from tidewheel.operators.joins.join_keys import JoinKeys, make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.records.arrow_rows import table_schema
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 
+@no_stream_itself
 @dataclass(frozen=True, slots=True)
 class IntervalJoined(Generic[Result, Record, Other]):
     """The three outputs of an interval join.
@@ -125,7 +127,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         >>> flow = tw.Dataflow("clicks after views")
         >>> views, clicks = flow.input("views"), flow.input("clicks")
         >>> joined = views.interval_join(clicks, lambda v: v[0], at=lambda v: v[1], within=(0, 10))
-        >>> _ = joined.results.capture("followed")
+        >>> _ = joined.results.capture("followed"), joined.late.ignore(), joined.other_late.ignore()
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("views") as feed:
         ...         feed.send([("ad", 100)])
@@ -148,6 +150,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         made = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
         for stream, schema in zip(made, known, strict=True):
             stream.schema = schema
+        self._note_side_by_side(dict(zip((".results", ".late", ".other_late"), made, strict=True)))
         return IntervalJoined(*made)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 
+@no_stream_itself
 @dataclass(frozen=True, slots=True)
 class Windowed(Generic[Record, Value]):
     """The two streams that come out of windows; together they have each record once for every window it belongs to.
@@ -36,7 +38,8 @@ class Windowed(Generic[Record, Value]):
     Attributes:
         results: one for each key and window, when the window closes.
         late: records that came after that, at the epochs with which they came. ``job.statistics()`` counts them at
-            "window late", whether this stream is read or not.
+            "window late", whether this stream is read or not. A job warns if nothing reads it, unless that is what
+            `Stream.ignore` says.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -177,11 +180,13 @@ class WindowOperators(StreamBase[Record]):
         _check(self, windows, at, lateness, flush_at)
         if at is None:
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
-            return _windowed(name, *self._operator(name, [], 2, build, [key]))
+            return _windowed(name, *self._operator(name, [], 2, build, [key]))  # of which none is late
         reader = EventTimeReader(keys, at, durations_of(windows)[0])
         timed, latest = self._operator(f"{name} times", [], 2, build_reading(reader.read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
-        return _windowed(name, *timed._operator(name, [latest], 2, build, [None, BroadcastPact()]))
+        made = _windowed(name, *timed._operator(name, [latest], 2, build, [None, BroadcastPact()]))
+        self._note_side_by_side({".results": made.results, ".late": made.late})
+        return made
 
 
 def _windowed(name: str, results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
