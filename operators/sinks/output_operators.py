@@ -53,6 +53,24 @@ class OutputOperators(StreamBase[Record]):
         self._description.register("probe", name, self._outlet.source)
         return self
 
+    def ignore(self) -> Self:
+        """Say that nothing needs to read this stream, such as the late records of windows. Returns this stream.
+
+        A job warns of a stream that nothing reads, unless it is ignored. Its records are counted all the same, as
+        ``records_dropped`` of `Job.statistics`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("parsed")
+        >>> parsed, failures = flow.source("texts", tw.RecordSource(["1", "two", "3"])).try_map(int)
+        >>> _ = parsed.capture("parsed"), failures.ignore()
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("parsed"), job.statistics().operators["try_map"].records_dropped
+        ([Captured(time=0, batch=[1, 3])], 1)
+        """
+        self._description.ignored.add(self._outlet.source)
+        return self
+
     def capture(self, name: str) -> Self:
         """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream.
 

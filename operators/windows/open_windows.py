@@ -16,7 +16,7 @@ from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import join_nan_groups, may_have_nan
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
+from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows, Windows, windows_at
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -47,7 +47,8 @@ class LateRecord(NamedTuple, Generic[Record]):
         end: where that window ends: at or before the watermark, which is why it was closed.
         at: when the record happened.
         record: the record itself.
-        watermark: how far event time had come when the epoch of the record began.
+        watermark: how far event time had come when the epoch of the record began. If ``at`` is after it, the record was
+            too far ahead, and this is the latest event time that was not.
     """
 
     key: Any
@@ -183,6 +184,12 @@ def _settle_ties(entries: list[TimedRecord]) -> None:
 def _by_items(entry: TimedRecord) -> Any:
     _, at, record = entry
     return at, sorted(record.items()) if isinstance(record, dict) else record
+
+
+def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> list[LateRecord[Any]]:
+    """Return word on a record that happened after ``latest``, for each window that it belongs to."""
+    key, at, record = entry
+    return [LateRecord(key, start, end, at, record, latest) for start, end in windows_at(windows, at)]
 
 
 def missed(

@@ -42,6 +42,8 @@ class DataflowDescription:
     Attributes:
         effects: the numbers of the operators that do something though nothing reads what they send; False for those
             that the library adds, by which a stream is not yet read.
+        side_by_side: the outputs that a user was given together, by the names under which they can be read.
+        ignored: the outputs of which the user has said that nothing needs to read them.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
@@ -52,6 +54,8 @@ class DataflowDescription:
         self.telemetry = telemetry
         self.attachments: dict[str, Attachment] = {}
         self.effects: dict[int, bool] = {}
+        self.side_by_side: list[Mapping[str, Source]] = []
+        self.ignored: set[Source] = set()
         self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -181,11 +185,13 @@ class DataflowDescription:
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
+        side_by_side, ignored = list(self.side_by_side), set(self.ignored)
         try:
             yield
         except BaseException:
             del self._operators[size:]
             self._names, self._named, self.attachments, self.effects = names, named, attachments, effects
+            self.side_by_side, self.ignored = side_by_side, ignored
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
@@ -220,6 +226,7 @@ class DataflowDescription:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
         """
         check_substreams(self._operators, self._named["declaration"])
+        read = {source for operator in self._operators for source in operator.sources}
         plan = Plan(
             self.name,
             tuple(operator.plan() for operator in self._operators),
@@ -229,6 +236,7 @@ class DataflowDescription:
             dict(self._named["probe"]),
             dict(self._named["declaration"]),
             dict(self._named["lookup"]),
+            frozenset(source for outputs in self.side_by_side for source in outputs.values() if source not in read),
         )
         fused = fuse(plan)
         declared_substreams(fused, CompiledGraph(fused.graph()))

@@ -122,6 +122,8 @@ class Plan:
     """Where substreams are declared, by the declaration's name; they are numbered in this order."""
     lookups: Mapping[str, int] = field(default_factory=dict)
     """The operators that `Job.lookup` asks, by name."""
+    dropping: frozenset[Source] = frozenset()
+    """Those of the outputs with names, such as the late records of windows, that no operator reads."""
 
     def graph(self, workers: int = 1) -> GraphShape:
         """Return what progress tracking needs to know, where ``workers`` run this."""

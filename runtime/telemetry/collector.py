@@ -25,7 +25,15 @@ from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.merge_patch import Document
 
-_OPERATOR_COUNTS = ("schedules", "seconds", "messages_in", "records_in", "messages_out", "records_out")
+_OPERATOR_COUNTS = (
+    "schedules",
+    "seconds",
+    "messages_in",
+    "records_in",
+    "messages_out",
+    "records_out",
+    "records_dropped",
+)
 _EDGE_COUNTS = ("messages", "records", "bytes")
 _WORKER_COUNTS = ("steps", "bytes_in_flight", "progress_messages", "progress_bytes", "leaks")
 _MOST_TIMES: Final = 20

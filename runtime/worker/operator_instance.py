@@ -177,13 +177,15 @@ class OperatorInstance(PortOwner):
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
         """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""
+        dropped = sum(port.records for port in self.outputs if port.drops)
         for running in self.stages:
             received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)
-            yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent)
+            lost = dropped if running is self.stages[-1] else 0
+            yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent, lost)
         if not self.stages:
             received = sum(port.consumed for port in self.inputs), sum(port.records for port in self.inputs)
             sent = sum(port.sent for port in self.outputs), sum(port.records for port in self.outputs)
-            yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent)
+            yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent, dropped)
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:

@@ -130,9 +130,10 @@ class RunningOutput:
         ledger: records the tokens for this output; it belongs to one worker.
         channels: the edges that lead from here.
         sent, records: how many messages it has sent, and how many records in them.
+        drops: whether these are records that the user could read and does not.
     """
 
-    __slots__ = ("channels", "domain", "ledger", "location", "owner", "port", "records", "sent")
+    __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")
 
     def __init__(self, host: OperatorHost, owner: PortOwner, port: int, location: int, domain: TimeDomain) -> None:
         self.owner = owner
@@ -142,6 +143,7 @@ class RunningOutput:
         self.ledger = host.ledger
         self.channels: list[Channel] = []
         self.sent = self.records = 0
+        self.drops = False
 
     def initial_token(self) -> TimestampToken:
         """Make the token with which the operator begins, and count it as held."""

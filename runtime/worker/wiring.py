@@ -60,6 +60,8 @@ def wire(
             make_output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
             for port, nesting in enumerate(shape.outputs)
         )
+        for output in instance.outputs:
+            output.drops = Source(index, output.port) in plan.dropping
         for entry in instance.inputs if operator.ends is not None else ():
             assert isinstance(entry, SubstreamInput), "an operator that asks for ends reads a stream with substreams"
             entry.ends = WaitingEnds()
