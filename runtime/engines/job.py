@@ -251,6 +251,8 @@ class Job(ReadableJob):
         _LOGGER.info(said, self.name, state, sent, extra=about(self.name))
         self._feed.tell_end(self._error)
         try:
+            if state == "complete":
+                self._keep_captured()
             for job in list(self._added.values()):
                 job._end(on_purpose=on_purpose)
             self._attachments.finish(reason, on_purpose=is_cut_short)

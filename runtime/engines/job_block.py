@@ -86,6 +86,8 @@ class JobBlock(ABC):
         self._added: dict[str, Self] = {}
         self._error: TidewheelError | None = None
         self._stopped = self._started = self._is_interrupted = False
+        self._has_waited = False
+        """Whether the program has waited for some of the work, or has looked at a probe."""
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
         self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
@@ -167,6 +169,7 @@ class JobBlock(ABC):
 
     def _wait_for_end(self, timeout: float | None, progress: bool | None) -> None:
         """Wait until this dataflow is complete, those that were added apart."""
+        self._has_waited = True
         with self._shown.shown(progress):
             self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
 
