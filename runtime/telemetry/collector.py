@@ -207,7 +207,7 @@ class Collector:
         view.kept = self._kept.look(view, self._tokens.oldest())
         found: dict[str, Document] = {}
         earlier = {} if self._before is None else self._before["probes"]
-        explainer = Explainer(view, seen.feed, seen.notes)
+        explainer = Explainer(view, seen.feed, seen.notes, seen.next_snapshot)
         began = self._clock()
         turn = self._turn % len(names)
         for name in (names[turn:] + names[:turn])[:_MOST_EXPLAINED]:

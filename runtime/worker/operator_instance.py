@@ -94,6 +94,8 @@ class OperatorInstance(PortOwner):
         gate: which keys it may let in; only operators that declare substreams have one.
         stages: what it is made of, if it is stateless.
         kept: what it keeps from one call to the next.
+        waits_for: the event for which it keeps tokens though its inputs have passed their times, in words; empty if it
+            keeps none so. The operators of the library say it, and `Job.explain` tells it.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -110,6 +112,7 @@ class OperatorInstance(PortOwner):
         self.gate: SubstreamGate | None = None
         self.stages: list[RunningStage] = []
         self.kept: OperatorState
+        self.waits_for = ""
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
