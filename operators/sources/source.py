@@ -52,10 +52,11 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
     """
     if isinstance(source, PartitionedSource):
         return partial(_build_source, source, paced_by, epochs_ahead)
+    kind = type(source).__qualname__  # what it has may be secret
     if not isinstance(source, OperatorSource):
-        raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
+        raise GraphError(f"source {name!r}: a {kind} has no partitions(worker, workers) to read from")
     if paced_by is not None:
-        raise GraphError(f"source {name!r}: {source!r} has no partitions that could be paced by a probe")
+        raise GraphError(f"source {name!r}: a {kind} has no partitions that could be paced by a probe")
     return source.build
 
 

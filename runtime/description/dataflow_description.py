@@ -235,7 +235,9 @@ class DataflowDescription:
 
     def outline(self) -> Outline:
         """Return what there is so far, complete or not, for those who show it. Linear."""
-        marks = marks_by_operator(self._named, [operator.name for operator in self._operators])
+        # What a sink is registered by tells two sinks apart, and people see the name of its operator.
+        named = {kind: known for kind, known in self._named.items() if kind != "sink"}
+        marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(
             self.name,
             self.root,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.transport.store_url import absolute
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Snapshots:
     def __post_init__(self) -> None:
         if not isinstance(self.folder, str | Path) or not str(self.folder):
             raise ConfigError(f"Snapshots({self.folder!r}): the path of a folder, or the URL of one in an object store")
+        absolute(self.folder, "folder for snapshots", ConfigError)
         if not (isinstance(self.every_s, int | float) and self.every_s > 0):
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
         if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:
