@@ -14,9 +14,13 @@ from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.transport.attachment import Attachment, Telemetry
+from tidewheel.transport.checked_name import MOST_OF_OPERATORS, check_name
 
 _KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration", "lookup")
 """The kinds of named things; a name is unique among its kind."""
+
+_PLACES = ("sink", "write_files", "capture_to")
+"""The kinds whose names are the places where an operator stores records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,7 @@ class DataflowDescription:
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"a dataflow needs a name, a non-empty string, not {name!r}")
+        check_name("a dataflow", name, GraphError)
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.telemetry = telemetry
@@ -161,12 +164,10 @@ class DataflowDescription:
         opened.sources[0] = outlet.source
 
     def register(self, kind: str, name: str, what: Any) -> None:
-        """Give an input, capture or probe its name; raise GraphError if it is taken or not a non-empty string."""
+        """Give an input, capture or probe its name; raise GraphError if it is taken or cannot be a name."""
         article = "an" if kind == "input" else "a"
-        if not isinstance(name, str) or not name:
-            raise GraphError(
-                f"dataflow {self.name!r}: the name of {article} {kind} is a non-empty string, not {name!r}"
-            )
+        if kind not in _PLACES:
+            check_name(f"{article} {kind}", name, self._error)
         names = self._named[kind]
         if name in names:
             raise GraphError(
@@ -252,9 +253,11 @@ class DataflowDescription:
         sources = (Source(self.size - 1, port) for port in range(len(made.output_scopes)))
         return tuple(Outlet(self, *place, substreams) for place in zip(sources, made.output_scopes, strict=True))
 
+    def _error(self, said: str) -> GraphError:
+        return GraphError(f"dataflow {self.name!r}: {said}")
+
     def _unique_name(self, name: str, scope: Scope) -> str:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {name!r}")
+        check_name("an operator", name, self._error, MOST_OF_OPERATORS)
         full = f"{scope.path}/{name}" if scope.path else name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:
