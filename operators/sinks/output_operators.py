@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -289,7 +290,8 @@ class OutputOperators(StreamBase[Record]):
         """
         check_positive("sink", "part_bytes", part_bytes)
         made = sink_operators(sink, self.nesting.domain, part_bytes, visible)
-        self._claim("sink", cloudpickle.dumps(sink).hex(), f"stores into an equal {type(sink).__qualname__}")
+        equal = sha256(cloudpickle.dumps(sink)).hexdigest()  # a pickle may have a password, and names are shown
+        self._claim("sink", equal, f"stores into an equal {type(sink).__qualname__}")
         return self._committed(name, made)
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
@@ -356,8 +358,8 @@ class OutputOperators(StreamBase[Record]):
         description = self._description
         try:
             description.register(operator, place, description.size)
-        except GraphError as error:
+        except GraphError:
             raise GraphError(
                 f"{operator}: dataflow {description.name!r} {does} already: give each stream a place of its own, or "
                 "concat() them first"
-            ) from error
+            ) from None

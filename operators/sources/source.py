@@ -53,10 +53,11 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
     endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
         return SourceBuild(partial(_build_source, source, paced_by, epochs_ahead), endless)
+    kind = type(source).__qualname__  # what it has may be secret
     if not isinstance(source, OperatorSource):
-        raise GraphError(f"source {name!r}: {source!r} has no partitions(worker, workers) to read from")
+        raise GraphError(f"source {name!r}: a {kind} has no partitions(worker, workers) to read from")
     if paced_by is not None:
-        raise GraphError(f"source {name!r}: {source!r} has no partitions that could be paced by a probe")
+        raise GraphError(f"source {name!r}: a {kind} has no partitions that could be paced by a probe")
     return SourceBuild(source.build, endless)
 
 

@@ -102,5 +102,5 @@ def test_a_name_is_a_text() -> None:
     """Anything else, also an empty text, is refused where it is given."""
     numbers = tw.Dataflow("named").input("numbers")
     for wrong in ("", None, 7):
-        with pytest.raises(tw.GraphError, match="the name of an operator is a non-empty string, not "):
+        with pytest.raises(tw.GraphError, match="the name of an operator is a text of 1 to 400 char"):
             numbers.map(abs, name=wrong)  # type: ignore[arg-type]
