@@ -6,7 +6,8 @@ Invariants:
 - Of each partition no message is missing, none comes twice, and each is where the protocol allows it.
 - A consumer sees all of an epoch or nothing of it, over all partitions; what it does not see is never decoded.
 - Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
-  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
+  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped. An epoch
+  that a partition has dropped stays so, though the job goes back and publishes it again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
   batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
@@ -133,8 +134,11 @@ class Subscriber:
                 raise self._without_state()
             stand = [one for one in self._waiting if one[0] == partition and self._stands(one[1], message)]
             others = [one for one in self._waiting if one[0] != partition]
+            if not self._generations.go_back(partition, numbered.sequence, message):
+                before = self._generations.lower_of(partition, self._snapshots[partition].lower)
+                move = [*((time, -1) for time in before), *((time, 1) for time in message.lower)]
+                stand.append((partition, Numbered(numbered.sequence, LowerFrontierUpdate(move))))
             self._waiting = [*stand, *others]  # what stands may be of epochs that others complete
-            self._generations.go_back(partition, numbered.sequence, message)
             return self._go_back() if self.is_ready else []
         if not self.is_ready or self._generations.is_ahead(partition):
             self._waiting.append((partition, numbered))
@@ -142,13 +146,18 @@ class Subscriber:
         return self._deliver(partition, numbered)
 
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
-        """Tell whether a message that waits is not void; of the moves of a log the return has the outcome."""
-        is_before = numbered.sequence <= returned.number
-        if returned.standing is None:
-            return is_before
-        if not isinstance(numbered.message, DataMessage):
-            return False
-        return is_before or not Antichain(self._domain, returned.lower).less_equal(numbered.message.time)
+        """Tell whether a message that waits is not void; of moves of the frontier the return has the outcome.
+
+        A note of dropped epochs is never void: the queue of the publisher leaves them out after the return, too.
+        """
+        match numbered.message:
+            case DataMessage(time=time):
+                is_complete = returned.standing is not None and not Antichain(self._domain, returned.lower).less_equal(
+                    time
+                )
+                return is_complete or numbered.sequence <= returned.number
+            case message:
+                return isinstance(message, EpochsDropped)
 
     @property
     def is_ready(self) -> bool:

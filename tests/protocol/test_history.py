@@ -153,6 +153,7 @@ def run(seed: int) -> Counter[str]:
             random.choice(readers).step(random.choice((1, 300, 10**6)))
     for worker in workers:
         worker.end()
+        worker.receive_all()
     versions.append(version_of(workers))
     readers.append(HistoricReader("last", publishers, random))
     for reader in readers:
