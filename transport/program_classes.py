@@ -61,6 +61,7 @@ class ProgramClasses:
         self._by_id: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._made_here: weakref.WeakSet[Any] = weakref.WeakSet()
         self._complete: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._adopted: weakref.WeakSet[Any] = weakref.WeakSet()
         self._defined: dict[str, dict[str, None]] = {}
         self._pickles: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
         self._lock = threading.RLock()
@@ -112,9 +113,13 @@ class ProgramClasses:
             return self._fitting(definition, {own: parsed(self.id_of(own)) or definition_of(own)}, is_own=True)
 
     def _named(self, name: str) -> dict[type, ClassDefinition]:
-        """Return the classes that have come from a main program by a name, and what their definitions are."""
-        came = [kind for kind in list(self._ids) if _is_of_program(kind) and kind.__qualname__ == name]
-        return {kind: parsed(self._ids[kind]) or definition_of(kind) for kind in came}
+        """Return the classes of main programs that a qualified name leads to, with their definitions."""
+        known = {kind: parsed(self._ids[kind]) for kind in self._with_name(name)}
+        found = {kind: definition for kind, definition in known.items() if definition is not None}
+        return found or {kind: definition_of(kind) for kind in known if kind in self._adopted}
+
+    def _with_name(self, name: str) -> list[type]:
+        return [kind for kind in list(self._ids) if _is_of_program(kind) and kind.__qualname__ == name]
 
     def _fitting(
         self, definition: ClassDefinition, known: dict[type, ClassDefinition], *, is_own: bool = False
@@ -133,7 +138,7 @@ class ProgramClasses:
     def with_name(self, name: str) -> type | None:
         """Return the class of a main program that has a qualified name; None if there are none or several here."""
         with self._lock:
-            known = list(self._named(name))
+            known = self._with_name(name)
             return known[0] if len(known) == 1 else None
 
     def pickled(self, kind: type) -> bytes:
@@ -166,6 +171,7 @@ class ProgramClasses:
                 if parsed(id_) is not None or self._defined_here(kind) is None:
                     self._ids.setdefault(kind, id_)
                     self._complete.add(kind)
+                    self._adopted.add(kind)
 
 
 CLASSES = ProgramClasses()

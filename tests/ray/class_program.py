@@ -221,7 +221,7 @@ def step(stream: Any, rng: random.Random) -> Any:
         lambda records: records.exchange(keyed),
         lambda records: records.concat(records.map(lambda record: make(a, record.n))),
         lambda records: records.rebalance().filter(lambda record: matched(record) % 3 != n % 3),
-        lambda records: records.deduplicate(lambda record: (keyed(record), KINDS.index(type(record)))),
+        lambda records: records.deduplicate(lambda record: (keyed(record), KINDS.index(type(record)), record.n)),
     ]
     return rng.choice(choices)(stream)
 

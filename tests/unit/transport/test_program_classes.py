@@ -136,6 +136,16 @@ def test_classes_that_a_name_does_not_lead_to_have_ids_of_their_own() -> None:
         assert again == [names["Point"](1), names["Point"]]
 
 
+def test_a_class_that_refers_to_one_of_the_same_name_is_not_mistaken_for_it(elsewhere: ProgramClasses) -> None:
+    """A dataclass with slots has come by value, with the class that it has replaced; then another version comes."""
+    cell = "@dataclass(frozen=True, slots=True)\nclass Point:\n    x: int\n"
+    id_, newer = (id_in(program(text), ProgramClasses()) for text in (cell, cell + "    def far(self): return 1\n"))
+    replaced, real = came(cell.replace(", slots=True", "")), came(cell)
+    assert elsewhere.tracked("0c", replaced) is replaced
+    assert elsewhere.tracked(id_, real) is real
+    assert elsewhere.tracked(newer, came(cell)) is real
+
+
 def test_what_another_tracker_has_is_adopted() -> None:
     """With random ids, as Ray had given them before tidewheel was imported: then the definitions are compared."""
     id_, tracker = id_in(program(POINT.format(1)), ProgramClasses()), ProgramClasses()
