@@ -149,8 +149,9 @@ MAKE: dict[type, Callable[[int], Any]] = {
     Plain: Plain,
     Numbered: Numbered.numbered,
     Model: lambda n: Model(n=n),
-    Local: Local,
 }
+if __name__ == "__main__":  # each process that imports a module has another class of its functions
+    MAKE[Local] = Local
 KINDS = list(MAKE)
 KEYS = [Card, Kind, Level]
 """The kinds that can be keys, of which it matters whether they are equal in another process."""

@@ -26,7 +26,7 @@ _IN_CELLS = f"""
 import sys
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell(user_module=sys.modules["__main__"])
-source = open("tests/ray/class_program.py").read().partition("\\nif __name__")[0]
+source = open("tests/ray/class_program.py").read().rpartition("\\nif __name__")[0]
 head, *cells = source.split("\\n\\n\\n")
 for cell in [head, *cells, "import sys", "{_MAIN}"]:
     shell.run_cell(cell).raise_error()

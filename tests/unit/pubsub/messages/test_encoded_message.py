@@ -236,13 +236,13 @@ def test_classes_of_a_script_travel_by_value(monkeypatch: pytest.MonkeyPatch) ->
     assert copy.value == 7
 
 
-def test_records_of_a_class_that_this_program_has_with_other_fields_are_refused() -> None:
-    """The error names both, and does not ask for a module that could be imported."""
+def test_records_of_a_class_that_the_program_has_defined_again_are_refused() -> None:
+    """The error says so, and does not ask for a module that could be imported."""
     with runs(program("@dataclass\nclass Reading:\n    at: int\n")) as publishing:
         encoded = encode_batch(7, [publishing.Reading(1)])
     with (
         runs(program("@dataclass\nclass Reading:\n    celsius: float\n")),
-        pytest.raises(DeliveryError, match=r"class 'Reading' .*the fields \(at\), .* has \(celsius\)") as raised,
+        pytest.raises(DeliveryError, match="has defined class 'Reading' again") as raised,
     ):
         decode_batch(encoded)
     assert "importable" not in str(raised.value)
