@@ -21,7 +21,9 @@ import io
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeGuard
 from uuid import uuid4
 
@@ -37,6 +39,8 @@ from tidewheel.transport.class_definition import (
     parsed,
 )
 from tidewheel.transport.cloudpickle_internals import track_by
+
+_IS_CHECKED: ContextVar[bool] = ContextVar("_IS_CHECKED", default=False)
 
 PROTOCOL = 5
 """Protocol 5 of pickle hands over large buffers without a copy (PEP 574)."""
@@ -88,12 +92,21 @@ class ProgramClasses:
     def tracked(self, id_: str, came: Any) -> Any:
         """Return the class that an id stands for: one that is here, else the one that came with it.
 
+        Only workers refuse another definition than theirs, and `checked` blocks: what the program does with Ray or
+        cloudpickle besides is its own.
+
         Raises:
             ClassChanged: this process has another definition of the class.
         """
         definition = parsed(id_)
         with self._lock:
-            found = self._by_id.get(id_) if definition is None else self.of(definition)
+            try:
+                found = None if definition is None else self.of(definition)
+            except ClassChanged:
+                if self.is_worker or _IS_CHECKED.get():
+                    raise
+                found = None
+            found = self._by_id.get(id_) if found is None else found
             if found is None:
                 found = self._by_id[id_] = came
             self._ids.setdefault(found, id_)
@@ -109,7 +122,7 @@ class ProgramClasses:
             own = class_of_program(definition.name)
             if own is None:
                 found: type | None = self._by_id.get(definition.text)
-                return found or self._fitting(definition, self._named(definition.name))
+                return self._fitting(definition, self._named(definition.name)) if found is None else found
             return self._fitting(definition, {own: parsed(self.id_of(own)) or definition_of(own)}, is_own=True)
 
     def _named(self, name: str) -> dict[type, ClassDefinition]:
@@ -176,6 +189,16 @@ class ProgramClasses:
 
 CLASSES = ProgramClasses()
 """Those of this process."""
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has defined again since."""
+    before = _IS_CHECKED.set(True)
+    try:
+        yield
+    finally:
+        _IS_CHECKED.reset(before)
 
 
 def share_tracker() -> None:

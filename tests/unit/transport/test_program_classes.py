@@ -10,7 +10,7 @@ import pytest
 from tests.kit.classes.main_programs import execute, program, runs
 from tidewheel.progress import TidewheelError
 from tidewheel.transport.class_definition import parsed
-from tidewheel.transport.program_classes import CLASSES, ClassChanged, ProgramClasses, dump_by_value
+from tidewheel.transport.program_classes import CLASSES, ClassChanged, ProgramClasses, checked, dump_by_value
 
 POINT = "@dataclass(frozen=True)\nclass Point:\n    x: int\n    def far(self):\n        return self.x * {}\n"
 
@@ -47,6 +47,7 @@ def test_another_run_of_the_program_cannot_have_other_fields() -> None:
     id_ = id_in(program(POINT.format(1)), ProgramClasses())
     with (
         runs(program("@dataclass\nclass Point:\n    y: int\n")),
+        checked(),
         pytest.raises(ClassChanged, match=r"the fields \(x\), and the class of that name here has \(y\)") as raised,
     ):
         ProgramClasses().tracked(id_, came(POINT.format(1)))
@@ -92,13 +93,22 @@ def test_a_class_that_was_defined_again_is_an_error_for_the_program_and_its_work
     assert worker.tracked(before, old) is old
     with runs(main):
         execute(main, POINT.format(2))
-        with pytest.raises(ClassChanged, match="has defined class 'Point' again"):
+        with checked(), pytest.raises(ClassChanged, match="has defined class 'Point' again"):
             tracker.tracked(before, old)
     after = id_in(main, tracker)
     with pytest.raises(ClassChanged, match="has defined class 'Point' again"):
         worker.tracked(after, new)
     assert elsewhere.tracked(before, old) is old
     assert elsewhere.tracked(after, new) is new
+
+
+def test_what_a_program_does_with_ray_besides_is_its_own() -> None:
+    """What it gets from actors of its own is of the class that it was of, though the program has another one by now."""
+    main, tracker = program(POINT.format(1)), ProgramClasses()
+    before, old = id_in(main, tracker), main.__dict__["Point"]
+    execute(main, POINT.format(2))
+    with runs(main):
+        assert tracker.tracked(before, came(POINT.format(1))) is old
 
 
 def test_a_new_worker_has_the_new_class() -> None:
