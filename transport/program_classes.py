@@ -21,7 +21,9 @@ import io
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeGuard
 from uuid import uuid4
 
@@ -37,6 +39,8 @@ from tidewheel.transport.class_definition import (
     parsed,
 )
 from tidewheel.transport.cloudpickle_internals import track_by
+
+_IS_CHECKED: ContextVar[bool] = ContextVar("_IS_CHECKED", default=False)
 
 PROTOCOL = 5
 """Protocol 5 of pickle hands over large buffers without a copy (PEP 574)."""
@@ -61,6 +65,7 @@ class ProgramClasses:
         self._by_id: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._made_here: weakref.WeakSet[Any] = weakref.WeakSet()
         self._complete: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._adopted: weakref.WeakSet[Any] = weakref.WeakSet()
         self._defined: dict[str, dict[str, None]] = {}
         self._pickles: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
         self._lock = threading.RLock()
@@ -87,12 +92,21 @@ class ProgramClasses:
     def tracked(self, id_: str, came: Any) -> Any:
         """Return the class that an id stands for: one that is here, else the one that came with it.
 
+        Only workers refuse another definition than theirs, and `checked` blocks: what the program does with Ray or
+        cloudpickle besides is its own.
+
         Raises:
             ClassChanged: this process has another definition of the class.
         """
         definition = parsed(id_)
         with self._lock:
-            found = self._by_id.get(id_) if definition is None else self.of(definition)
+            try:
+                found = None if definition is None else self.of(definition)
+            except ClassChanged:
+                if self.is_worker or _IS_CHECKED.get():
+                    raise
+                found = None
+            found = self._by_id.get(id_) if found is None else found
             if found is None:
                 found = self._by_id[id_] = came
             self._ids.setdefault(found, id_)
@@ -108,13 +122,17 @@ class ProgramClasses:
             own = class_of_program(definition.name)
             if own is None:
                 found: type | None = self._by_id.get(definition.text)
-                return found or self._fitting(definition, self._named(definition.name))
+                return self._fitting(definition, self._named(definition.name)) if found is None else found
             return self._fitting(definition, {own: parsed(self.id_of(own)) or definition_of(own)}, is_own=True)
 
     def _named(self, name: str) -> dict[type, ClassDefinition]:
-        """Return the classes that have come from a main program by a name, and what their definitions are."""
-        came = [kind for kind in list(self._ids) if _is_of_program(kind) and kind.__qualname__ == name]
-        return {kind: parsed(self._ids[kind]) or definition_of(kind) for kind in came}
+        """Return the classes of main programs that a qualified name leads to, with their definitions."""
+        known = {kind: parsed(self._ids[kind]) for kind in self._with_name(name)}
+        found = {kind: definition for kind, definition in known.items() if definition is not None}
+        return found or {kind: definition_of(kind) for kind in known if kind in self._adopted}
+
+    def _with_name(self, name: str) -> list[type]:
+        return [kind for kind in list(self._ids) if _is_of_program(kind) and kind.__qualname__ == name]
 
     def _fitting(
         self, definition: ClassDefinition, known: dict[type, ClassDefinition], *, is_own: bool = False
@@ -133,7 +151,7 @@ class ProgramClasses:
     def with_name(self, name: str) -> type | None:
         """Return the class of a main program that has a qualified name; None if there are none or several here."""
         with self._lock:
-            known = list(self._named(name))
+            known = self._with_name(name)
             return known[0] if len(known) == 1 else None
 
     def pickled(self, kind: type) -> bytes:
@@ -166,10 +184,21 @@ class ProgramClasses:
                 if parsed(id_) is not None or self._defined_here(kind) is None:
                     self._ids.setdefault(kind, id_)
                     self._complete.add(kind)
+                    self._adopted.add(kind)
 
 
 CLASSES = ProgramClasses()
 """Those of this process."""
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has defined again since."""
+    before = _IS_CHECKED.set(True)
+    try:
+        yield
+    finally:
+        _IS_CHECKED.reset(before)
 
 
 def share_tracker() -> None:

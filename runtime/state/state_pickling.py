@@ -170,7 +170,8 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any, frozen_k
 
 def _class_of_function(name: str, by_value: bytes) -> Any:
     """Return the class that has a name here, else the class that was saved."""
-    return CLASSES.with_name(name) or pickle.loads(by_value)  # noqa: S301 - from the snapshots of this job
+    known = CLASSES.with_name(name)
+    return pickle.loads(by_value) if known is None else known  # noqa: S301 - from the snapshots of this job
 
 
 def _token_at(*place: Any) -> TimestampToken:

@@ -149,8 +149,9 @@ MAKE: dict[type, Callable[[int], Any]] = {
     Plain: Plain,
     Numbered: Numbered.numbered,
     Model: lambda n: Model(n=n),
-    Local: Local,
 }
+if __name__ == "__main__":  # each process that imports a module has another class of its functions
+    MAKE[Local] = Local
 KINDS = list(MAKE)
 KEYS = [Card, Kind, Level]
 """The kinds that can be keys, of which it matters whether they are equal in another process."""
@@ -221,7 +222,7 @@ def step(stream: Any, rng: random.Random) -> Any:
         lambda records: records.exchange(keyed),
         lambda records: records.concat(records.map(lambda record: make(a, record.n))),
         lambda records: records.rebalance().filter(lambda record: matched(record) % 3 != n % 3),
-        lambda records: records.deduplicate(lambda record: (keyed(record), KINDS.index(type(record)))),
+        lambda records: records.deduplicate(lambda record: (keyed(record), KINDS.index(type(record)), record.n)),
     ]
     return rng.choice(choices)(stream)
 

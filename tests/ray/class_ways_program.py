@@ -100,39 +100,40 @@ CELL = "@dataclass(frozen=True)\nclass Paid:\n    cents: int\n    def fee(self):
 def counting(name: str) -> tw.Dataflow:
     flow = tw.Dataflow(name)
     kind = sys.modules["__main__"].__dict__["Paid"]
-    flow.input("records").filter(lambda record: isinstance(record, kind)).map(lambda record: record.fee()).capture(
-        "fees"
-    )
+    records = flow.input("records").capture("records")
+    records.filter(lambda record: isinstance(record, kind)).map(lambda record: record.fee()).capture("fees")
     return flow
 
 
 def fees(job: tw.Job) -> list[int]:
+    """Send a record of the class that the program has now, and return the fees."""
+    with job.input("records") as records:
+        records.send([sys.modules["__main__"].__dict__["Paid"](50)])
     job.wait(timeout=WAITS_S)
     return [fee for entry in job.captured("fees") for fee in entry.batch]
 
 
 def redefined() -> None:
-    """Define a class again, unchanged and then changed, while a job runs."""
-    cells = sys.modules["__main__"].__dict__
+    """Define a class again, unchanged and then changed: behind a job's results, and while a job runs."""
+    errors = []
     define(CELL.format(10))
     with tw.run(counting("unchanged"), workers=2) as job:
         define(CELL.format(10))
-        with job.input("records") as records:
-            records.send([cells["Paid"](50)])
         same = fees(job)
+        define(CELL.format(7))
+        try:
+            list(job.captured("records"))
+        except tw.TidewheelError as error:
+            errors.append(f"{type(error).__name__}: {error}")
     try:
         with tw.run(counting("changed"), workers=2) as job:
             define(CELL.format(5))
-            with job.input("records") as records:
-                records.send([cells["Paid"](50)])
-            other: Any = fees(job)
+            fees(job)
     except tw.TidewheelError as error:
-        other = f"{type(error).__name__}: {error}"
+        errors.append(f"{type(error).__name__}: {error}")
     with tw.run(counting("again"), workers=2) as job:
-        with job.input("records") as records:
-            records.send([cells["Paid"](50)])
         again = fees(job)
-    said(same=same, other=other, again=again)
+    said(same=same, errors=errors, again=again)
 
 
 ACCOUNT = "@dataclass(frozen=True)\nclass Account:\n    name: str\n    cents: int\n"

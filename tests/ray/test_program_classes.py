@@ -26,7 +26,7 @@ _IN_CELLS = f"""
 import sys
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell(user_module=sys.modules["__main__"])
-source = open("tests/ray/class_program.py").read().partition("\\nif __name__")[0]
+source = open("tests/ray/class_program.py").read().rpartition("\\nif __name__")[0]
 head, *cells = source.split("\\n\\n\\n")
 for cell in [head, *cells, "import sys", "{_MAIN}"]:
     shell.run_cell(cell).raise_error()
@@ -114,11 +114,13 @@ def test_another_program_reads_a_topic_with_its_own_classes(ray_cluster: str) ->
 
 
 def test_a_class_that_is_defined_again_is_an_error(ray_cluster: str) -> None:
-    """Of the job that has it as it was, unless it is the same definition; a new job has the new class."""
+    """For the job that has it as it was, and who looks at its captures; a new job has the new class."""
     found = said(ray_cluster, "redefined")
     assert (found["same"], found["again"]) == ([5], [10])
-    assert found["other"].startswith("JobError")
-    assert "the program has defined class 'Paid' again" in found["other"]
+    of_capture, of_job = found["errors"]
+    assert of_capture.startswith("JobError: capture 'records' cannot be fetched")
+    assert of_job.startswith("JobError: worker")
+    assert all("the program has defined class 'Paid' again" in error for error in found["errors"])
 
 
 def test_a_program_goes_on_from_a_snapshot_with_its_own_classes(ray_cluster: str, tmp_path: Path) -> None:

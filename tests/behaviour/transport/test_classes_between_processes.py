@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-_KINDS = (ROOT / "tests/ray/class_program.py").read_text().partition("\nif __name__")[0]
+_KINDS = (ROOT / "tests/ray/class_program.py").read_text().rpartition("\nif __name__")[0]
 _PROGRAM = """
 import pickle, subprocess
 from tidewheel.transport.frames import dumps
