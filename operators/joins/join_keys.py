@@ -74,8 +74,8 @@ def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
 
     Such keys match nothing. The result is empty if they may match, or if keys are None alone.
 
-    >>> unlike([1, 2.5], ["1", None])[:75]
-    'no key of one side can be equal to one of the other, as 1 is of type int and'
+    >>> unlike([1, 2.5], ["1", None])[:74]
+    'no key of one side can be equal to one of the other, as 1 is of type int a'
     >>> unlike([1, "a"], [2.5])
     ''
     """
