@@ -8,6 +8,7 @@ the two arrives. That needs no order of arrival, and no frontier but for compact
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from reprlib import repr as short
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,13 @@ class Join:
         """
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)
+
+    def some_keys(self) -> tuple[list[Any], list[Any]]:
+        """Return a few keys of the left side and of the right side, no keys until both have some."""
+        if any(side.is_empty(name) for side, name in zip(self._sides, self._readers, strict=True)):
+            return [], []
+        left, right = (side.some_keys(name) for side, name in zip(self._sides, self._readers, strict=True))
+        return left, right
 
     def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
         """Receive updates of side 0 or 1, no more once they are many; yield what they add to the result, in parts.

@@ -24,7 +24,7 @@ from tidewheel.differential.batch import Batch, Placed, batch_of
 from tidewheel.differential.codes import Codes, Translate, overflow_of
 from tidewheel.differential.key_set import KeySet
 from tidewheel.differential.packing import CountOverflowError, constant
-from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
+from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered, values_of
 from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound, unique
 
@@ -33,6 +33,8 @@ Number: TypeAlias = tuple[int, int]
 
 Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 """Returns, of the columns of some keys, the worker that owns each, of so many."""
+
+_SOME = 100
 
 MAIN = 0
 """The number of the main spine. The result of a reduction has its name instead of a number."""
@@ -125,6 +127,12 @@ class SharedArrangement:
     def is_empty(self, reader: str) -> bool:
         """Tell whether a reader sees no update at all."""
         return not any(spine.runs for spine in self._seen(reader))
+
+    def some_keys(self, reader: str) -> list[Any]:
+        """Return a few of the keys that a reader sees."""
+        for batch in (batch for spine in self._seen(reader) for batch in spine.batches):
+            return values_of(self.keys_of(batch.column(0, np.arange(min(len(batch), _SOME)))))
+        return []
 
     def look_up(self, reader: str, keys: Integers) -> Updates:
         """Return what a reader sees of some keys, as `Spine.look_up` does."""

@@ -128,6 +128,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         Raises:
             GraphError: there are more or fewer columns than names, or one is named twice or ``diff``.
+            JobError: when the job runs, if no type of Arrow's has the values of a column as they are.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")

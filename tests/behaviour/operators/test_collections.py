@@ -392,6 +392,43 @@ def arrangements(flow: tw.Dataflow) -> list[str]:
     return [one.name for one in description_of(flow).operators if ": by key" in one.name]
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ([1, 2], ["1", "2"], "as 1 is of type int and '1' is of type str: convert the keys of one side before"),
+        ([(1, "a")], [("1", "a")], "as (1, 'a') is of type tuple and ('1', 'a') is of type tuple"),
+        (["a"], [b"a"], "as 'a' is of type str and b'a' is of type bytes"),
+        ([1, "a"], [2.5], ""),
+        ([True, None], [Decimal(2), None], ""),
+        ([None], [1], ""),
+        ([], [1], ""),
+    ],
+)
+def test_joins_of_keys_that_cannot_be_equal_warn(
+    left: list[Any], right: list[Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, by the name of the operator; an antijoin as well, which keeps all of them."""
+    joins: list[Any] = [
+        lambda one, other: one.join(other, name="meet"),
+        lambda one, other: one.antijoin(other.map(lambda record: record[0]), name="meet"),
+    ]
+    for describe in joins:
+        caplog.clear()
+        flow = tw.Dataflow("test")
+        sides = []
+        for number, keys in enumerate((left, right)):
+            changes = [(epoch, [(key, epoch) for key in keys]) for epoch in range(3) if keys]
+            sides.append(flow.source(f"side {number}", tw.IterableSource([changes])).as_collection())
+        describe(*sides).changes().capture("made")
+        with tw.run(flow, engine="local") as job:
+            job.wait(60)
+        warnings = [one.getMessage() for one in caplog.records if "no key of one side" in one.getMessage()]
+        assert len(warnings) == bool(said)
+        for one in warnings:
+            assert one.startswith("operator 'meet")
+            assert said in one
+
+
 def test_joins_of_a_collection_share_its_arrangement() -> None:
     """In a loop, in a loop within it and outside, on either side, and with itself."""
     flow = tw.Dataflow("shared")
