@@ -70,6 +70,12 @@ class Fanout:
         self.children[child] = group
         group.children[child] = None
 
+    def take_back_loss(self, lost_end: int) -> None:
+        """Set an earlier ``lost_end``: of the ticks before the present one, silence that was not told is forgotten."""
+        for group in self._groups.values():
+            group.silence.remove(0, self.lost_end)
+        self.lost_end = lost_end
+
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
         if child not in self.children:

@@ -247,10 +247,29 @@ def test_what_is_lost_is_told_to_all_below() -> None:
     """With the next that they are told, and ever after."""
     relay = relay_of("a")
     relay.receive(KnowledgeMessage(0, ((0, 5),), lost_end=4), 0.0)
-    relay.receive(KnowledgeMessage(0, ((5, 8),)), 0.0)
     told, _ = relay.flush()
     told += nack(relay, "a", 0, 5)[0]
     assert [message.lost_end for _, message in told if isinstance(message, KnowledgeMessage)] == [4, 4]
+
+
+def test_a_pubend_that_is_started_again_may_have_what_its_last_life_had_forgotten() -> None:
+    """What the last life said of the ticks before the end of the lost messages is no silence: all of it is asked for.
+
+    What waits to be told of them is not told. So it is for a connection that is new, and for one to a relay above.
+    """
+    for is_reconnected in (True, False):
+        relay = relay_of("a")
+        relay.receive(KnowledgeMessage(0, ((0, 1),)), 0.0)
+        relay.receive(KnowledgeMessage(0, ((1, 5), (7, 9)), lost_end=8), 0.0)
+        if is_reconnected:
+            relay.reconnected(0.0)
+        else:
+            relay.receive(KnowledgeMessage(0, ((9, 10),), lost_end=3), 0.0)
+        known_end = 9 if is_reconnected else 10
+        told, _ = relay.flush()
+        lost_end = 0 if is_reconnected else 3
+        assert told == [Outgoing("a", KnowledgeMessage(0, ((8, known_end),), lost_end=lost_end))]
+        assert nack(relay, "a", 0, 9)[1] == [Nack(0, ((0, 8),), 1000)]
 
 
 def test_gaps_about_which_nobody_asks_do_not_pile_up() -> None:
