@@ -11,7 +11,7 @@ Invariants:
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
   batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
-- With history, the epochs up to the last one that some partition has added up become one, at that time. So the first
+- With history, the epochs up to the last one that is complete at some partition become one, at that time. So the first
   epoch is the state as of then, over all partitions, and each later one is as published.
 - The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so no epoch that was published whole is missing.
@@ -22,6 +22,7 @@ The ends of partitions are added.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
@@ -217,7 +218,9 @@ class Subscriber:
         if self._began is None and (self.lacks_state or len(generations) > 1):
             self._as_of = self._domain.minimum()  # which does not come any more
             raise self._without_state()
-        for time in (time for history in histories.values() for time in history.as_of):
+        # All epochs before a frontier are complete. They are whole numbers where there is a history.
+        passed = [time - 1 for snapshot in self._snapshots.values() for time in snapshot.lower if time]
+        for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
                 self._as_of = time
         return [(at, Numbered(*message)) for at, history in histories.items() for message in history.messages]

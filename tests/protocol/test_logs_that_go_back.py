@@ -31,7 +31,7 @@ RUNS = 400
 STEPS = 250
 RECORDS = 5
 AWAY, BACK = 0.3, 0.1
-UNSURE = 0.5
+UNSURE = 0.9
 """The probability that a snapshot and a return come at once, where a log does not know what of it will stand."""
 
 DOMAINS: tuple[TimeDomain, ...] = (IntegerDomain(), ProductDomain(IntegerDomain(), IntegerDomain()))
@@ -356,7 +356,7 @@ def test_epochs_are_seen_once_and_whole(block: int) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
     assert sum(job.returns for job in jobs) > RUNS // 4
     assert sum(job.unequal for job in jobs) > RUNS // 40
-    assert sum(job.refused for job in jobs) > RUNS // 40
+    assert sum(job.refused for job in jobs) > RUNS // 100
 
 
 def test_a_worker_that_forgets_what_may_be_void_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

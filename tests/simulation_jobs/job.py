@@ -156,9 +156,9 @@ class PublishingJob(Simulation):
         random = self._random_now
         newest = self._after_crash(cluster, random) or self._snapshot
         choice = random.random()
-        if choice < 0.2:
+        if choice < 0.3:
             self._snapshot = None
-        elif choice < 0.4 and self._left_behind:
+        elif choice < 0.6 and self._left_behind:
             self._snapshot = random.choice(self._left_behind)
         else:
             self._snapshot = newest
