@@ -8,7 +8,6 @@ together take one `SHARE`th of the time. A loop that has nothing else to do does
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 from typing import Final
 
 SHARE: Final = 8
@@ -43,14 +42,14 @@ class BackgroundTurns:
 
     def _take(self) -> None:
         self._next = None
-        began_s = perf_counter()
+        began_s = self._loop.time()
         try:
             is_more = self._turn()
         finally:
-            took_s = perf_counter() - began_s
+            ended_s = self._loop.time()
             progress = self._progress()
             is_busy, self._last_progress = progress != self._last_progress, progress
-            self._next_s = self._loop.time() + took_s * (SHARE - 1) * is_busy
+            self._next_s = ended_s + (ended_s - began_s) * (SHARE - 1) * is_busy
         if is_more:
             self.wake()
 

@@ -18,6 +18,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-par
 
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from socket import socket
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -162,6 +163,7 @@ class FrameReader(Generic[M]):
         most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for as many as there is memory for.
         room_for: returns memory to read a large payload of so many bytes into; None for any.
+        most_messages: about how many messages to read at a time.
 
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
@@ -175,7 +177,9 @@ class FrameReader(Generic[M]):
         most_at_once: int = MOST_AT_ONCE,
         most_payload_bytes: int | None = None,
         room_for: Callable[[int], memoryview | None] = lambda _: None,
+        most_messages: int = sys.maxsize,
     ) -> None:
+        self._most_messages = most_messages
         self._socket = source
         self._decode = decode
         self._most_at_once = most_at_once
@@ -196,8 +200,8 @@ class FrameReader(Generic[M]):
         Raises:
             ProtocolError: it is no frame.
         """
-        taken = 0
-        while taken < self._most_at_once:
+        taken = messages = 0
+        while taken < self._most_at_once and messages < self._most_messages:
             room = self._view[self._end :] if self._head is None else self._payload[self._filled :]
             try:
                 count = self._socket.recv_into(room)
@@ -212,11 +216,14 @@ class FrameReader(Generic[M]):
             self.read_bytes += count
             if self._head is None:
                 self._end += count
-                yield from self._frames()
+                for message in self._frames():
+                    messages += 1
+                    yield message
             else:
                 self._filled += count
                 if self._filled == len(self._payload):
                     self._start = self._end = 0
+                    messages += 1
                     yield self._large()
             if count < len(room):
                 return  # there was no more, so there is no need to ask

@@ -52,7 +52,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         pubend: its number.
         final: the ticks that are F.
         data: the ticks that are D, in order, each with its message.
-        more: whether this answer to a nack is cut short, as there is no room or it would take long; the child asks again.
+        more: whether this answer to a nack is cut short, for lack of room or of time; the child asks again.
         is_answer: whether this answers the nack of one child, and is not for all children.
         lost_end: messages before this tick are forgotten; a reader that lacks some of them has lost them.
         union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.

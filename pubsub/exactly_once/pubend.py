@@ -11,6 +11,7 @@ Invariants:
   that silence, and puts later messages behind it. The order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
   final, and the log may forget them: `subscriptions.py` knows them.
+- A subend whose answer was cut short asks for all later ticks. So it is told only answers, until one is not cut short.
 - Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
   its subscription learns whether it has missed messages, and does not take them for silence.
 
@@ -23,7 +24,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, MOST_ANSWERED_BYTES, Nack
+from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, MOST_ANSWERED_BYTES, RELAY_PREFIX, Nack
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
@@ -226,6 +227,11 @@ class Pubend:
                 most -= len(found)
                 position = reached
                 more = position < end and (is_cut or room <= 0 or most <= 0)
+        # What is told to all would fill the room of a subend that is far behind, and be forgotten there.
+        if more and not child.startswith(RELAY_PREFIX):
+            self.fanout.behind.add(child)
+        else:
+            self.fanout.behind.discard(child)
         return self.fanout.answer(child, tuple(final), data, more=more)
 
     def _read(self, first: int, end: int, room: int, most: int) -> tuple[list[tuple[int, Any]], int, bool]:

@@ -18,11 +18,10 @@ class WaitingNacks:
     """The nacks of all children; false if there are none.
 
     >>> waiting = WaitingNacks()
-    >>> waiting.add("a", Nack(0, ((3, 9),), 100)), waiting.add("b", Nack(0, ((5, 9),), 100))
-    (None, None)
-    >>> waiting.add("a", Nack(0, ((4, 9),), 100))
-    >>> waiting.take(), waiting.take(), waiting.take()
-    (('a', Nack(pubend=0, ranges=((4, 9),), room_bytes=100)), ('b', Nack(pubend=0, ranges=((5, 9),), room_bytes=100)), None)
+    >>> for child, first in [("a", 3), ("b", 5), ("a", 4)]:
+    ...     waiting.add(child, Nack(0, ((first, 9),), 100))
+    >>> [(child, nack.ranges) for child, nack in iter(waiting.take, None)]
+    [('a', ((4, 9),)), ('b', ((5, 9),))]
     """
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ Invariants:
   one that was replaced, merges the same objects to the same bytes. A reader that misses an object looks for these.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate

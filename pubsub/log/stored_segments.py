@@ -37,6 +37,9 @@ class Replay:
     records: Iterator[Record]
 
 
+_FIRST_READ_BYTES = 16 << 10
+"""The state at the beginning of a segment needs few records."""
+
 CLOSE_S = 30.0
 """The default time that the end of a log waits for another thread."""
 
@@ -190,10 +193,11 @@ class StoredSegments(ABC, Generic[S]):
     def _records(self, segment: S, last_tick: int) -> Iterator[Record]:
         found: list[Record] = []
         first_tick = 0
-        while last_tick > segment.tick_before:
+        size = _FIRST_READ_BYTES
+        while True:
             found.clear()
             try:
-                segment.read(first_tick, found, READ_BYTES)
+                segment.read(first_tick, found, size)
             except FileNotFoundError:
                 self._check_removed(segment)
                 raise self._begins_later(first_tick) from None
@@ -201,6 +205,7 @@ class StoredSegments(ABC, Generic[S]):
             if not found or found[-1].tick > last_tick:
                 return
             first_tick = found[-1].tick + 1
+            size = min(2 * size, READ_BYTES)
 
     def _begins_later(self, tick: int) -> LogError:
         return LogError(

@@ -6,6 +6,7 @@ from typing import Any
 from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 MESSAGE, RESERVATION = "message", "reservation"
+_AT_ONCE = 30
 
 
 class Disk:
@@ -59,13 +60,13 @@ class Disk:
         self._durable = [record for record in self._durable if record[1] >= tick or record[0] == RESERVATION]
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return messages of a range, and how far that is all."""
+        """Return messages of a range, and how far that is all: some at a time, as a log that takes its time does."""
         found = []
         for kind, tick, message in self._durable:
             if kind == MESSAGE and first <= tick < end:
                 found.append((tick, message))
                 max_bytes -= len(message)
-                if max_bytes <= 0:
+                if max_bytes <= 0 or len(found) >= _AT_ONCE:
                     return found, tick + 1
         return found, end
 

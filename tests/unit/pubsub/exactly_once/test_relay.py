@@ -9,6 +9,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.exactly_once.messages import (
+    MOST_ANSWERED,
     Ack,
     ConsolidatedAck,
     KnowledgeMessage,
@@ -126,6 +127,17 @@ def test_an_answer_has_as_much_as_there_is_room_for() -> None:
     told_all, asked = relay.nack("a", Nack(0, ((3, 5), (48, FOREVER)), 20), 0.0)
     assert told_to(told_all) == {"a": [b"0000000003", b"0000000004"]}
     assert asked == []
+
+
+def test_an_answer_is_short_whatever_room_there_is() -> None:
+    """What the relay has goes in several answers, so that it does other things between them."""
+    relay = relay_of("a", cache_bytes=1 << 20)
+    relay.receive(forwarded(*range(MOST_ANSWERED + 5), first=0), 0.0)
+    [(_, told)], asked = nack(relay, "a", 0, room_bytes=1 << 40)
+    assert isinstance(told, KnowledgeMessage)
+    assert (len(told.data), told.more, asked) == (MOST_ANSWERED, True, [])
+    told_all, _ = nack(relay, "a", MOST_ANSWERED, room_bytes=1 << 40)
+    assert len(told_to(told_all)["a"]) == 5
 
 
 def test_what_was_cut_short_is_said_with_the_answer_from_above() -> None:
