@@ -237,7 +237,7 @@ class Codes:
             new = dict.fromkeys([value for value in values if value not in numbers])
         except TypeError as error:
             raise TypeError(
-                f"a record of a collection has to be hashable all through, and {_unhashable(values)!r} is not: "
+                f"a record of a collection has to be hashable all through, and {short(_unhashable(values))} is not: "
                 "use tuples instead of lists and sets"
             ) from error
         if new and not isinstance(self.kind, tuple):

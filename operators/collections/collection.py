@@ -285,6 +285,8 @@ class Collection(ColumnCollection, KeyedCollection):
             variables = [
                 one.concat(type(self)(back, one._columns)) for one, back in zip(entered, feedbacks, strict=True)
             ]
+            for variable in variables:
+                variable._stream.ignore()  # whether the body reads it is its own affair
             outside = _BODY.set((entered[0], max_rounds))
             try:
                 made = body(*variables)

@@ -214,6 +214,7 @@ class Channel:
         locations: the number of the input port to which it leads, on each worker.
         put: receives a message at that port on this worker.
         operator: the number of the operator of that port, and ``name``, its name.
+        sender: the name of the operator whose records come over the edge.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
@@ -226,6 +227,7 @@ class Channel:
     put: Callable[[Message], None]
     operator: int
     name: str
+    sender: str
     pact: Pact | None
     takes_marks: bool = False
     messages: int = 0
@@ -247,7 +249,7 @@ class Channel:
         try:
             parts = self.pact.split(batch, self.host.workers)
         except Exception as error:
-            raise PartError(self.name, time, "could not exchange a record") from error
+            raise PartError(self.name, time, f"could not exchange a record of {self.sender!r}") from error
         for worker, (location, part) in enumerate(zip(self.locations, parts, strict=True)):
             if part is not None:
                 self._deliver(worker, Message(location, time, part, self._count(part, length(part)), here))

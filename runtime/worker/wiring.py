@@ -75,7 +75,7 @@ def wire(
             described = operator.pacts[port]
             pact = None if described is None else described.beside(attachments, host.worker)
             locations = [compiled.index[compiled.graph.target(index, port, peer)] for peer in range(host.workers)]
-            channel = make_channel(host, locations, entry.put, index, asking, pact)
+            channel = make_channel(host, locations, entry.put, index, asking, plan.name_at(source), pact)
             instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges

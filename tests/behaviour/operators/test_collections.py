@@ -41,7 +41,8 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
     [
         (lambda c: c.join(c, name="meet"), r"operator 'meet' takes pairs \(key, value\), and 7 is none: make pairs"),
         (lambda c: c.reduce_min(name="least"), r"operator 'least' takes pairs .* and 7 is none"),
-        (lambda c: c.map(lambda n: ([n], 1)).distinct(name="each"), "a key of type list cannot be exchanged"),
+        (lambda c: c.map(lambda n: ([n], 1)).distinct(name="each"), r"\[\d\] of type list cannot be a key"),
+        (lambda c: c.map(lambda n: [n], name="listed"), r"a record of 'listed' .*\[\d\] of type list cannot be a key"),
         (lambda c: c.map(lambda n: (n, {})).reduce_max(), "has to be hashable all through, and {} is not"),
         (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
         (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),

@@ -1,5 +1,6 @@
 """Event times of windows: datetimes, with and without zones, timedeltas and columns; and what is none."""
 
+import math
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any
@@ -181,8 +182,17 @@ class Odd:
 @pytest.mark.parametrize("kind", [tw.TumblingWindows(10), tw.SlidingWindows(10, 5), tw.SessionWindows(10)], ids=repr)
 @pytest.mark.parametrize(
     "make",
-    [str, lambda n: (n, "a"), lambda n: {"n": n, "m": None}, lambda n: {"n": None if n == 3 else n}, Odd],
-    ids=["text", "tuples", "rows", "rows with nulls", "objects"],
+    [
+        str,
+        lambda n: (n, "a"),
+        lambda n: {"n": n, "m": None},
+        lambda n: {"n": None if n == 3 else n},
+        Odd,
+        lambda n: math.nan if n % 2 else float(n),
+        lambda n: (math.nan if n % 2 else float(n), n),
+        lambda n: {"m": math.nan if n % 2 else float(n), "n": n},
+    ],
+    ids=["text", "tuples", "rows", "rows with nulls", "objects", "NaN", "tuples with NaN", "rows with NaN"],
 )
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_happened_at_one_time_is_in_order_of_content(kind: Kind, make: Any, workers: int) -> None:
@@ -198,6 +208,6 @@ def test_what_happened_at_one_time_is_in_order_of_content(kind: Kind, make: Any,
                     records.send([make(number)])
             job.wait(DEADLINE_S)
             results = [result for captured in job.captured("results") for result in captured.batch]
-        return [[getattr(record, "n", record) for record in result.value] for result in results]
+        return [[repr(getattr(record, "n", record)) for record in result.value] for result in results]
 
     assert values([1, 2, 3, 4]) == values([4, 3, 2, 1]) == values([3, 1, 4, 2]) != []
