@@ -180,6 +180,22 @@ def test_no_worker_need_answer(looked: Looked) -> None:
     assert after["log"]["1"]["level"] == "error"
 
 
+@pytest.mark.parametrize("state", ["complete", "failed", "stopped"])
+def test_a_job_that_has_ended_has_no_worker_that_runs_and_no_open_input(looked: Looked, state: str) -> None:
+    """Whatever its workers said last; one that has died stays dead."""
+    before = looked.look()
+    first = looked.job._reports()[0]
+    looked.look(AT + 1, [first, BusyWorker(1, "split > lower", 1, 2.5)])
+    document = looked.look(AT + 2, [], state=state)
+    assert [worker["state"] for worker in document["workers"].values()] == ["ended", "ended"]
+    assert "busy" not in document["workers"]["1"]
+    assert document["workers"]["1"]["steps"] == before["workers"]["1"]["steps"]
+    assert not document["inputs"]["lines"]["is_open"]
+    looked.look(AT + 3, [first, BusyWorker(1, is_dead=True)])
+    document = looked.look(AT + 4, [], state=state)
+    assert [worker["state"] for worker in document["workers"].values()] == ["ended", "dead"]
+
+
 def test_nobody_has_ever_answered(looked: Looked) -> None:
     """The first document may be that of a job whose workers are all busy."""
     document = looked.look(reports=[BusyWorker(0), BusyWorker(1)])
