@@ -45,7 +45,7 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     """Return the sum of some values: exact of whole numbers, and the float next to the exact sum if some are floats.
 
     A value may be of another type than it was, as equal numbers of any types are one value of a collection. So a whole
-    number of any type counts as such, unless all are floats.
+    number counts as an ``int`` beside numbers of other types.
 
     Raises:
         TypeError: they cannot be added up.
@@ -60,7 +60,7 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
         if len(kinds) > 1 and all(type(value) is not float or value.is_integer() for value in values):
             return sum(map(mul, map(int, values), counts))
         return _ratio(values, counts, 1)
-    if kinds <= _RATIONAL:
+    if len(kinds) > 1 and kinds <= _RATIONAL:
         return _rational_sum(values, counts)
     for kind in kinds & _ROWS:  # which Python would put one behind the other
         raise TypeError(f"a value of type {kind.__name__} is no number")

@@ -46,6 +46,8 @@ def _array(values: Sequence[Any]) -> "pa.Array":
         return pa.array(values)
     except OverflowError:
         whole = [value for value in values if isinstance(value, int)]
+        if not whole:
+            raise TypeError("whole numbers within tuples have to be of int64") from None
         if not 0 <= min(whole) <= max(whole) < 2**64:
             raise TypeError(f"Arrow has no type for whole numbers from {min(whole)} to {max(whole)}") from None
         return pa.array(values, pa.uint64())

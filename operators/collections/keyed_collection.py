@@ -259,7 +259,7 @@ class KeyedCollection(CollectionBase):
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
 
-        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, in whatever order they come.
+        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, whatever their order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("takings")

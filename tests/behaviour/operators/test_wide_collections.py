@@ -208,6 +208,7 @@ def test_tables_have_the_values_of_records(values: tuple[Any, ...]) -> None:
         (-1, 2**63),
         ((DAY, 1), (NOON, 1)),
         (("a",), (b"a",)),
+        ((2**63,), (1,)),
     ],
 )
 @pytest.mark.parametrize("turn", [1, -1])

@@ -92,6 +92,8 @@ def test_a_number_may_stand_for_an_equal_one_of_another_type() -> None:
     assert {sum_of([0.5, one], [1, 2]) for one in (1, 1.0, True, Decimal(1), Fraction(1))} == {2.5}
     assert {sum_of([tenth, one], [1, 2]) for one in (1, 1.0, True, Decimal(1))} == {Decimal("2.1")}
     assert {sum_of([2**53, one], [1, 1]) for one in (1, 1.0, True, Decimal(1), Fraction(1))} == {2**53 + 1}
+    assert repr(sum_of([Decimal("1.00"), Decimal("2.00")], [1, 2])) == "Decimal('5.00')"
+    assert repr(mean_of([Decimal("1.00"), Decimal("2.00")], [1, 1], 2)) == "Decimal('1.50')"
     assert sum_of([0.1, Decimal("0.1")], [1, 1]) == nearest(Fraction(0.1) + Fraction(1, 10))
 
 
