@@ -89,6 +89,7 @@ class Dataflow(Described):
             return self._begin(f"input {name}", InputBuild(check), records)
         came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
         results, failures = came._pass_on(f"check {name}", build, 2)
+        came._note_side_by_side({".results": results, ".failures": failures})
         return Tried(results, Stream(self, failures._outlet))
 
     @adds_operators("paced_by", "epochs_ahead")
@@ -210,9 +211,9 @@ class Dataflow(Described):
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
             summaries: for (input, output), the change of a time on the way, such as
-                ``PathSummary.identity(stream.nesting)``. If a pair is missing, no message at that input leaves by that
-                output, and messages that wait there hold nothing back behind it. None: a time at any input can leave by
-                any output unchanged.
+                ``PathSummary.identity(stream.nesting)``; one that goes back is refused. If a pair is missing, no
+                message at that input leaves by that output, and what waits there holds nothing back behind it. None: a
+                time at any input can leave by any output unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: whether it learns the ends of substreams, as for `Stream.unary`.

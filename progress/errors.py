@@ -1,12 +1,20 @@
 """The errors of the progress layer, and the root of every error that tidewheel raises on purpose.
 
 An error's message says what was wrong, where, and what to do about it. Errors are picklable: they cross from a worker
-to the driver.
+to the driver. Their texts are redacted as they are made: an argument of the user's that they quote may have a password.
 """
+
+from typing import Any
+
+from tidewheel.progress.redaction import redacted
 
 
 class TidewheelError(Exception):
     """The base of every error that tidewheel raises on purpose."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.args = tuple(redacted(one) if isinstance(one, str) else one for one in args)
 
 
 class GraphError(TidewheelError):

@@ -3,6 +3,7 @@
 from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.description.secret import Secret
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.looking_up import LookedUp
@@ -46,6 +47,7 @@ __all__ = [
     "Rewound",
     "RuntimeConfig",
     "Schedule",
+    "Secret",
     "SnapshotError",
     "Snapshots",
     "TimestampToken",

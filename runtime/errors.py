@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
+from tidewheel.progress.redaction import redacted
 from tidewheel.transport.link import PeerLost
 
 
@@ -50,7 +51,7 @@ class JobError(TidewheelError):
         self.operator = operator
         self.worker = worker
         self.time = time
-        self.traceback_text = traceback_text
+        self.traceback_text = redacted(traceback_text)
 
     def __str__(self) -> str:
         """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""

@@ -9,9 +9,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
+from traceback import format_exception
 from typing import Any, Literal, Self, TextIO, TypeAlias
 
 import msgspec
+
+from tidewheel.progress.redaction import redacted
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["NOTSET", "DEBUG", "INFO", "WARNING", "ERROR"]
@@ -61,7 +65,7 @@ class JsonLines(logging.Formatter):
             if name not in _OF_LOGGING and not name.startswith("_"):  # Ray adds one of its own
                 line.setdefault(name, value)
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = record.exc_text or self.formatException(record.exc_info)
         try:
             encoded = msgspec.json.encode(line, enc_hook=str)
         except Exception:  # noqa: BLE001 - a field may be of any type, and the event must not be lost
@@ -95,6 +99,7 @@ def write_lines(
         stream: where the lines go, by default standard error.
         fields: returns the fields of a record that is logged on this thread; the record's own go first.
     """
+    redact_records()
     found = logging.getLogger(logger)
     if level != "NOTSET":
         found.setLevel(level)
@@ -137,11 +142,35 @@ class LogSettings:
             fields: returns further fields of a record that is logged on this thread.
             stream: where lines of JSON go, by default standard error.
         """
+        redact_records()
         logging.getLogger("tidewheel").setLevel(self.level)
         if self.form == "json":
             write_lines("NOTSET", "json", None, stream or sys.stderr, lambda: {**self.fields, **fields()})
         elif self.level < logging.WARNING:
             logging.basicConfig(format=TEXT)
+
+
+@cache
+def redact_records() -> None:
+    """Have what tidewheel logs in this process be without secrets, whichever handler writes it. Idempotent."""
+    logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
+
+
+def _redacted(make: Callable[..., logging.LogRecord], *given: Any, **named: Any) -> logging.LogRecord:
+    record = make(*given, **named)
+    if str(record.name).partition(".")[0] != "tidewheel":  # logging makes some without a name
+        return record
+    try:
+        said = record.getMessage()
+    except Exception:  # noqa: BLE001 - logging itself reports a record whose arguments do not fit
+        return record
+    if (text := redacted(said)) != said:
+        record.msg, record.args = text, ()
+    if record.exc_info:
+        raised = "".join(format_exception(record.exc_info[1])).rstrip("\n")
+        if (text := redacted(raised)) != raised:
+            record.exc_text = text  # which formatters use as it is
+    return record
 
 
 def _add(record: logging.LogRecord, fields: Mapping[str, object]) -> bool:

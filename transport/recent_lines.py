@@ -5,7 +5,6 @@ They are kept where Python makes log records, not by a handler: a handler of our
 """
 
 import logging
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,18 +13,11 @@ from functools import partial
 from typing import Any, Final
 from weakref import ref
 
+from tidewheel.progress.redaction import redacted
+
 MOST_LINES: Final = 20
 MOST_CHARACTERS: Final = 400
 _FIELDS: Final = ("job", "operator", "worker")
-
-_SECRET = re.compile(
-    r"""(?ix) (?<=://) [^/\s@]+ (?=@)                                              # the user of an address
-    | (?<=bearer\s) \S+
-    | (?<=[?&]token=) [^\s&"']+
-    | ( (?:password|passwd|secret(?:.?key)?|access.?key|api.?key|credentials?|\w+_token) ["']? \s* [:=] \s* ["']? )
-      [^\s"',;&]+
-    """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +108,6 @@ def _made(make: Callable[..., logging.LogRecord], *given: Any, **named: Any) -> 
             if (lines := follower()) is not None:
                 lines.keep(record)
     return record
-
-
-def redacted(text: str) -> str:
-    """Return a text without what looks like a password, key or token.
-
-    >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
-    "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
-    """
-    return _SECRET.sub(lambda found: f"{found[1] or ''}***", text)
 
 
 def _message(record: logging.LogRecord) -> str:

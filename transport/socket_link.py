@@ -23,6 +23,8 @@ import zmq
 
 from tidewheel.transport.eager_poll import EagerPoll
 from tidewheel.transport.link import Codec, Item, PeerLost, Receiver, Sender
+from tidewheel.transport.pieces import PIECE_BYTES, in_pieces, put_together
+from tidewheel.transport.received_memory import ReceivedMemory
 from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named
 from tidewheel.transport.socket_listener import SocketListener, datagram_socket, keep_alive
 
@@ -110,16 +112,18 @@ class SocketSender(Sender[Item]):
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
             return len(frames[0])
         connection = self._sockets[peer]
+        size = sum(map(len, frames))
         try:
-            if len(frames) == 1:
+            if len(frames) == 1 and size <= PIECE_BYTES:
                 connection.send(frames[0])
             else:
+                parts = frames if datagrams is not None or size <= PIECE_BYTES else in_pieces(frames)
                 # What an operator has sent is the runtime's; the driver's program may still change its arrays.
-                connection.send_multipart(frames, copy=self._copies)
+                connection.send_multipart(parts, copy=self._copies)
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.
             raise _lost(peer, f"{named(peer)} has refused the connection: it is none of this job") from None
-        return sum(map(len, frames))
+        return size
 
     def check(self) -> None:
         """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""
@@ -203,6 +207,7 @@ class SocketReceiver(Receiver[Item]):
         self._waker.connect("inproc://wake")
         self._wake_lock = threading.Lock()
         self._woken = False
+        self._memory = ReceivedMemory()
         self._early: list[Item] = []
         self._given_up = False
         self._datagrams = DatagramReceiver(listener.datagrams)
@@ -271,6 +276,9 @@ class SocketReceiver(Receiver[Item]):
             head = self._pull.recv()
             if head:
                 found.append(self._decoded(head))
+            elif self._pull.get(zmq.RCVMORE):
+                head, *buffers = put_together(self._pull, self._memory)
+                found.append(self._codec.decode(head, buffers))
             else:
                 self._woken = False
         return found + self._take_delivered() if self._delivered else found

@@ -2,7 +2,8 @@
 
 Within a node the addresses are files in a directory that only its user can enter. The files are removed as soon as all
 members are connected, so that nothing is left behind, however a process ends. Between nodes the ZeroMQ socket listens
-over TCP with CURVE. There both ends prove that they have the keys of the job before a byte of what they send is read.
+over TCP with CURVE. There both ends prove that they have the keys of the job before a message of theirs is received.
+Until then a connection can have ZeroMQ keep one frame, so frames over TCP have a small limit; see `pieces`.
 
 Source: RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
 """
@@ -17,6 +18,7 @@ from typing import Any
 import zmq
 
 from tidewheel.transport.link import PeerLost
+from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
 from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_address import SocketAddress, SocketKeys, private_directory
 
@@ -80,6 +82,7 @@ class SocketListener:
         self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
         self.pull.set(zmq.CURVE_SERVER, 1)
         self.pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
+        self.pull.set(zmq.MAXMSGSIZE, LARGEST_FRAME_BYTES)  # of connections over TCP; the socket of the node is bound
         keep_alive(self.pull)
         try:
             port = self.pull.bind_to_random_port(f"tcp://{host}")

@@ -128,6 +128,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         Raises:
             GraphError: there are more or fewer columns than names, or one is named twice or ``diff``.
+            JobError: when the job runs, if no type of Arrow's has the values of a column as they are.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")
@@ -284,6 +285,8 @@ class Collection(ColumnCollection, KeyedCollection):
             variables = [
                 one.concat(type(self)(back, one._columns)) for one, back in zip(entered, feedbacks, strict=True)
             ]
+            for variable in variables:
+                variable._stream.ignore()  # whether the body reads it is its own affair
             outside = _BODY.set((entered[0], max_rounds))
             try:
                 made = body(*variables)

@@ -33,8 +33,9 @@ class ColumnCollection(CollectionBase):
             function: a function of a record.
             columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
                 gets one array for each column; without names it gets one, or the keys and the values if the records
-                are pairs. It returns an array, or a pair of them for pairs. A list of names lets it return a tuple
-                with a column for each.
+                of a batch are all pairs. It returns an array, or a pair of them for pairs. A list of names lets it
+                return a tuple with a column for each. Columns may also be lists or tuples, whose values stay as they
+                are, or one value for all records.
             name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw

@@ -259,7 +259,7 @@ class KeyedCollection(CollectionBase):
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
 
-        The last digits of a sum of floats depend on the order of the values, which is that of their size.
+        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, in whatever order they come.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("takings")
@@ -275,6 +275,8 @@ class KeyedCollection(CollectionBase):
     @adds_operators()
     def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
         """Replace the values of each key by their mean, a float.
+
+        It is the quotient of the sum, as `reduce_sum` returns it, and the count.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("means")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.operators.records.batchwise import build_batchwise, with_keys_repeated
 from tidewheel.operators.records.failed import Failed
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
@@ -22,6 +23,7 @@ Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 """The exceptions that make a record a failed one."""
 
 
+@no_stream_itself
 class Tried(NamedTuple, Generic[Result, Record]):
     """The two outputs of `try_map`.
 
@@ -168,7 +170,9 @@ class RecordOperators(StreamBase[Record]):
         if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
             raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
         build = build_batchwise(partial(_try_each, function, catch))
-        return Tried(*self._operator(name, [], 2, build, notify=False, by_substream=True))
+        results, failures = self._operator(name, [], 2, build, notify=False, by_substream=True)
+        self._note_side_by_side({".results": results, ".failures": failures})
+        return Tried(results, failures)
 
     @adds_operators()
     def map_batches(self, function: Callable[[Any], Batch], *, name: str = "map_batches") -> "Stream[Any]":

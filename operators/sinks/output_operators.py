@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -51,6 +52,24 @@ class OutputOperators(StreamBase[Record]):
         True
         """
         self._description.register("probe", name, self._outlet.source)
+        return self
+
+    def ignore(self) -> Self:
+        """Say that nothing needs to read this stream, such as the late records of windows. Returns this stream.
+
+        A job warns of a stream that nothing reads, unless it is ignored. Its records are counted all the same, as
+        ``records_dropped`` of `Job.statistics`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("parsed")
+        >>> parsed, failures = flow.source("texts", tw.RecordSource(["1", "two", "3"])).try_map(int)
+        >>> _ = parsed.capture("parsed"), failures.ignore()
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("parsed"), job.statistics().operators["try_map"].records_dropped
+        ([Captured(time=0, batch=[1, 3])], 1)
+        """
+        self._description.ignored.add(self._outlet.source)
         return self
 
     def capture(self, name: str) -> Self:
@@ -271,7 +290,8 @@ class OutputOperators(StreamBase[Record]):
         """
         check_positive("sink", "part_bytes", part_bytes)
         made = sink_operators(sink, self.nesting.domain, part_bytes, visible)
-        self._claim("sink", cloudpickle.dumps(sink).hex(), f"stores into an equal {type(sink).__qualname__}")
+        equal = sha256(cloudpickle.dumps(sink)).hexdigest()  # a pickle may have a password, and names are shown
+        self._claim("sink", equal, f"stores into an equal {type(sink).__qualname__}")
         return self._committed(name, made)
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
@@ -338,8 +358,8 @@ class OutputOperators(StreamBase[Record]):
         description = self._description
         try:
             description.register(operator, place, description.size)
-        except GraphError as error:
+        except GraphError:
             raise GraphError(
                 f"{operator}: dataflow {description.name!r} {does} already: give each stream a place of its own, or "
                 "concat() them first"
-            ) from error
+            ) from None

@@ -207,7 +207,7 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
             "snapshot" nor "epoch", or the times are in no order.
     """
     if not isinstance(sink, Sink):
-        raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not {sink!r}")
+        raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")
     for name, given in (("prepare", ("epoch", "records")), ("commit", ("epoch", "parts")), ("last_committed", ())):
         method, called = getattr(sink, name), f"{type(sink).__qualname__}.{name}"
         if iscoroutinefunction(method) or isgeneratorfunction(method):
@@ -221,8 +221,8 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
             raise GraphError(f"sink: {called} is called with ({', '.join(given)}), and cannot be: {error}") from None
     if (reason := unpicklable(sink)) is not None:
         raise GraphError(
-            f"sink: each worker receives a copy of {sink!r}, which cannot be pickled: {reason}. Keep what it needs to "
-            "connect, such as a path, and connect in its methods"
+            f"sink: each worker receives a copy of the {type(sink).__qualname__}, which cannot be pickled: {reason}. "
+            "Keep what it needs to connect, such as a path, and connect in its methods"
         )
     if visible not in ("snapshot", "epoch"):
         raise GraphError(f"sink: visible is 'snapshot' or 'epoch', not {visible!r}")

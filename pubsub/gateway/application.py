@@ -35,7 +35,7 @@ _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
 
 
 class _TopicName(PathConvertor):
-    """Any text: the name of a topic may contain slashes, blanks and line breaks."""
+    """Any text: the name of a topic may contain slashes and blanks."""
 
     regex = r"[\s\S]+"
 

@@ -122,6 +122,6 @@ def check_extra() -> None:
             import_module(library)
     except ImportError as error:
         raise GatewayError(
-            f"the gateway needs libraries that tidewheel does without ({error}). Install them in a checkout of "
-            "tidewheel: pip install --constraint constraints.txt '.[gateway]'"
+            f"the gateway needs libraries that tidewheel does without ({error}). Install them where "
+            "tidewheel is installed: pip install 'tidewheel[gateway]'"
         ) from error

@@ -194,8 +194,8 @@ def plot(subscription: Topic, what: What, most: int = MOST_POINTS) -> "LiveWidge
     try:
         from tidewheel.pubsub.notebook.live_widget import LiveWidget
     except ImportError as error:
-        said = f"plot() needs anywidget, which is not installed ({error}). Install it in a checkout of tidewheel: "
-        how = "pip install --constraint constraints.txt '.[notebook]', and restart the kernel"
+        said = f"plot() needs anywidget, which is not installed ({error}). Install it where tidewheel is: "
+        how = "pip install 'tidewheel[notebook]', and restart the kernel"
         raise _refused(topic, said + how) from error
     label = "a number for each epoch" if callable(what) else f"mean of {what}"
     return LiveWidget(

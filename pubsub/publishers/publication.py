@@ -21,6 +21,7 @@ from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
+from tidewheel.transport.checked_name import MOST_CHARACTERS, check_name
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.publishers.publisher_actor import MakePartition
@@ -64,9 +65,8 @@ class Publication:
     may_be_reserved: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        name: object = self.topic
-        if not isinstance(name, str) or not name:
-            raise DeliveryError(f"the name of a topic is a text that is not empty, not {name!r}")
+        name = self.topic
+        check_name("a topic", name, DeliveryError, 2 * MOST_CHARACTERS if self.may_be_reserved else MOST_CHARACTERS)
         if name.startswith(RESERVED) and not self.may_be_reserved:
             raise DeliveryError(f"topic {name!r}: names that begin with {RESERVED!r} are reserved: take another one")
         capacity: object = self.capacity_bytes

@@ -13,14 +13,13 @@ from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, RolledBack, SubstreamsEnded
+from tidewheel.transport.checked_name import check_name
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
 """The beginning of a new subscription: at what comes next, at what is kept, or at a tick."""
-
-_MOST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,8 @@ class SubscriptionOptions:
     order: Order = "publisher"
 
     def __post_init__(self) -> None:
-        name: object = self.name
-        if name is not None and not (isinstance(name, str) and 0 < len(name) <= _MOST_NAME and name.isprintable()):
-            raise DeliveryError(
-                f"the name of a subscription is a text of 1 to {_MOST_NAME} printable characters, not {name!r}"
-            )
+        if self.name is not None:
+            check_name("a subscription", self.name, DeliveryError)
         if self.ack not in get_args(Acknowledging):
             raise DeliveryError(f"ack is {_ways(Acknowledging)}, not {self.ack!r}")
         if self.order not in get_args(Order):

@@ -94,6 +94,6 @@ def _target(job: str, to: str) -> _Target:
         return OpenTelemetry(job)
     except ImportError as error:
         raise DeliveryError(
-            f"OpenTelemetry is not installed ({error}). Install it in a checkout of tidewheel: "
-            "pip install --constraint constraints.txt '.[otel]'"
+            f"OpenTelemetry is not installed ({error}). Install it where tidewheel is installed: "
+            "pip install 'tidewheel[otel]'"
         ) from error

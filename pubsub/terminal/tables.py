@@ -216,7 +216,7 @@ def workers_table(view: View) -> Table:
             str(worker.get("pid", "")),
             plain(worker.get("node", "")),
         )
-        rows.append(Row(cells, is_alarming=worker.get("state", "running") != "running"))
+        rows.append(Row(cells, is_alarming=worker.get("state") not in (None, "running", "ended")))
     rows.sort(key=lambda row: not row.is_alarming)
     return Table(("WORKER", "STATE", " STEPS/S", " CPU", " MEMORY", " IN FLIGHT", " PID", "NODE"), rows)
 

@@ -15,9 +15,13 @@ from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
 from tidewheel.runtime.substreams.declared import declared_substreams
 from tidewheel.transport.attachment import Attachment, Telemetry
+from tidewheel.transport.checked_name import MOST_OF_OPERATORS, check_name
 
 _KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration", "lookup")
 """The kinds of named things; a name is unique among its kind."""
+
+_PLACES = ("sink", "write_files", "capture_to")
+"""The kinds whose names are the places where an operator stores records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,19 @@ class DataflowDescription:
     Attributes:
         effects: the numbers of the operators that do something though nothing reads what they send; False for those
             that the library adds, by which a stream is not yet read.
+        side_by_side: the outputs that a user was given together, by the names under which they can be read.
+        ignored: the outputs of which the user has said that nothing needs to read them.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"a dataflow needs a name, a non-empty string, not {name!r}")
+        check_name("a dataflow", name, GraphError)
         self.name = name
         self.root = Scope(name, None, domain if domain is not None else IntegerDomain())
         self.telemetry = telemetry
         self.attachments: dict[str, Attachment] = {}
         self.effects: dict[int, bool] = {}
+        self.side_by_side: list[Mapping[str, Source]] = []
+        self.ignored: set[Source] = set()
         self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -162,12 +169,10 @@ class DataflowDescription:
         opened.sources[0] = outlet.source
 
     def register(self, kind: str, name: str, what: Any) -> None:
-        """Give an input, capture or probe its name; raise GraphError if it is taken or not a non-empty string."""
+        """Give an input, capture or probe its name; raise GraphError if it is taken or cannot be a name."""
         article = "an" if kind == "input" else "a"
-        if not isinstance(name, str) or not name:
-            raise GraphError(
-                f"dataflow {self.name!r}: the name of {article} {kind} is a non-empty string, not {name!r}"
-            )
+        if kind not in _PLACES:
+            check_name(f"{article} {kind}", name, self._error)
         names = self._named[kind]
         if name in names:
             raise GraphError(
@@ -181,11 +186,13 @@ class DataflowDescription:
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
+        side_by_side, ignored = list(self.side_by_side), set(self.ignored)
         try:
             yield
         except BaseException:
             del self._operators[size:]
             self._names, self._named, self.attachments, self.effects = names, named, attachments, effects
+            self.side_by_side, self.ignored = side_by_side, ignored
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
@@ -220,6 +227,7 @@ class DataflowDescription:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
         """
         check_substreams(self._operators, self._named["declaration"])
+        read = {source for operator in self._operators for source in operator.sources}
         plan = Plan(
             self.name,
             tuple(operator.plan() for operator in self._operators),
@@ -229,6 +237,7 @@ class DataflowDescription:
             dict(self._named["probe"]),
             dict(self._named["declaration"]),
             dict(self._named["lookup"]),
+            frozenset(source for outputs in self.side_by_side for source in outputs.values() if source not in read),
         )
         fused = fuse(plan)
         declared_substreams(fused, CompiledGraph(fused.graph()))
@@ -236,7 +245,9 @@ class DataflowDescription:
 
     def outline(self) -> Outline:
         """Return what there is so far, complete or not, for those who show it. Linear."""
-        marks = marks_by_operator(self._named, [operator.name for operator in self._operators])
+        # What a sink is registered by tells two sinks apart, and people see the name of its operator.
+        named = {kind: known for kind, known in self._named.items() if kind != "sink"}
+        marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(
             self.name,
             self.root,
@@ -244,10 +255,6 @@ class DataflowDescription:
         )
 
     def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
-        if not isinstance(made.name, str) or not made.name:
-            raise GraphError(
-                f"dataflow {self.name!r}: the name of an operator is a non-empty string, not {made.name!r}"
-            )
         if not callable(made.build):
             raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
         made.origin = origin_of(made.name)
@@ -256,8 +263,12 @@ class DataflowDescription:
         sources = (Source(self.size - 1, port) for port in range(len(made.output_scopes)))
         return tuple(Outlet(self, *place, substreams) for place in zip(sources, made.output_scopes, strict=True))
 
+    def _error(self, said: str) -> GraphError:
+        return GraphError(f"dataflow {self.name!r}: {said}")
+
     def _name(self, made: DescribedOperator, scope: Scope) -> None:
         """Give an operator a name that is unique."""
+        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
         full = f"{scope.path}/{made.name}" if scope.path else made.name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:

@@ -103,6 +103,11 @@ class OperatorPlan:
         """Whether it is stateless."""
         return bool(self.stages)
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether it is a source that says that it has no end."""
+        return bool(getattr(self.build, "endless", False))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -122,6 +127,8 @@ class Plan:
     """Where substreams are declared, by the declaration's name; they are numbered in this order."""
     lookups: Mapping[str, int] = field(default_factory=dict)
     """The operators that `Job.lookup` asks, by name."""
+    dropping: frozenset[Source] = frozenset()
+    """Those of the outputs with names, such as the late records of windows, that no operator reads."""
 
     def graph(self, workers: int = 1) -> GraphShape:
         """Return what progress tracking needs to know, where ``workers`` run this."""
@@ -134,6 +141,11 @@ class Plan:
         pacts = {at: self.operators[at.operator].pacts[at.port] for at in targets}
         apart = frozenset(at for at, pact in pacts.items() if pact is not None and pact.counts_apart)
         return GraphShape(tuple(operator.shape for operator in self.operators), edges, apart, workers)
+
+    @property
+    def endless(self) -> tuple[str, ...]:
+        """The names of the sources that have no end."""
+        return tuple(operator.name for operator in self.operators if operator.is_endless)
 
     def input_nesting(self, name: str) -> Nesting:
         """Return the nesting of an input's times."""

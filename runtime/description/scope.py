@@ -1,6 +1,7 @@
 """Scopes: the loops of a dataflow, each of which adds one coordinate to the times inside it."""
 
 from tidewheel.progress import GraphError, IntegerDomain, Nesting, TimeDomain
+from tidewheel.transport.checked_name import check_name
 
 
 class Scope:
@@ -9,8 +10,7 @@ class Scope:
     __slots__ = ("is_over", "name", "nesting", "parent")
 
     def __init__(self, name: str, parent: "Scope | None", domain: TimeDomain) -> None:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"the name of a scope is a non-empty string, not {name!r}")
+        check_name("a scope", name, GraphError)
         self.name = name
         self.parent = parent
         self.is_over = False  # whether no operator may read any more what is in it

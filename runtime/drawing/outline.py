@@ -6,6 +6,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from tidewheel.progress import Source
+from tidewheel.progress.redaction import redacted
 from tidewheel.runtime.description.fusion import chains_of
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.scope import Scope
@@ -132,7 +133,7 @@ def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) 
         for name, place in known.items():
             index = place if isinstance(place, int) else place.operator
             if kind == "probe" or not names[index].endswith(f" {name}"):
-                marks.setdefault(index, []).append(f"{kind} {name!r}")
+                marks.setdefault(index, []).append(redacted(f"{kind} {name!r}"))  # it may be the place of files
     return {index: tuple(said) for index, said in marks.items()}
 
 

@@ -189,6 +189,10 @@ class LocalJob(Job):
         Raises:
             JobError: an operator of this dataflow raised, now or before.
         """
+        self._has_waited = True
+        return self._run_round()
+
+    def _run_round(self) -> bool:
         with self._lock:
             self._check_alive()
             if self._rounds.is_under_way:
@@ -205,7 +209,7 @@ class LocalJob(Job):
 
     def _run_or_sleep(self) -> bool:
         """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
-        return self.run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
+        return self._run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
 
     def _run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
@@ -259,7 +263,7 @@ class LocalJob(Job):
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         with self._lock:
-            while snapshots.is_under_way and self.run_round():
+            while snapshots.is_under_way and self._run_round():
                 pass
             number = snapshots.begin()
             self._feed.begin_snapshot(number)
@@ -315,7 +319,7 @@ class LocalJob(Job):
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
             until = self._shown.look(deadline)
-            if not self.run_round() and not self._rounds.sleep(until) and not condition():
+            if not self._run_round() and not self._rounds.sleep(until) and not condition():
                 inputs = self._feed.describe()
                 why = self._explainer().stuck(probe) if self._started else f"call start() first ({inputs})"
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")

@@ -21,8 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _FINAL = {"complete", "failed", "stopped"}
 _HINT = (
-    "<div><small>The live page of the job is shown here where anywidget is installed: in a checkout of tidewheel, "
-    "<code>pip install --constraint constraints.txt '.[notebook]'</code>. Then restart the kernel.</small></div>"
+    "<div><small>The live page of the job is shown here where anywidget is installed: where tidewheel is, "
+    "<code>pip install 'tidewheel[notebook]'</code>. Then restart the kernel.</small></div>"
 )
 
 Figures: TypeAlias = Mapping[str, OperatorStatistics]

@@ -226,6 +226,15 @@ class JobSnapshots:
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
 
     @property
+    def next(self) -> str:
+        """The snapshot that comes next, in words, and when it begins."""
+        if self._ended:
+            return f"a snapshot, but {self._ended}"
+        if self.is_under_way:
+            return f"snapshot {self._number}, which is being taken"
+        return f"the next snapshot, in {max(0.0, self._due_at - time.monotonic()):.0f} s"
+
+    @property
     def committed(self) -> int:
         """The number of the last one that is durable; 0 for none."""
         return self._committed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from reprlib import repr as short
 
 from tidewheel.runtime.errors import ConfigError
-from tidewheel.transport.store_url import is_place
+from tidewheel.transport.store_url import absolute, is_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Snapshots:
             raise ConfigError(
                 f"Snapshots({short(self.folder)}): the path of a folder, or the URL of one in an object store"
             )
+        absolute(self.folder, "folder for snapshots", ConfigError)
         if not (isinstance(self.every_s, int | float) and self.every_s > 0):
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
         if not isinstance(self.keep, int) or isinstance(self.keep, bool) or self.keep < 1:

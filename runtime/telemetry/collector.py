@@ -5,6 +5,7 @@ Invariants:
 - A document is made of what JSON has, and no dict in it has None as a value, so merge patches can tell of it.
 - Counts are sums over all workers. A worker that does not answer counts as it was at its last answer, so counts do not
   fall as one is busy. They fall only as the job goes back, or a worker begins again.
+- When the job has ended, no worker runs and no input is open.
 - The document has texts for times: how their type prints them.
 """
 
@@ -25,7 +26,15 @@ from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.merge_patch import Document
 
-_OPERATOR_COUNTS = ("schedules", "seconds", "messages_in", "records_in", "messages_out", "records_out")
+_OPERATOR_COUNTS = (
+    "schedules",
+    "seconds",
+    "messages_in",
+    "records_in",
+    "messages_out",
+    "records_out",
+    "records_dropped",
+)
 _EDGE_COUNTS = ("messages", "records", "bytes")
 _WORKER_COUNTS = ("steps", "bytes_in_flight", "progress_messages", "progress_bytes", "leaks")
 _MOST_TIMES: Final = 20
@@ -33,6 +42,7 @@ _MOST_EXPLAINED: Final = 20
 _EXPLAINING_S: Final = 0.01
 _BUSY_S: Final = 1.0
 _DRIVER: Final = "driver"
+_ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
@@ -79,7 +89,7 @@ class Collector:
             "probes": self._probes(view, seen),
             "inputs": self._inputs(reports, seen),
             "loops": self._rounds.look(view.live),
-            "workers": {str(worker): self._worker(worker) for worker in sorted(self._states)},
+            "workers": {str(worker): self._worker(worker, seen.state) for worker in sorted(self._states)},
             "topics": {name: self._topic(name, counts) for name, counts in self._topics.items()},
         }
         if seen.snapshots is not None:
@@ -199,7 +209,7 @@ class Collector:
         view.kept = self._kept.look(view, self._tokens.oldest())
         found: dict[str, Document] = {}
         earlier = {} if self._before is None else self._before["probes"]
-        explainer = Explainer(view, seen.feed, seen.notes)
+        explainer = Explainer(view, seen.feed, seen.notes, seen.next_snapshot)
         began = self._clock()
         turn = self._turn % len(names)
         for name in (names[turn:] + names[:turn])[:_MOST_EXPLAINED]:
@@ -227,7 +237,7 @@ class Collector:
                 "records": counts.records,
                 "bytes": counts.bytes,
                 "seconds_waited": round(counts.seconds_waited, 3),
-                "is_open": bool(times) or fed.handed_over > 0,
+                "is_open": seen.state not in _ENDED and (bool(times) or fed.handed_over > 0),
                 "operator": self._numbers.at(Source(self._facts.plan.inputs[name], 0)),
             }
             if times:
@@ -236,15 +246,16 @@ class Collector:
 
     # ------------------------------------------------------------------ workers and topics
 
-    def _worker(self, worker: int) -> Document:
-        part: Document = {"state": self._states[worker]}
+    def _worker(self, worker: int, job_state: str) -> Document:
+        state = self._states[worker]
+        part: Document = {"state": "ended" if job_state in _ENDED and state != "dead" else state}
         report = self._answers.get(worker)
         if report is not None:
             part.update(zip(_WORKER_COUNTS, attrgetter(*_WORKER_COUNTS)(report.statistics), strict=True))
             if report.process is not None:
                 use = report.process
                 part.update(pid=use.pid, node=use.node, rss=use.rss, cpu_seconds=round(use.cpu_seconds, 2))
-        busy = self._busy.get(worker)
+        busy = self._busy.get(worker) if job_state not in _ENDED else None
         if busy is not None and busy.operator is not None:
             part["busy"] = {"operator": self._numbers.of_name[busy.operator], **_call(busy)}
         return part

@@ -99,7 +99,7 @@ def _of_job(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[_Even
 def _of_worker(number: str, before: str | None, now: str) -> Iterator[_Event]:
     if now != before and now in _LOST:
         yield "warning", f"worker {number} {_LOST[now]}", {"worker": number}
-    elif now != before and before in _LOST:
+    elif now not in (before, "ended") and before in _LOST:
         yield "info", f"worker {number} answers again", {"worker": number}
 
 

@@ -300,6 +300,7 @@ class WorkerCore(OperatorHost):
             open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
             asked=self.agenda.asked(),
+            waits_for={instance.number: instance.waits_for for instance in self._instances if instance.waits_for},
             leaked=self._leaked_by.copy(),
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values(), self._compiled.together),

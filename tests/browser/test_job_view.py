@@ -11,6 +11,7 @@ from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.demo import EXPLANATION, NAME, RATE, routes
 from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.telemetry.documents import BEGAN_AT
+from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.gateway import Gateway
 
 pytestmark = needs_chromium
@@ -72,6 +73,44 @@ def test_a_rate_that_changes(page: Page, jobs: HandJobs) -> None:
     soon(page, "[data-edge='0']", "data-level", "4")
     expect(page.locator("[data-row='2']")).to_contain_text("2.2k/s", timeout=SOON_MS)
     expect(page.locator("[data-operator='2'] .rate")).to_have_text("2.2k/s")
+
+
+@pytest.mark.parametrize("state", ["complete", "failed"])
+def test_after_the_end_nothing_runs(page: Page, jobs: HandJobs, state: str) -> None:
+    """No worker, no input, and no rate is said to go on."""
+    ended = {str(number): {"state": "ended"} for number in range(2)}
+    put(jobs, 3, {"job": {"state": state}, "workers": ended, "inputs": {"edges": {"is_open": False}}})
+    soon(page, "main", "data-state", state)
+    soon(page, "[data-worker='0']", "data-state", "ended")
+    soon(page, "[data-input='edges']", "data-open", "false")
+    expect(page.locator("[data-input='edges'] td").last).to_have_text("closed")
+    shown = page.locator("body").inner_text()
+    assert "running" not in shown
+    assert not re.search(r"\d/s", page.locator(".tables").inner_text())
+
+
+def test_a_job_whose_driver_is_gone_is_lost_with_its_workers(page: Page, jobs: HandJobs) -> None:
+    """What its inputs do is not known."""
+    jobs.end(NAME, TidewheelError("the driver is gone"))
+    soon(page, "main", "data-state", "lost")
+    soon(page, "[data-worker='1']", "data-state", "lost")
+    expect(page.locator("[data-input='edges'] td").last).to_have_text("not known")
+
+
+@pytest.mark.parametrize("width", [1280, 1440, 1920])
+def test_a_wide_page_is_used(page: Page, width: int) -> None:
+    """No table but a narrow one scrolls sideways, the tables are as wide as the page, and the graph is in sight."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.reload()
+    soon(page, "main", "data-moment", f"{BEGAN_AT + 2:.0f}")
+    scrolling = "tables => tables.filter(t => t.scrollWidth > t.clientWidth + 1).map(t => t.ariaLabel)"
+    assert page.locator(".scroll").evaluate_all(scrolling) == []
+    right = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
+    assert page.locator(".tables > *").evaluate_all(right) == page.locator(".head").evaluate_all(right)
+    frame, svg = (page.locator(f".frame{part}").bounding_box() for part in ("", " svg"))
+    assert frame is not None
+    assert svg is not None
+    assert svg["y"] + svg["height"] <= frame["y"] + frame["height"] + 1 <= 900
 
 
 def test_a_leaked_token(page: Page, jobs: HandJobs) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.demo import NAME, routes
@@ -194,6 +194,23 @@ def test_a_server_that_starts_again_is_found_again(browser: Browser, jobs: HandJ
             expect(page.locator("main")).to_have_attribute("data-view", "token", timeout=5 * SOON_MS)
     finally:
         context.close()
+
+
+def test_a_page_that_loads_says_so(browser: Browser, gateway: Gateway) -> None:
+    """Before its scripts have come, and before the gateway has told of a job."""
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    with opened(browser, gateway, "&job=unheard-of", may_say="404") as page:
+        expect(page.get_by_role("status").first).to_contain_text("Loading unheard-of")
+        page.route("**/page/main.js", hold)
+        page.reload(wait_until="commit")
+        expect(page.get_by_role("status")).to_have_text("Loading the page")
+        expect(page.locator(".mark")).to_have_text("tidewheel")
+        waiting.pop().continue_()
+        expect(page.get_by_role("status").first).to_contain_text("Loading unheard-of")
 
 
 def test_a_phone_shows_all_without_scrolling_sideways(browser: Browser, gateway: Gateway) -> None:

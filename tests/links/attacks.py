@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
+
 CLOSED_WITHIN_S = 10.0
 _REFUSED = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -110,6 +112,15 @@ def _many_at_once(victim: Victim) -> Iterator[None]:
         connection.close()
 
 
+@contextmanager
+def _lingering_command(victim: Victim) -> Iterator[None]:
+    """Send all but the end of as large a command as the listener reads."""
+    with victim.connect() as connection:
+        connection.sendall(greeting(b"CURVE") + b"\x06" + struct.pack(">Q", LARGEST_FRAME_BYTES))
+        connection.sendall(bytes(LARGEST_FRAME_BYTES - 1))
+        yield
+
+
 def _peer(mechanism: str, refused: int = _REFUSED) -> Attack:
     """A ZeroMQ peer that sends the forged envelope, alone and as a buffer, and hears that it is refused."""
 
@@ -153,6 +164,13 @@ ATTACKS: dict[str, Attack] = {
     "a frame of all memory": _says(
         lambda victim: greeting(b"CURVE") + b"\x06" + struct.pack(">Q", 1 << 62) + bytes(99)
     ),
+    "a command of gigabytes": _says(
+        lambda victim: greeting(b"CURVE") + b"\x06" + struct.pack(">Q", 8 << 30) + bytes(1 << 24)
+    ),
+    "a command just too large": _says(
+        lambda victim: greeting(b"CURVE") + b"\x06" + struct.pack(">Q", LARGEST_FRAME_BYTES + 1)
+    ),
+    "a command that never ends": _lingering_command,
     "ZMTP 1": _says(lambda victim: b"\x01\0" + bytes([len(victim.forged) + 1, 0]) + victim.forged + bytes(64)),
     "ZMTP 2": _says(
         lambda victim: b"\xff" + bytes(8) + b"\x7f\x01\x08\0\0" + bytes([0, len(victim.forged)]) + victim.forged

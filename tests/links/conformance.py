@@ -24,6 +24,7 @@ from tests.links.batch_kinds import same
 from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, LinkKind, Member, Task, letter, within
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
+from tidewheel.transport.pieces import PIECE_BYTES
 
 MEGABYTE = 1 << 20
 LENGTHS = (0, 3, 20_000)
@@ -158,6 +159,22 @@ class LinkConformance:
                 members[0].sender.send(1, letter(0, sequence, batch))
             arrived = Arrivals(members[1].receiver).take(3).batches
         assert same_all(batches, arrived)
+
+    def test_sizes_at_which_a_frame_is_divided(self) -> None:
+        """Frames of one piece, of just one more or less, and of several arrive whole, beside small ones."""
+        sizes = [whole * PIECE_BYTES + more for whole in (1, 2, 3) for more in (-1, 0, 1)]
+        array = np.random.default_rng(3).integers(0, 256, 3 * PIECE_BYTES + 1, np.uint8)
+        batches: list[Any] = [array[:size].copy() for size in sizes]
+        envelopes: list[list[Any]] = [[batch] for batch in batches]
+        envelopes += [[np.arange(20_000), *batches, ["small"]], [[batch.tobytes() for batch in batches]]]
+        envelopes += [[[array[: size - more].tobytes()]] for size in sizes for more in range(60, 400, 7)]
+        with self.kind.members(2) as members:
+            for sequence, sent in enumerate(envelopes):
+                members[0].sender.send(1, letter(0, sequence, *sent))
+            arrived = Arrivals(members[1].receiver).take(len(envelopes)).ordered[0]
+        found = [[message.batch for message in envelope.messages] for envelope in arrived]
+        pairs = enumerate(zip(envelopes, found, strict=True))
+        assert [number for number, pair in pairs if not same_all(*pair)] == []
 
     def test_arrived_arrays_are_ready_to_use(self) -> None:
         """Columns and arrays can be computed with, also those that lie unaligned, and last beyond their envelope."""

@@ -18,6 +18,8 @@ from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
+from tidewheel.transport.process_memory import process_use
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import SocketListener
@@ -104,6 +106,19 @@ def test_strangers_do_not_keep_members_from_meeting(site: Site) -> None:
         member = site.join(stack)
         meeting.join()
         site.works(member)
+
+
+def test_strangers_have_a_worker_hold_little_memory(site: Site) -> None:
+    """Thirty callers send commands of 8 GiB, and thirty the largest that is read: these are kept, those are not.
+
+    The callers' own memory counts, too.
+    """
+    before = process_use().rss
+    with ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(ATTACKS["a command of gigabytes"](site.victim))
+            stack.enter_context(ATTACKS["a command that never ends"](site.victim))
+        assert process_use().rss - before < 100 * LARGEST_FRAME_BYTES
 
 
 def test_the_forged_pickle_would_do_harm(site: Site) -> None:

@@ -82,6 +82,11 @@ class JobPage:
         document: dict[str, Any] = before.document or {"job": {"name": self.name}, "live": {"operators": {}}}
         if problem is not None and document["job"].get("state") not in ENDED_STATES:
             document = {**document, "job": {**document["job"], "state": "lost", "error": problem}}
+            workers, inputs = document.get("workers", {}), document.get("inputs", {})
+            document["workers"] = {number: {**worker, "state": "lost"} for number, worker in workers.items()}
+            document["inputs"] = {
+                name: {k: v for k, v in port.items() if k != "is_open"} for name, port in inputs.items()
+            }
         change = encode_json(patch(before.document or {}, document))
         self._show(Shown(before.number + 1, document, change, is_last=True))
 

@@ -18,6 +18,7 @@ def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
         fronts: of this job, which this call brings up to date.
     """
     document = view.document
+    view = View(document) if view.has_ended else view  # nothing flows any more
     _advance(fronts.inputs, document)
     workers = max(1, int(document["job"].get("workers", 1)))
     operators = {

@@ -11,8 +11,9 @@ from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
 from tidewheel.runtime.description.dataflow_description import description_of
 
-NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by"}
-"""Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`."""
+NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"}
+"""Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`, and
+`ignore` adds nothing."""
 
 
 def first_cases() -> list[OperatorCase]:
@@ -101,5 +102,5 @@ def test_a_name_is_a_text() -> None:
     """Anything else, also an empty text, is refused where it is given."""
     numbers = tw.Dataflow("named").input("numbers")
     for wrong in ("", None, 7):
-        with pytest.raises(tw.GraphError, match="the name of an operator is a non-empty string, not "):
+        with pytest.raises(tw.GraphError, match="the name of an operator is a text of 1 to 400 char"):
             numbers.map(abs, name=wrong)  # type: ignore[arg-type]

@@ -18,11 +18,11 @@ def flow() -> tw.Dataflow:
 # ---------------------------------------------------------------------- names
 
 
-@pytest.mark.parametrize("name", ["", None, 3, b"bytes"])
-def test_a_name_is_a_text_that_is_not_empty(flow: tw.Dataflow, name: Any) -> None:
-    """For the dataflow and for everything in it."""
+@pytest.mark.parametrize("name", ["", None, 3, b"bytes", "\ud800", "a\nb", "a\0", "n" * 401])
+def test_a_name_is_a_text_that_can_be_shown(flow: tw.Dataflow, name: Any) -> None:
+    """For the dataflow and for everything in it: pages, metrics and lists of topics have it."""
     numbers = flow.input("numbers")
-    with pytest.raises(tw.GraphError, match="a dataflow needs a name"):
+    with pytest.raises(tw.GraphError, match="the name of a dataflow is a text of 1 to 200 char"):
         tw.Dataflow(name)
     for add, kind in (
         (lambda: flow.input(name), "an? input"),
@@ -32,10 +32,14 @@ def test_a_name_is_a_text_that_is_not_empty(flow: tw.Dataflow, name: Any) -> Non
         (lambda: flow.source(name, tw.IterableSource([])), "an operator"),
         (lambda: flow.operator(name, [numbers], 1, scheduled(ignore)), "an operator"),
     ):
-        with pytest.raises(tw.GraphError, match=rf"dataflow 'flow': the name of {kind} is a non-empty string, not "):
+        with pytest.raises(tw.GraphError, match=rf"dataflow 'flow': the name of {kind} is a text of 1 to \d+ char"):
             add()
     with pytest.raises(tw.TidewheelError, match="the name of a topic"):
         numbers.publish(name)
+    with pytest.raises(tw.GraphError, match="the name of a scope"), flow.scope(name):
+        pass
+    with pytest.raises(tw.GraphError, match=r"the name of (a declaration|the substreams)"):
+        numbers.substreams(name, lambda record: record)
 
 
 @pytest.mark.parametrize(

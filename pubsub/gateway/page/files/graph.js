@@ -13,7 +13,7 @@ const MARGIN = 200;
 const MANY = 400;
 const EVERYWHERE = 1e6;
 /** Below these scales numbers, and then names, are too small to be read, and are not drawn. */
-const FAR = 0.55;
+const FAR = 0.5;
 const FARTHER = 0.3;
 const INSET = 9;
 const SIGN = 6.7; // the width of a sign of the numbers
@@ -79,9 +79,11 @@ export class Graph {
     return true;
   }
 
-  /** Fit the width, and show the beginning. */
+  /** Show all where it is legible then, else the width; and the beginning. */
   begin() {
-    this.zoom("fit width");
+    if (!this.svg) return;
+    if (this.#fitting() >= FAR) this.zoom("fit");
+    else this.zoom("fit width");
     this.frame.scrollTo(0, 0);
   }
 
@@ -130,9 +132,7 @@ export class Graph {
     if (!this.svg) return;
     const focused = this.operators.get(document.activeElement?.dataset?.operator);
     const middle = focused ? centre(focused.box) : this.#middle();
-    const byWidth = (this.frame.clientWidth - 2) / this.size[0];
-    const byHeight = (this.frame.clientHeight - 2) / this.size[1];
-    const wished = { "fit width": Math.max(0.6, Math.min(1, byWidth)), fit: Math.min(1, byWidth, byHeight) }[how];
+    const wished = { "fit width": Math.max(0.6, Math.min(1, this.#byWidth())), fit: this.#fitting() }[how];
     const wasFar = this.scale < FAR;
     this.scale = Math.min(2, Math.max(0.05, wished ?? this.scale * how));
     this.svg.setAttribute("width", this.size[0] * this.scale);
@@ -146,6 +146,16 @@ export class Graph {
     });
     this.#showHint();
     this.#schedule();
+  }
+
+  #byWidth() {
+    return (this.frame.clientWidth - 2) / this.size[0];
+  }
+
+  /** The scale at which all is in sight; the frame is as high as its picture, up to its largest height. */
+  #fitting() {
+    const room = parseFloat(getComputedStyle(this.frame).maxHeight) || this.frame.clientHeight;
+    return Math.min(1, this.#byWidth(), (room - 2) / this.size[1]);
   }
 
   /** Note a part of the picture by its text. */

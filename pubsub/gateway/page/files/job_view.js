@@ -10,9 +10,6 @@ import { Facts, State } from "./parts.js";
 import { Inputs, Log, Loops, Outputs, Snapshots, Topics, Workers } from "./tables.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
-/** Up to this width, in pixels, details are below the graph, not beside it; page.css says the same. */
-const NARROW = 1080;
-
 /** A brief view has no tables but that of frontiers. */
 export function JobView({ name, connection, chosen, choose, refuse, isBrief = false }) {
   const frame = useRef(null);
@@ -52,30 +49,29 @@ export function JobView({ name, connection, chosen, choose, refuse, isBrief = fa
     graph.current.mark(chosen[0] === "operator" ? chosen[1] : null);
     graph.current.select = choose;
     const place = chosen[0] === "worker" ? `[data-worker="${CSS.escape(chosen[1])}"]` : "[data-details]";
-    const view = frame.current.closest("main");
-    const isAside = chosen[0] !== "worker" && view.clientWidth > NARROW;
-    if (!isAside && !isBrief) view.querySelector(place)?.scrollIntoView({ block: "nearest" });
+    if (!isBrief) frame.current.closest("main").querySelector(place)?.scrollIntoView({ block: "nearest" });
   }, [chosen[0], chosen[1], isDrawn]);
 
   const document = job.current;
   return html`
     <main class="job" data-view="job" data-job=${name} data-state=${document?.job.state} data-connection=${link[0]} data-moment=${document?.at}>
-      ${document ? html`<${Head} document=${document} link=${link} choose=${choose} />` : html`<p class="quiet" role="status">${link[1]}</p>`}
+      ${document ? html`<${Head} document=${document} link=${link} choose=${choose} />` : html`<p class="quiet" role="status">Loading ${name}: ${link[1]}</p>`}
       <div class="columns" hidden=${!document}>
-        <div class="left">
-          <section class="card graph" aria-label="Graph">
+        <section class="card graph" aria-label="Graph">
           <div class="frame" ref=${frame} hidden=${!isDrawn}></div>
           <div class="hint" ref=${hint} hidden aria-hidden="true"></div>
           ${!isDrawn && html`<p class="quiet">The dataflow is too large to be drawn: see the table of operators.</p>`}
           ${isDrawn && html`<${Zoom} graph=${graph} />`}
-          </section>
-          ${document && !isBrief && html`<${Tables} ...${{ document, chosen, choose }} />`}
-        </div>
+        </section>
         <aside aria-label="Details">
-          ${document && html`<${Details} ...${{ document, chosen, choose, connection, name }} />`}
-          ${document && html`<${Outputs} ...${{ document, chosen, choose }} />`}
+          <div class="chosen">
+            ${document && html`<${Details} ...${{ document, chosen, choose, connection, name }} />`}
+            ${document && html`<${Outputs} ...${{ document, chosen, choose }} />`}
+          </div>
+          ${document && !isBrief && html`<${More} document=${document} />`}
         </aside>
       </div>
+      ${document && !isBrief && html`<${Tables} ...${{ document, chosen, choose }} />`}
     </main>
   `;
 }
@@ -86,10 +82,18 @@ function Tables(props) {
       <${OperatorTable} ...${props} />
       <${Workers} ...${props} />
       <${Topics} ...${props} />
-      <${Loops} ...${props} />
-      <${Inputs} ...${props} />
-      <${Snapshots} ...${props} />
       <${Log} ...${props} />
+    </div>
+  `;
+}
+
+/** What fits beside the graph. */
+function More({ document }) {
+  return html`
+    <div class="more">
+      <${Inputs} document=${document} />
+      <${Loops} document=${document} />
+      <${Snapshots} document=${document} />
     </div>
   `;
 }

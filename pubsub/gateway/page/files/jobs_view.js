@@ -32,6 +32,7 @@ export function JobsView({ connection, refuse }) {
     <main class="jobs" data-view="jobs" data-jobs=${jobs?.length}>
       <h1 class="heading">Jobs</h1>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      ${jobs === null && !problem && html`<p class="quiet" role="status">Loading the jobs</p>`}
       ${jobs?.length === 0 && html`<p class="quiet">No job runs now. A job appears here when a program calls <code>tw.run(flow)</code>.</p>`}
       ${jobs?.length > 0 && html`<${Table} jobs=${jobs} />`}
     </main>

@@ -40,15 +40,16 @@ export function Workers({ document, chosen }) {
       <${Grid} label="Workers" heads=${["Worker", "State", "#CPU", "#Memory", "#Steps", "#In flight", "Node", "#Process"]}>
         ${workers.map(([number, worker]) => {
           const live = document.live.workers?.[number] ?? {};
+          const isThere = !["ended", "lost"].includes(worker.state);
           const isChosen = chosen[0] === "worker" && chosen[1] === number;
           return html`
             <tr key=${number} data-worker=${number} data-state=${worker.state} data-steps=${live.steps} aria-current=${isChosen ? "true" : undefined}>
               <td>${number}</td>
               <td><${State} state=${worker.state} />${worker.busy && html` <span class="kind">in ${document.operators[worker.busy.operator]?.name} for ${seconds(worker.busy.seconds)}</span>`}</td>
               <td class="n">${share(live.cpu)}</td>
-              <td class="n">${bytes(worker.rss)}</td>
+              <td class="n">${isThere ? bytes(worker.rss) : "–"}</td>
               <td class="n">${rate(live.steps)}</td>
-              <td class="n">${bytes(worker.bytes_in_flight)}</td>
+              <td class="n">${isThere ? bytes(worker.bytes_in_flight) : "–"}</td>
               <td>${worker.node}</td>
               <td class="n mono">${worker.pid}</td>
             </tr>
@@ -127,7 +128,7 @@ export function Inputs({ document }) {
             <td class="n">${count(port.records)}</td>
             <td class="n">${bytes(port.bytes)}</td>
             <td class="n">${seconds(port.seconds_waited)}</td>
-            <td>${port.is_open ? "open" : "closed"}</td>
+            <td>${{ true: "open", false: "closed" }[port.is_open] ?? "not known"}</td>
           </tr>
         `)}
       </${Grid}>

@@ -101,13 +101,13 @@ def flows(*names: str, entered_again: bool = True) -> st.SearchStrategy[tw.Dataf
 
 WEIRD = (
     'say "hi"',
-    "a\nb",
+    "a\u200db",
     "<script>alert(1)</script>",
     "x <- y, <= z",
     "日本",
     "[probe 'x']",
     "  ",
-    "\x00",
+    "\xa0",
     "end",
     "a/b",
     "`x`",

@@ -201,7 +201,7 @@ def loop_with_sink(numbers: tw.Stream[int]) -> object:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda numbers: numbers.sink("bills.db"), "sink: it is an object of a subclass of tw.Sink, not 'bills.db'"),
+        (lambda numbers: numbers.sink("bills.db"), "sink: it is an object of a subclass of tw.Sink, not of str"),
         (lambda numbers: numbers.sink(Table("db"), visible="soon"), "visible is 'snapshot' or 'epoch', not 'soon'"),
         (lambda numbers: numbers.sink(Table("db"), part_bytes=0), "part_bytes is a whole number, 1 or more, not 0"),
         (

@@ -184,5 +184,5 @@ def test_a_source_that_raises_fails_the_job() -> None:
 
 def test_what_has_no_partitions_is_refused() -> None:
     """A list of batches is no source; the error says what one has, when the dataflow is described."""
-    with pytest.raises(tw.GraphError, match=r"source 'table': \[1\] has no partitions\(worker, workers\)"):
+    with pytest.raises(tw.GraphError, match=r"source 'table': a list has no partitions\(worker, workers\)"):
         tw.Dataflow("test").source("table", [1])  # type: ignore[arg-type]

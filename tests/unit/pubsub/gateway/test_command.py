@@ -160,7 +160,7 @@ def test_without_the_extra_it_says_what_to_install(
     """Each of the libraries is needed."""
     monkeypatch.setitem(sys.modules, library, None)
     assert main(["serve", *ANY_PORT]) == 1
-    assert "pip install --constraint constraints.txt '.[gateway]'" in capsys.readouterr().err
+    assert "pip install 'tidewheel[gateway]'" in capsys.readouterr().err
 
 
 def test_the_file_comes_before_the_environment_which_forgets_it(tmp_path: Path) -> None:

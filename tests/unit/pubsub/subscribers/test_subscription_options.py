@@ -28,8 +28,8 @@ def info(delivery: Delivery) -> TopicInfo:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": ""}, "1 to 200 printable characters, not ''"),
-        ({"name": "a\nb"}, "printable"),
+        ({"name": ""}, "1 to 200 characters that are no control characters, not ''"),
+        ({"name": "a\nb"}, "control"),
         ({"name": 7}, "not 7"),
         ({"ack": "later"}, "ack is 'auto' or 'manual', not 'later'"),
         ({"order": "any"}, "order is 'publisher' or 'total', not 'any'"),

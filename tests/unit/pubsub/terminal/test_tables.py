@@ -141,6 +141,13 @@ def test_workers_that_are_not_well_come_first() -> None:
     assert [row.is_alarming for row in table.rows] == [True, False]
 
 
+def test_workers_that_have_ended_alarm_nobody() -> None:
+    """As those of a job that is complete."""
+    made = document(state="complete", workers={"0": worker(state="ended"), "1": worker(state="dead")})
+    table = workers_table(views(made)[0])
+    assert [(*row.cells[:2], row.is_alarming) for row in table.rows] == [("1", "dead", True), ("0", "ended", False)]
+
+
 def test_topics_are_summed_over_their_partitions() -> None:
     """A subscriber reads all partitions; a topic whose slow subscriber holds back the job is marked."""
     partitions = [{"records": 100, "subscribers": 2, "lag_messages": 3, "lag_bytes": 500, "holders": 0}]

@@ -180,6 +180,22 @@ def test_no_worker_need_answer(looked: Looked) -> None:
     assert after["log"]["1"]["level"] == "error"
 
 
+@pytest.mark.parametrize("state", ["complete", "failed", "stopped"])
+def test_a_job_that_has_ended_has_no_worker_that_runs_and_no_open_input(looked: Looked, state: str) -> None:
+    """Whatever its workers said last; one that has died stays dead."""
+    before = looked.look()
+    first = looked.job._reports()[0]
+    looked.look(AT + 1, [first, BusyWorker(1, "split > lower", 1, 2.5)])
+    document = looked.look(AT + 2, [], state=state)
+    assert [worker["state"] for worker in document["workers"].values()] == ["ended", "ended"]
+    assert "busy" not in document["workers"]["1"]
+    assert document["workers"]["1"]["steps"] == before["workers"]["1"]["steps"]
+    assert not document["inputs"]["lines"]["is_open"]
+    looked.look(AT + 3, [first, BusyWorker(1, is_dead=True)])
+    document = looked.look(AT + 4, [], state=state)
+    assert [worker["state"] for worker in document["workers"].values()] == ["ended", "dead"]
+
+
 def test_nobody_has_ever_answered(looked: Looked) -> None:
     """The first document may be that of a job whose workers are all busy."""
     document = looked.look(reports=[BusyWorker(0), BusyWorker(1)])
@@ -254,3 +270,19 @@ def test_counts_fall_once_as_a_job_goes_back(looked: Looked) -> None:
     begun = looked.look(AT + 2, [BusyWorker(0), second], returns=1)
     assert begun["operators"][split]["records_out"] == second.statistics.operators["split"].records_out  # type: ignore[union-attr]
     assert looked.look(AT + 3, returns=1)["operators"][split]["records_out"] == 6
+
+
+def test_records_that_nothing_reads_are_counted() -> None:
+    """An operator with streams side by side says how many records left by those without a reader, on all workers."""
+    flow = tw.Dataflow("trying")
+    tries = flow.input("texts").rebalance().try_map(int)
+    tries.results.probe("done").capture("numbers")
+    tries.failures.ignore()
+    with (made := Looked(flow)).job as job:
+        job.input("texts").send(["1", "two", "3", "four", "five"])
+        job.input("texts").advance_to(1)
+        job.probe("done").wait_until(1)
+        document = made.look()
+        dropped = {one["name"]: one["records_dropped"] for one in document["operators"].values()}
+        job.input("texts").close()
+    assert dropped == {"input texts": 0, "rebalance": 0, "try_map": 3, "capture numbers": 0}

@@ -64,6 +64,7 @@ def test_a_worker_that_answers_again_is_told() -> None:
     silent, busy = (document(workers={"0": worker(state=state)}) for state in ("silent", "busy"))
     assert events(silent, document()) == [("info", "worker 0 answers again")]
     assert events(busy, document()) == []
+    assert events(silent, document(workers={"0": worker(state="ended")})) == []
 
 
 def test_only_the_last_events_are_kept() -> None:

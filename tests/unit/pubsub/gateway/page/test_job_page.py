@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.telemetry.documents import BEGAN_AT, document, operator, views
+from tests.kit.telemetry.documents import BEGAN_AT, document, operator, views, worker
 from tidewheel.pubsub.gateway.page.job_page import JobPage
 from tidewheel.transport.merge_patch import merge
 
@@ -50,6 +50,17 @@ def test_a_job_that_has_ended_stays_as_it_was() -> None:
     assert page.shown.is_last
     assert page.shown.document is not None
     assert page.shown.document["job"]["state"] == "complete"
+
+
+def test_the_workers_of_a_lost_job_are_lost() -> None:
+    """It is not known whether they run, nor whether inputs are open."""
+    page = JobPage("words-0badcafe")
+    port = {"batches": 1, "is_open": True}
+    page.receive(views(document(workers={"0": worker()}, inputs={"lines": port}))[0])
+    page.end("the driver is gone")
+    assert page.shown.document is not None
+    assert page.shown.document["workers"]["0"] == {**worker(), "state": "lost"}
+    assert page.shown.document["inputs"] == {"lines": {"batches": 1}}
 
 
 def test_a_job_that_cannot_be_followed_any_more_is_lost() -> None:

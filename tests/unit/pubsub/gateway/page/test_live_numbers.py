@@ -39,6 +39,17 @@ def test_counts_become_rates() -> None:
     assert live["topics"] == {"words": {"records": 7.0}}
 
 
+def test_a_job_that_has_ended_has_no_rates() -> None:
+    """Those of its last second would stay for ever; its lags stay."""
+    at = [document(at=BEGAN_AT, operators={"1": operator("map")}, workers={"0": worker(steps=0)})]
+    at.append(document(at=BEGAN_AT + 1, state="complete", operators={"1": operator("map", records_in=9)}))
+    at[1]["workers"] = {"0": worker(steps=5)}
+    live = live_numbers(views(*at)[1], Fronts())
+    assert live["operators"]["1"].keys() == {"lag_epochs", "lag_seconds"}
+    assert live["workers"] == {"0": {}}
+    assert live["records"] == 0
+
+
 def test_busy_is_a_share_of_all_workers() -> None:
     """An operator that runs without a pause on one of four workers is busy by a quarter, even before it returns."""
 

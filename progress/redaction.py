@@ -1,0 +1,55 @@
+"""Texts without secrets: what looks like one, and the values that this process has read of `Secret` objects.
+
+Errors, lines of logs and descriptions of jobs may quote a text of the user's, such as the URL of a database or an error
+of its client. They are redacted where they are made, in the process that knows the values.
+"""
+
+import json
+import re
+import threading
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+SHORTEST: Final = 4
+"""A value of fewer characters is not looked for: as a part of other words it would make texts unreadable."""
+
+_SECRET: Final = re.compile(
+    r"""(?ix) (?P<url> :/{1,3})  # behind it the user of a URL; clients also take passwords with slashes
+      (?: [^/?\#\s]{1,512} | [^/?\#\s@:]{0,256} : (?!\d+[/?\#]) [^\s@]{1,256} ) (?=@)
+    | (?P<bearer> bearer\s) \S+
+    | (?P<query> [?&;] (?: token | sig | signature | key | pwd ) = ) [^\s&;"']+
+    | (?P<named> (?: password | passwd | secret(?:.?key)? | access.?key | api.?key | credentials? | (?<=\w)_token )
+      ["']? \s{0,8} [:=] \s{0,8} ["']? ) [^\s"',;&]+
+    """
+)
+"""Each repetition has a limit or is of what is replaced, so that texts of any kind take linear time."""
+
+_changing = threading.Lock()
+_values: dict[str, str] = {}
+"""What is said in place of each value, by the forms of the value; the longest first."""
+
+
+def conceal(value: str, shown: str) -> None:
+    """Have `redacted` say ``shown`` in place of ``value``, which this process has read, and of its usual escapes."""
+    if len(value) < SHORTEST or value in _values:
+        return
+    forms = {value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value)}
+    with _changing:
+        known = {**_values, **dict.fromkeys(forms, shown)}
+        _values.clear()
+        _values.update(sorted(known.items(), key=lambda entry: -len(entry[0])))
+
+
+def redacted(text: str) -> str:
+    """Return a text without what looks like a password, key or token, and without values of secrets. Linear.
+
+    >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
+    "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
+    """
+    for value, shown in tuple(_values.items()):
+        text = text.replace(value, shown)
+    return _SECRET.sub(_hidden, text)
+
+
+def _hidden(found: re.Match[str]) -> str:
+    return f"{found['url'] or found['bearer'] or found['query'] or found['named']}***"

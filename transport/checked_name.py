@@ -1,0 +1,38 @@
+"""The check of the names that users give: of dataflows, operators, inputs, topics, subscriptions and the like.
+
+Names travel in JSON, are labels of metrics and lines of tables, and parts of paths. So they are checked where they are
+given, by the same rule.
+"""
+
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+MOST_CHARACTERS: Final = 200
+MOST_OF_OPERATORS: Final = 400
+"""Names of operators may be made of other names, such as that of a topic."""
+
+_CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, halves of characters (surrogates), and the separators of lines and paragraphs."""
+
+
+def check_name(of: str, name: object, error: Callable[[str], Exception], most: int = MOST_CHARACTERS) -> None:
+    """Raise what ``error`` makes of a message unless ``name`` is a text that can be a name. Linear.
+
+    Args:
+        of: what has the name, for the message, such as ``a topic``.
+        name: the name.
+        error: makes the exception.
+        most: the largest number of characters.
+
+    >>> check_name("a topic", "words of 今日", ValueError)
+    >>> check_name("a topic", "", ValueError)
+    Traceback (most recent call last):
+    ...
+    ValueError: the name of a topic is a text of 1 to 200 characters that are no control characters, not ''
+    """
+    text = name if isinstance(name, str) else ""
+    if 0 < len(text) <= most and (text.isprintable() or _CONTROLS.isdisjoint(map(unicodedata.category, text))):
+        return
+    shown = f"one of {len(text)}" if len(text) > most else repr(name)
+    raise error(f"the name of {of} is a text of 1 to {most} characters that are no control characters, not {shown}")

@@ -1,0 +1,65 @@
+"""Large frames in pieces, for ZeroMQ sockets that refuse a larger frame.
+
+ZeroMQ keeps a frame until it is whole, and so it keeps a command of the handshake of a caller that has shown no key
+yet. A socket that listens to other nodes therefore limits the size of a frame, and a sender divides what is larger.
+The message then has these frames:
+
+=========  ==========================  ==========  ==========================  ===
+empty      8 bytes                     pieces      8 bytes                     ...
+mark       length of the first frame   of it       length of the second frame  ...
+=========  ==========================  ==========  ==========================  ===
+
+Each piece but the last of a frame has `PIECE_BYTES`. Numbers are little-endian.
+
+Source: zmq_setsockopt(3) on ``ZMQ_MAXMSGSIZE``, which also holds for commands.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+import zmq
+
+from tidewheel.progress import ProtocolError
+from tidewheel.transport.received_memory import ReceivedMemory
+
+PIECE_BYTES: Final = 512 * 1024
+"""The size of a piece. A caller without keys can have a worker keep so much for each connection."""
+
+LARGEST_FRAME_BYTES: Final = PIECE_BYTES + 64
+"""The limit of a socket: CURVE makes a frame 33 bytes longer."""
+
+_LENGTH = struct.Struct("<Q")
+_MORE = int(zmq.RCVMORE)
+
+
+def in_pieces(frames: Sequence[Any]) -> list[Any]:
+    """Return the frames of a message that has ``frames`` in pieces; no bytes of them are copied."""
+    parts: list[Any] = [b""]
+    for frame in frames:
+        content = memoryview(frame).cast("B")
+        parts.append(_LENGTH.pack(len(content)))
+        parts.extend(content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES))
+    return parts
+
+
+def put_together(source: Any, memory: ReceivedMemory) -> list[Any]:
+    """Return the frames of a message in pieces of which ``source``, a socket, has returned the mark.
+
+    Each piece is read to its place in its frame. The frames lie in ``memory``.
+
+    Raises:
+        ProtocolError: the rest is no message in pieces.
+    """
+    frames: list[Any] = []
+    while source.get(_MORE):
+        length = source.recv()
+        if len(length) != _LENGTH.size:
+            raise ProtocolError(f"a message in pieces has a length of {len(length)} bytes in place of {_LENGTH.size}")
+        frame = memory.lend(_LENGTH.unpack(length)[0])
+        for at in range(0, len(frame), PIECE_BYTES):
+            place = frame[at : at + PIECE_BYTES]
+            if not source.get(_MORE) or source.recv_into(place) != len(place):
+                raise ProtocolError(f"a message in pieces lacks bytes: {at} of {len(frame)} have come in whole pieces")
+        frames.append(frame)
+    return frames
