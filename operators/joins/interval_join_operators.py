@@ -88,7 +88,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
-    @adds_operators()
+    @adds_operators("at_most_ahead", "clock")
     def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         other: "Stream[Any]",

@@ -290,8 +290,8 @@ class RecordOperators(StreamBase[Record]):
             ordered: whether results leave a worker in the order in which their records came; otherwise as they come.
             timeout_s: after how many seconds an attempt is cancelled, and fails with TimeoutError; so is entering what
                 calls share, and that fails the job.
-            retries: how many more attempts there are, one at once after the other, before a call has failed. That
-                fails the job, with an error that names operator, worker and time.
+            retries: how many more attempts there are before a call has failed, each right after the one before,
+                without a pause. That fails the job, with an error that names operator, worker and time.
             retry_on: after which exceptions there is another attempt.
             name: what errors, statistics and drawings call it.
 

@@ -57,10 +57,10 @@ class WindowOperators(StreamBase[Record]):
     window that is closed goes to ``late``, as often as it missed one, with the window and the watermark: what comes out
     of both streams has every record once for each window that it belongs to.
 
-    When the input ends, all windows that are open come out at the last epoch that had records. Since that may be any
-    epoch, none is complete behind windows before another one with records is complete as well: its results are sent as
-    soon as it is complete itself, but who waits for all of them, as a subscriber does, waits that much longer. With a
-    ``flush_at`` that no epoch reaches nobody does, and what is left comes out at that time.
+    A result has the epoch that closed its window. When the input ends, all windows that are open come out at the last
+    epoch that had records. So while a window is open, the last epoch with records is not complete behind it: a probe or
+    a subscriber waits until a later epoch with records is complete, or the input ends. With a ``flush_at`` that no
+    epoch reaches, each epoch is complete once it is processed, and what is open at the end comes out at that time.
 
     Where the epoch itself is the event time, ``at=None``, it is known when windows end: they come out at their last
     epoch, nothing is late, and nobody waits any longer than that.
@@ -134,7 +134,7 @@ class WindowOperators(StreamBase[Record]):
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
-    @adds_operators("finish")
+    @adds_operators("finish", "at_most_ahead", "clock")
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         windows: Windows,

@@ -32,6 +32,21 @@ class PartitionedSource(Protocol[Record_co]):
 
     A source without end has an attribute ``endless = True``. Its job never completes. So the end of the job's ``with``
     block raises, as for an open input, unless the program has called `Job.stop`.
+
+    >>> from tidewheel import Dataflow, run
+    >>> class Days:
+    ...     def partitions(self, worker, workers):
+    ...         return [self.temperatures(town) for town in ("Oslo", "Rome")[worker::workers]]
+    ...
+    ...     def temperatures(self, town):
+    ...         for day in range(2):
+    ...             yield day, [(town, day)]
+    >>> flow = Dataflow("temperatures")
+    >>> _ = flow.source("days", Days()).capture("days")
+    >>> with run(flow, workers=2, engine="local") as job:
+    ...     job.wait()
+    ...     sorted((captured.time, captured.batch) for captured in job.captured("days"))
+    [(0, [('Oslo', 0)]), (0, [('Rome', 0)]), (1, [('Oslo', 1)]), (1, [('Rome', 1)])]
     """
 
     def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:

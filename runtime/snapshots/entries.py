@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from tidewheel.runtime.snapshots.errors import SnapshotError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version of the format of a folder. An entry of a higher one is refused, and nothing of its folder is removed."""
 
 
@@ -151,7 +151,7 @@ def decode(name: str, data: bytes) -> FoundEntry:
     """Return the entry in an object of this name; `Unreadable` if it has other bytes than `encode` has returned.
 
     >>> decode("log/0000000001.json", encode(Release("7f")))
-    Release(identity='7f', version=1)
+    Release(identity='7f', version=2)
 
     Raises:
         SnapshotError: a newer tidewheel has written it.

@@ -72,7 +72,7 @@ class JobSnapshots:
         self._settings = settings
         self._plan = plan
         self._known = known_operators(plan)
-        self._known_by_name = False
+        self._has_told_names = False
         self._run = ""
         self._workers = workers
         self._folder = SnapshotFolder(settings.folder)
@@ -347,7 +347,7 @@ class JobSnapshots:
 
     def _warn_of_names(self, known: Sequence[KnownOperator]) -> None:
         """Say once which operators with state have names that another program may give to others."""
-        unnamed, self._known_by_name = [] if self._known_by_name else without_own_names(known), True
+        unnamed, self._has_told_names = [] if self._has_told_names else without_own_names(known), True
         if unnamed:
             _LOGGER.warning(
                 "operators with state have no names of their own in dataflow %r: %s. A changed program may not find "

@@ -31,15 +31,15 @@ def test_entries_are_json(entry: Entry) -> None:
     """They come back as they were; each says its kind and version."""
     data = encode(entry)
     assert decode("log/1", data) == entry
-    assert json.loads(data)["version"] == 1
+    assert json.loads(data)["version"] == 2
     assert json.loads(data)["type"] in {"owner", "snapshot", "deletion", "released"}
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=["owner", "snapshot", "deletion", "released"])
 def test_what_a_newer_release_wrote_is_refused(entry: Entry) -> None:
     """Also if it has other fields, and kinds that are not known."""
-    fields = json.loads(encode(entry)) | {"version": 2, "type": "other"}
-    with pytest.raises(SnapshotError, match=r"log/1 has format 2, .* formats up to 1: a newer .* Nothing was changed"):
+    fields = json.loads(encode(entry)) | {"version": 3, "type": "other"}
+    with pytest.raises(SnapshotError, match=r"log/1 has format 3, .* formats up to 2: a newer .* Nothing was changed"):
         decode("log/1", json.dumps(fields).encode())
 
 

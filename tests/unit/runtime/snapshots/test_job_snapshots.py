@@ -116,8 +116,8 @@ def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: ObjectFolde
     """An older one is not taken in its place: what is new may be more than the format."""
     data = objects.read("log/0000000003.json")
     assert data is not None
-    objects.write("log/0000000003.json", [memoryview(data.replace(b'"version":1', b'"version":2'))])
-    with pytest.raises(tw.SnapshotError, match="has format 2, and this tidewheel reads formats up to 1"):
+    objects.write("log/0000000003.json", [memoryview(data.replace(b'"version":2', b'"version":3'))])
+    with pytest.raises(tw.SnapshotError, match="has format 3, and this tidewheel reads formats up to 2"):
         begin(url)
 
 

@@ -165,10 +165,10 @@ def test_a_newer_format_is_an_error_and_stays(url: str) -> None:
         owner.commit(1, [folder.write(blob_name(owner.incarnation, 1, "w"), [b"x"])], {})
     data = objects_of(folder).read("log/0000000002.json")
     assert data is not None
-    assert objects_of(folder).put_new("log/0000000004.json", data.replace(b'"version":1', b'"version":2,"new":[1]'))
+    assert objects_of(folder).put_new("log/0000000004.json", data.replace(b'"version":2', b'"version":3,"new":[1]'))
     before = {**objects_of(folder).sizes("log/"), **objects_of(folder).sizes("parts/")}
     for attempt in (lambda: folder.claim("job"), folder.stored_snapshots):
-        with pytest.raises(SnapshotError, match=r"0000000004.json has format 2, and this .* reads formats up to 1"):
+        with pytest.raises(SnapshotError, match=r"0000000004.json has format 3, and this .* reads formats up to 2"):
             attempt()
     assert {**objects_of(folder).sizes("log/"), **objects_of(folder).sizes("parts/")} == before
 
