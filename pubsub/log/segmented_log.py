@@ -156,14 +156,13 @@ class Log(StoredSegments[Segment]):
                 raise self._error("writing", error, is_lost=self._writer.is_broken) from error
 
     def _append(self, entries: list[Entry]) -> None:
-        while True:
-            try:
-                self._writer.append(entries)
-                return
-            except OSError as error:
-                is_urgent = all(entry.is_urgent for entry in entries)
-                if self._writer.is_broken or not self._has_made_room(error, is_urgent=is_urgent):
-                    raise
+        try:
+            self._writer.append(entries)
+        except OSError as error:
+            is_urgent = all(entry.is_urgent for entry in entries)
+            if self._writer.is_broken or not self._has_made_room(error, is_urgent=is_urgent):
+                raise
+            self._append(entries)
 
     def _has_made_room(self, error: OSError, *, is_urgent: bool = False) -> bool:
         """Tell whether a failed write may succeed now, because the disk was full and is no longer."""
