@@ -7,6 +7,7 @@ Each reader is a process of its own.
 """
 
 import json
+import logging
 import select
 import subprocess
 import sys
@@ -176,7 +177,7 @@ def read(address: str, topic: str, start: Any) -> None:
     """Read a topic until the process is killed; answer each line by what has come since the one before."""
     import ray
 
-    ray.init(address, logging_level="ERROR", log_to_driver=False)
+    ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     counts = [_Counts()]
 
     def answer() -> None:

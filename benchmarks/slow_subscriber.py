@@ -7,6 +7,8 @@ wait for it: in one kind of round it is disconnected, in the other epochs are le
 its limit. Measured are how long epochs take from the operator that sends them to the other 99, all of which have to get
 every epoch; how much waits for the slowest subscriber, as the publisher has it; and by how much the memory of the
 publisher's process grows.
+
+After that, readers that begin far behind read a topic with a log: `late_readers.py`.
 """
 
 import json
@@ -22,8 +24,10 @@ from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
 
+import late_readers
 import tidewheel as tw
 from job_processes import processes_of
+from late_readers import measure_late_readers
 from measurement import Report, arguments
 from tidewheel.pubsub.messages.delivery_options import Slow
 from transport_floor import ray_cluster
@@ -97,6 +101,8 @@ def main() -> None:
         groups = [running.enter_context(_Group(count)) for count in _GROUPS]
         take_turn(groups, "warm", 20, None)
         turns = measure(groups, rounds, epochs)
+        running.close()
+        measure_late_readers(report, late_readers.QUICK if options.quick else late_readers.FULL)
     for name, found in turns.items():
         tell(report, name, found)
     expect(report, turns)

@@ -142,6 +142,7 @@ class Entry(msgspec.Struct, frozen=True):
         parts: together less than 4 GiB; the caller must not change them any more.
         checksum: the CRC-32C of the first part that is not empty, if the caller knows it; the log does not check it.
         refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
+        is_urgent: whether it may have room from the `Reserve` of a log whose disk is full.
     """
 
     tick: int
@@ -149,6 +150,7 @@ class Entry(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...] = ()
     checksum: int | None = None
     refers: bool = False
+    is_urgent: bool = False
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """The writer of the last file of a log. Errors of the operating system pass through to `segmented_log.py`."""
 
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -102,12 +103,15 @@ class SegmentWriter:
         """Make the appended records durable; return whether there were any.
 
         Raises:
-            OSError: the sync failed, so the records may or may not be durable.
+            OSError: the sync failed, so the records may or may not be durable; or another program has removed the file,
+                so the sync was in vain.
         """
         segment = self.segment
         if self.written == segment.size:
             return False
         self._files.sync(self._descriptor)
+        if not os.fstat(self._descriptor).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while the log was written", str(segment.path))
         segment.size, segment.last_tick = self.written, self.tick
         return True
 

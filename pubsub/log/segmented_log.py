@@ -7,6 +7,7 @@ Invariants:
 - After a failed fdatasync the log writes nothing. A second try could succeed although the kernel has dropped the pages.
   A log that is opened again finds out what it holds (`recovery.py`).
 - A segment has its name only once its header is durable. The segment before it is then durable and complete.
+- A full disk has room for urgent entries, which tell what may be removed: `reserve.py`.
 - Segments have consecutive numbers. They are removed durably, one after the other, from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
@@ -24,6 +25,7 @@ from tidewheel.pubsub.log.file_lock import lock_log
 from tidewheel.pubsub.log.files import FILES, FULL, Files, check_private, make_directory
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
+from tidewheel.pubsub.log.reserve import Reserve
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
@@ -93,6 +95,8 @@ class Log(StoredSegments[Segment]):
                 super().__init__(directory)
                 self._mark = MarkFile(directory / "mark", files)
                 resources.callback(self._mark.close)
+                self._reserve = Reserve(directory / "reserve", files)
+                resources.callback(self._reserve.close)
                 self._writer = self._last_segment(identity, snapshot)
             except OSError as error:
                 kind = LogFull if error.errno in FULL else LogFailed
@@ -155,13 +159,14 @@ class Log(StoredSegments[Segment]):
         try:
             self._writer.append(entries)
         except OSError as error:
-            if self._writer.is_broken or not self._has_made_room(error):
+            is_urgent = all(entry.is_urgent for entry in entries)
+            if self._writer.is_broken or not self._has_made_room(error, is_urgent=is_urgent):
                 raise
-            self._writer.append(entries)
+            self._append(entries)
 
-    def _has_made_room(self, error: OSError) -> bool:
+    def _has_made_room(self, error: OSError, *, is_urgent: bool = False) -> bool:
         """Tell whether a failed write may succeed now, because the disk was full and is no longer."""
-        return error.errno in FULL and self._spares.free()
+        return error.errno in FULL and (self._spares.free() or (is_urgent and self._reserve.free()))
 
     def sync(self) -> int:
         """Make the appended records durable with one fdatasync; return `last_tick`.
@@ -249,6 +254,7 @@ class Log(StoredSegments[Segment]):
                     raise LogError(f"{oldest.path} cannot be removed: {error}", path=oldest.path) from error
                 removed += oldest.size
             self._spares.expire()
+            self._reserve.fill()
         return removed
 
     def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:

@@ -96,8 +96,8 @@ def reservation_entry(tick: int, reserved: int) -> Entry:
 
 
 def cursor_entry(tick: int, cursor: Cursor) -> Entry:
-    """Return what is logged of a durable subscription."""
-    return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),))
+    """Return what is logged of a durable subscription; without it, a full disk would stay full."""
+    return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),), is_urgent=True)
 
 
 def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[str, Standing]) -> bytes:

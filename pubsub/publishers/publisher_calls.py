@@ -49,7 +49,11 @@ class PublisherCalls:
         return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher and return the answers; one that is being started again is waited for."""
+        """Call every publisher and return the answers; one that is being started again is waited for.
+
+        Raises:
+            PublisherLost: one of them does not answer in time, or only with an error, as while its disk is full.
+        """
         deadline_s = monotonic() + _GO_BACK_S
         while True:
             answers = self.ask(method, *arguments, within_s=_LOOK_S, give_up=False)
@@ -57,8 +61,20 @@ class PublisherCalls:
             if not missing:
                 return answers
             if monotonic() >= deadline_s:
-                raise PublisherLost.at(self.topic, missing[0], "is dead, or does not answer")
+                raise PublisherLost.at(self.topic, missing[0], self._why_missing(missing[0], method, *arguments))
             sleep(_AGAIN_S)
+
+    def _why_missing(self, partition: int, method: str, *arguments: Any) -> str:
+        """Return why a publisher does not answer a call; one that answers with an error lives."""
+        import ray
+
+        try:
+            ray.get(self.call(partition, method, *arguments), timeout=_LOOK_S + _REPLY_MARGIN_S)
+        except ray.exceptions.RayTaskError as error:
+            return f"cannot go on: {error.cause}"
+        except ray.exceptions.RayError as error:
+            return f"is dead, or does not answer: {error}"
+        return f"has answered only after {_GO_BACK_S:g} s"
 
     def ask(
         self,

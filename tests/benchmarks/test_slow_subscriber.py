@@ -34,3 +34,13 @@ def test_memory_stays_within_the_capacity(figures: Figures, name: str) -> None:
     waiting = figures["expectations"][f"{name}: waiting for the slowest, at most, MiB"]
     assert CAPACITY_MIB / 2 < waiting <= CAPACITY_MIB
     assert figures["expectations"][f"{name}: growth beyond that without it, MiB"] <= CAPACITY_MIB + SPARE_MIB
+
+
+def test_it_has_a_live_reader_with_and_without_late_ones(figures: Figures) -> None:
+    """How many epochs it receives, and for how long it receives none; the late ones receive some, too."""
+    rows, expectations = figures["rows"], figures["expectations"]
+    before, after = (rows[f"{who}: epochs of a live reader"] for who in ("no late reader", "3 late readers"))
+    assert rows["3 late readers: epochs of each of them"] > 0
+    assert expectations["3 late readers: time for an epoch, by that without them"] == pytest.approx(before / after)
+    gap_s = rows["3 late readers: longest gap of a live reader"]
+    assert expectations["3 late readers: longest gap of a live reader, s"] == pytest.approx(gap_s)

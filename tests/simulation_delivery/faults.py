@@ -56,10 +56,10 @@ class IgnoresReservations(Pubend):
 class AnswersFromMemoryOnly(Pubend):
     """Says that what it has not in memory was silent."""
 
-    def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
+    def _read(self, first: int, end: int, room: int, most: int) -> tuple[list[tuple[int, Any]], int, bool]:
         if first < self._cached_from:
-            return [], min(end, self._cached_from)
-        return super()._read(first, end, room)
+            return [], min(end, self._cached_from), False
+        return super()._read(first, end, room, most)
 
 
 class RefusesLargeMessages(Pubend):

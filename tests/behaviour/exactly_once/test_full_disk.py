@@ -7,6 +7,7 @@ import pytest
 from tests.kit.exactly_once.partitions import Full, Partition, Reader, cursors, opened
 from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.log.errors import LogFull
+from tidewheel.pubsub.log.reserve import RESERVE_BYTES
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage
 
@@ -87,6 +88,40 @@ def test_what_is_needed_no_more_makes_room(tmp_path: Path) -> None:
         assert partition.core.has_room
         reader.read(partition)
     assert reader.contents == [*(bytes([index]) * 500 for index in range(10)), b"large" * 1000]
+
+
+def test_a_disk_without_any_room_takes_what_is_acknowledged(tmp_path: Path) -> None:
+    """The log has kept room for that; messages have none of it, and it is there again once files have gone."""
+    files = Full()
+    reserve = tmp_path / "reserve"
+    with opened(tmp_path, files=files, segment_bytes=2000) as partition:
+        reader = Reader()
+        reader.attach(partition)
+        for index in range(10):
+            partition.send(0, bytes([index]) * 500, index=index)
+            partition.settle()
+        reader.read(partition, acknowledges=0)
+        files.room = 0
+        partition.send(0, b"large" * 2000, index=10)
+        partition.turn_until(lambda: partition.core.writer.is_stuck)
+        for _ in range(3):
+            partition.core.resume()
+            partition.turn_until(lambda: partition.core.writer.is_stuck)
+        assert (reserve.stat().st_size, files.room) == (RESERVE_BYTES, 0)
+        partition.ack(reader.id, (0, partition.core.writer.durable_tick + 1))
+        partition.core.resume()
+        partition.turn_until(lambda: partition.core.subscriptions.is_logged("reader"))
+        assert isinstance(partition.core.writer.full, LogFull)
+        assert RESERVE_BYTES - 10_000 < reserve.stat().st_size < RESERVE_BYTES
+        partition.core.look()
+        assert partition.core.trim() > 0
+        files.room = 1 << 20
+        partition.core.trim()
+        assert reserve.stat().st_size == RESERVE_BYTES
+        partition.core.resume()
+        partition.settle()
+        reader.read(partition)
+    assert reader.contents[-1] == b"large" * 2000
 
 
 def test_notes_keep_their_order(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,24 @@ def test_a_write_that_fits_in_part_is_cut_off(tmp_path: Path) -> None:
             assert (ticks_of(log), log.cut_bytes) == ([1, 2, 6], 0)
 
 
+@pytest.mark.parametrize("removes_folder", [True, False])
+def test_a_log_that_was_removed_confirms_nothing(tmp_path: Path, *, removes_folder: bool) -> None:
+    """Its file takes writes and syncs as before, and would be gone with the process."""
+    folder = tmp_path / "log"
+    with suppress(LogError), open_log(folder) as log:
+        log.append(entries([1]))
+        assert log.sync() == 1
+        if removes_folder:
+            shutil.rmtree(folder)
+        else:
+            segments_in(folder)[-1].unlink()
+        log.append(entries([2]))
+        with pytest.raises(LogFailed, match="was removed"):
+            log.sync()
+        with pytest.raises(LogFailed):
+            log.append(entries([3]))
+
+
 def test_without_room_for_another_segment_the_old_one_is_gone_on_with(tmp_path: Path) -> None:
     """What was appended is durable nevertheless, and no file is left."""
     files = FaultyFiles()
@@ -81,7 +101,12 @@ def test_without_room_for_another_segment_the_old_one_is_gone_on_with(tmp_path: 
         files.room = 20
         with pytest.raises(LogFull):
             log.begin_segment(b"snapshot")
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["00000000000000000001.segment", "lock", "mark"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "00000000000000000001.segment",
+            "lock",
+            "mark",
+            "reserve",
+        ]
         files.room = None
         assert ticks_of(log) == [1]
         log.append(entries([2]))

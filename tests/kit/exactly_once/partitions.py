@@ -1,6 +1,7 @@
 """A pubend with a real log, whose thread is the test; somebody who reads it; and disks that fail."""
 
 import errno
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator
@@ -206,6 +207,19 @@ class Full(Files):
             raise OSError(errno.ENOSPC, "No space left on device")
         self.room -= size
         return super().write(descriptor, parts, offset)
+
+    def allocate(self, descriptor: int, size: int) -> None:
+        """Take the room, or fail."""
+        missing = size - os.fstat(descriptor).st_size
+        if missing > self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= missing
+        super().allocate(descriptor, size)
+
+    def cut(self, descriptor: int, size: int) -> None:
+        """Give back the room."""
+        self.room += max(0, os.fstat(descriptor).st_size - size)
+        super().cut(descriptor, size)
 
 
 def cursors(core: DurablePubend) -> dict[str, Ranges]:

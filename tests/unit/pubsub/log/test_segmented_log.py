@@ -145,7 +145,7 @@ def test_reading_returns_all_of_a_tick_or_none(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_read_in_short_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many records at a time, and all of a tick; the next piece begins where the last one ended, without a search."""
+    """So many records at a time, and all of a tick; the next one begins at its end, without a search."""
     heads = [0]
 
     def counted(*arguments: Any) -> Any:

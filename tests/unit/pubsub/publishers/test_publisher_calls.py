@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
+import ray
+from ray.exceptions import GetTimeoutError, RayTaskError
 
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.log.errors import LogFull
 from tidewheel.pubsub.publishers import publisher_calls
-from tidewheel.pubsub.publishers.publisher_calls import start_publishers
+from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, start_publishers
 
 
 class Started(NamedTuple):
@@ -70,3 +73,27 @@ def test_a_log_on_another_node_is_refused(killed: list[Started]) -> None:
     with pytest.raises(DeliveryError, match=r"partition 2: the publisher has its log on another node than worker 0"):
         start("ab", [[3, 3], [3, None, 0]])
     assert len(killed) == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RayTaskError("place", "", LogFull("the log in /logs is full")), "cannot go on: the log in /logs is full"),
+        (GetTimeoutError("it took more than 3 s"), "is dead, or does not answer: it took more than 3 s"),
+    ],
+)
+def test_one_whose_disk_is_full_is_not_called_dead(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    """As long as it answers, the error says what keeps it from going on."""
+
+    def get(*_: Any, timeout: float) -> None:
+        raise error
+
+    calls = PublisherCalls("topic", [None])
+    monkeypatch.setattr(publisher_calls, "_GO_BACK_S", 0.0)
+    monkeypatch.setattr(calls, "ask", lambda *_, **__: [None])
+    monkeypatch.setattr(calls, "call", lambda *_: None)
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(PublisherLost, match=said):
+        calls.answers("place", 1.0)
