@@ -91,12 +91,24 @@ class PathSummary:
     appended: tuple[Time, ...] = ()
     is_identity: bool = field(init=False, compare=False, repr=False)
     _is_round: bool = field(init=False, compare=False, repr=False)
+    """Whether it only advances the innermost coordinate, of several, as most paths round a loop do."""
+    _dropped: int = field(init=False, compare=False, repr=False)
+    """How many coordinates it drops, the innermost."""
+    _advancing: tuple[tuple[TimeDomain, Summary], ...] = field(init=False, compare=False, repr=False)
+    """The kept coordinates and their advances, from the innermost on to the outermost that is advanced, without that of
+    the outermost scope; few paths advance many."""
+    _advances_outermost: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        identity = tuple(domain.identity() for domain in self.source.coordinate_domains)
-        object.__setattr__(self, "is_identity", not self.appended and self.advances == identity)
-        is_round = len(identity) > 1 and not self.appended and self.advances[:-1] == identity[:-1]
-        object.__setattr__(self, "_is_round", is_round and len(self.advances) == len(identity))
+        domains = self.source.coordinate_domains
+        kept = list(zip(domains, self.advances, strict=False))
+        first = next((at for at, (domain, one) in enumerate(kept) if one != domain.identity()), len(kept))
+        object.__setattr__(self, "is_identity", not self.appended and first == len(kept) == len(domains))
+        is_round = first == len(kept) - 1 > 0 and len(kept) == len(domains) and not self.appended
+        object.__setattr__(self, "_is_round", is_round)
+        object.__setattr__(self, "_dropped", len(domains) - len(kept))
+        object.__setattr__(self, "_advancing", tuple(kept[: max(first, 1) - 1 : -1]))
+        object.__setattr__(self, "_advances_outermost", first == 0)
 
     @classmethod
     def identity(cls, nesting: Nesting) -> "PathSummary":
@@ -123,21 +135,39 @@ class PathSummary:
     def results_in(self, time: Time) -> Time | None:
         """Return the least time at which ``time`` can arrive at the path's end, None if it cannot.
 
-        Complexity: the depth of the nesting; O(1) for a path that changes nothing.
+        Complexity: the number of coordinates that change; O(1) for a path that changes nothing.
         """
         if self.is_identity:
             return time
-        if self._is_round:  # only the innermost coordinate is advanced, as by most paths round a loop
+        if self._is_round:
             arrival = self.source.coordinate_domains[-1].results_in(self.advances[-1], time[1])
             return None if arrival is None else (time[0], arrival)
-        kept = self.source.coordinates(time)
-        advanced = [
-            domain.results_in(summary, coordinate)
-            for domain, summary, coordinate in zip(self.source.coordinate_domains, self.advances, kept, strict=False)
-        ]
-        if any(coordinate is None for coordinate in advanced):
-            return None
-        return Nesting.time((*advanced, *self.appended))
+        for _ in range(self._dropped):
+            time = time[0]
+        if self._advancing or self._advances_outermost:
+            time = self._advanced(time)
+            if time is None:
+                return None
+        for coordinate in self.appended:
+            time = (time, coordinate)
+        return time
+
+    def _advanced(self, time: Time) -> Time | None:
+        """Return a time of the kept coordinates, advanced; what lies outside of those that change is not opened."""
+        inner: list[Time] = []
+        for domain, advance in self._advancing:
+            time, coordinate = time
+            arrival = domain.results_in(advance, coordinate)
+            if arrival is None:
+                return None
+            inner.append(arrival)
+        if self._advances_outermost:
+            time = self.source.coordinate_domains[0].results_in(self.advances[0], time)
+            if time is None:
+                return None
+        for arrival in reversed(inner):
+            time = (time, arrival)
+        return time
 
     def followed_by(self, then: "PathSummary") -> "PathSummary | None":
         """Return the summary of this path and after it ``then``, None if nothing passes both.

@@ -192,7 +192,11 @@ class ProductDomain(TimeDomain):
         if type(self).less_equal is not ProductDomain.less_equal:  # a subclass compares in another way
             return self.less_equal
         outer, inner = self.outer.comparison(), self.inner.comparison()
-        return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
+        if inner is not operator.le:
+            return lambda a, b: outer(a[0], b[0]) and inner(a[1], b[1])
+        if outer is not operator.le:
+            return lambda a, b: a[1] <= b[1] and outer(a[0], b[0])
+        return lambda a, b: a[0] <= b[0] and a[1] <= b[1]
 
     @property
     def is_lexicographic(self) -> bool:
