@@ -64,6 +64,7 @@ def test_a_partition_that_ends_without_records_takes_nothing_away(topic: str) ->
         job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
         with tw.subscribe(topic) as subscription:
             assert read_all(subscription) == [(0, [1])]
+        job.stop()
 
 
 def test_all_that_are_awaited_get_the_first_epochs(topic: str) -> None:
@@ -74,6 +75,7 @@ def test_all_that_are_awaited_get_the_first_epochs(topic: str) -> None:
             next(first.epochs(timeout=0.05))
         with tw.subscribe(topic) as second:
             assert read_all(first) == read_all(second) == [(epoch, [epoch]) for epoch in range(EPOCHS)]
+        job.stop()
 
 
 def test_a_log_line_says_what_it_waits_for(

@@ -183,6 +183,7 @@ def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> N
             job.probe("done").wait_until(2)
         job.input("numbers").advance_to(2)
         job.probe("done").wait_until(2)
+        job.stop()
 
 
 def test_a_job_that_cannot_end_says_who_holds_what() -> None:

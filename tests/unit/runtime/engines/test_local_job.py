@@ -39,8 +39,10 @@ def named_flow() -> tw.Dataflow:
 )
 def test_an_unknown_name_lists_those_that_there_are(ask: Any, message: str) -> None:
     """A typing error is found at once."""
-    with tw.run(named_flow(), engine="local") as job, pytest.raises(tw.JobError, match=message):
-        ask(job)
+    with tw.run(named_flow(), engine="local") as job:
+        with pytest.raises(tw.JobError, match=message):
+            ask(job)
+        job.stop()
 
 
 def test_a_dataflow_without_names_says_so() -> None:
@@ -81,6 +83,7 @@ def test_a_stopped_job_is_of_no_use(use: Any, completed: bool) -> None:
         job.input("more").close()
         if completed:
             settle(job)
+        job.stop()
     with pytest.raises(tw.JobError, match=r"job 'test-\w{8}' was stopped: use it inside its with block"):
         use(job)
 
@@ -206,6 +209,7 @@ def test_who_waits_is_told_that_there_is_nothing_to_do_and_may_wait_again() -> N
         feeder.start()
         feeder.join(DEADLINE_S)
         job.probe("done").wait_until(1)
+        job.stop()
 
 
 def test_an_operator_may_feed_an_input_of_its_own_job() -> None:
