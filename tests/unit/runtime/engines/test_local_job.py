@@ -367,3 +367,31 @@ def test_few_questions_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None
     ends.set()
     running.join(DEADLINE_S)
     assert rounds.between(lambda: 1, 0.0) == 1
+
+
+def test_a_limit_holds_while_another_thread_runs_the_job() -> None:
+    """A thread that sends without waiting is told that there is no room, and does not wait for the round to end."""
+    is_in, may_go_on = threading.Event(), threading.Event()
+
+    def block(number: int) -> int:
+        is_in.set()
+        assert may_go_on.wait(DEADLINE_S)
+        return number
+
+    flow = tw.Dataflow("limited")
+    flow.input("numbers").map(block).capture("numbers")
+    with tw.run(flow, workers=2, engine="local", config=tw.RuntimeConfig(bytes_in_flight=1000)) as job:
+        numbers = job.input("numbers")
+        numbers.send([1], worker=0)
+        numbers.send(list(range(1000)), worker=1)
+        running = threading.Thread(target=job.run_round)  # type: ignore[attr-defined]
+        running.start()
+        try:
+            assert is_in.wait(DEADLINE_S)
+            with pytest.raises(tw.WouldBlock, match="Nothing was sent"):
+                numbers.send([2], worker=1, timeout=0)
+        finally:
+            may_go_on.set()
+            running.join()
+        numbers.close()
+    assert sum(len(one.batch) for one in job.captured("numbers")) == 1001
