@@ -400,3 +400,4 @@ def test_a_probe_of_another_job_is_refused() -> None:
         with pytest.raises(tw.JobError, match="probe 'done' belongs to another job than 'straight-"):
             first.explain(second.probe("done"))
         first.stop()
+        second.stop()
