@@ -127,6 +127,7 @@ def main() -> None:
             measure_catching_up(report, job, log, *size.history, size.catching_up)
             measure_relay_deaths(report, job, size.deaths)
             measure_lag(report, job, size.lag)
+            job.stop()
     report.finish(options.json)
 
 

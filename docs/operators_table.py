@@ -24,7 +24,7 @@ _RESULTS = (
     tw.Branches,
 )
 _COLLECTIONS = "Methods of what `stream.as_collection()` returns: records with counts that change over time."
-_RUNNING = "The end of `with tw.run(flow) as job:` waits up to 10 s if all inputs are closed, with sources up to 1 s."
+_RUNNING = "The end of `with tw.run(flow) as job:` waits until the job is complete. It raises if an input is open."
 
 _TITLE = """\
 # Operators

@@ -85,6 +85,7 @@ class TopicSource(OperatorSource[Any]):
                     waited_s = self.timeout or 0.0  # in all; the last of many looks did not wait
                     text = str(error).replace(f"within {error.waited_s:g} s", f"within {waited_s:g} s", 1)
                     raise UnknownTopic(text, topic=self.topic, waited_s=waited_s, topics=error.topics) from None
+                LOCAL_CATALOG.lookup(self.topic, min(left_s, _LOOK_S))
             except NoCluster as error:
                 if left_s == 0.0 or is_closed():
                     text = f"no job published topic {self.topic!r} within {self.timeout} s in this process, and {error}"

@@ -4,12 +4,13 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from numbers import Real
 from typing import Any
 
-from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TELEMETRY, TopicInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
@@ -259,6 +260,11 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
         except NoCluster as error:
             is_final = isinstance(error.__cause__, AuthenticationError) or are_several_here()
             if is_final or deadline_s - time.monotonic() <= _AGAIN_S:
+                here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
+                if here:  # a typo is likelier than a cluster that is missing
+                    raise _unknown(
+                        topic, timeout, here, f"in this process: {_listed(here)}", f", and {error}"
+                    ) from None
                 raise
             time.sleep(_AGAIN_S)
             continue
@@ -266,17 +272,26 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             return info
         if remaining_s <= _LOOKUP_S:
             there = ask_catalog("topics", within_s=_STARTS_WITHIN_S)
-            known = (*LOCAL_CATALOG.names(), *(found.name for found in there))
-            waited_s = timeout or 0.0
-            names = ", ".join(map(repr, known)) or "none"
+            known = [*LOCAL_CATALOG.names(), *(found.name for found in there)]
             where = f"here and on the Ray cluster at {cluster()}"
-            text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {where}: {names}"
-            raise UnknownTopic(text + _others(), topic=topic, waited_s=waited_s, topics=known)
+            raise _unknown(topic, timeout, known, f"{where}: {_listed(known)}", _others())
         others = other_clusters()
         if others != warned_of and (warned_of := others):
             _LOG.warning(
                 "topic %r is not on the Ray cluster at %s, which this process uses%s", topic, cluster(), _others()
             )
+
+
+def _unknown(topic: str, timeout: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
+    """Return the error of a topic that there is not, with the topics that there are, and the one of about its name."""
+    waited_s = timeout or 0.0
+    meant = "".join(f"; did you mean {name!r}?" for name in get_close_matches(topic, known, n=1))
+    text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {listed}{meant}{more}"
+    return UnknownTopic(text, topic=topic, waited_s=waited_s, topics=tuple(known))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
 
 
 def _others() -> str:

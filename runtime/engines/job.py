@@ -39,10 +39,11 @@ _LOOK_S = 0.5
 
 
 class Job(ReadableJob):
-    """A running dataflow. Use it in a ``with`` block: leaving that stops the job and everything that it started.
+    """A running dataflow. Use it in a ``with`` block: leaving that ends the job and everything that it started.
 
-    If all inputs are closed, the end of the block waits up to 10 s for the job to end. It waits up to 1 s if the
-    dataflow has sources, which may have no end. `wait` has no such limit.
+    The end of the block waits until the job is complete, as `wait` does. It raises JobError if an input is open in this
+    process, a source has no end, or the job was never started: then the job cannot complete. After `stop`, and after an
+    exception in the block, the job ends at once.
     """
 
     _feed: Feed

@@ -57,8 +57,9 @@ class LocalRounds:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an operator of any dataflow runs."""
-        return any(member.stepping is not None for member in self._members)
+        """Whether an operator of any dataflow runs on this thread."""
+        here = threading.get_ident()
+        return any(member.stepping is not None and member._thread == here for member in self._members.copy())
 
     def run(self) -> bool:
         """Run every dataflow one round; return False if there was nothing to do."""

@@ -33,6 +33,7 @@ def job() -> Iterator[tw.Job]:
             numbers.advance_to(1)
             numbers.send([3])
         yield running
+        running.stop()
 
 
 @pytest.mark.usefixtures("job")

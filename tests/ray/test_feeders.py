@@ -215,6 +215,7 @@ def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool)
                 threading.Event().wait(DEADLINE_S)
 
             ended = ray.remote(hang).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
+            assert list(job.probe("done").frontier) == [0]
             assert eventually(lambda: bool(results(job)))
             pid = next(number for _, number in results(job))
             assert ray.wait([ended], timeout=0)[0] == []

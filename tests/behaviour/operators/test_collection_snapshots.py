@@ -138,6 +138,7 @@ def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any
             assert sum(present.values()) < 3 * sum(first.values())
         assert not set(first) & set(present), "all links have changed, so no file of the first snapshot is needed"
         assert {f"parts/{path.name}" for path in (tmp_path / "parts").iterdir()} == set(present)
+        job.stop()
     with run(3) as job:
         feeder.change(job, random, 10)
         job.input("links").close()

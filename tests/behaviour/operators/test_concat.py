@@ -65,3 +65,4 @@ def test_a_time_completes_when_it_has_in_all_streams() -> None:
         job.input("slow").advance_to(2)
         job.probe("both").wait_until(2)
         assert set(job.probe("both").frontier) == {2}
+        job.stop()

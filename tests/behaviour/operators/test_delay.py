@@ -77,6 +77,7 @@ def test_nothing_is_held_back() -> None:
         job.input("numbers").advance_to(9)
         settle(job)
         assert set(job.probe("end").frontier) == {9}
+        job.stop()
 
 
 def test_times_within_a_loop() -> None:

@@ -184,8 +184,9 @@ def test_no_thread_is_left_behind(topic: str) -> None:
     flow = tw.Dataflow("second")
     flow.from_topic(topic).capture("numbers")
     with tw.run(publisher(topic), engine="local") as one:
-        with tw.run(flow, engine="local"):
+        with tw.run(flow, engine="local") as job:
             one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            job.stop()
         one.stop()
     left = [thread for thread in threading.enumerate() if thread.name == "tidewheel-from-topic"]
     for thread in left:

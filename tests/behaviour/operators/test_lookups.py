@@ -50,6 +50,7 @@ def test_a_key_has_the_values_of_an_epoch(workers: int) -> None:
         found = job.lookup("wishes", ["bob", "ann", "ann", "eve"], time=4)
         assert (found.time, found["ann"], found["bob"], found["eve"]) == (4, ["tea", "tea"], ["tea"], [])
         assert job.lookup("wishes", []).counts == {}
+        job.stop()
 
 
 def test_the_last_state_stays_until_the_block_ends() -> None:
@@ -78,6 +79,7 @@ def test_a_later_call_has_no_earlier_epoch() -> None:
                 assert found.values == [found.time]
                 last = found.time
         assert last > 0
+        job.stop()
 
 
 def test_threads_see_all_of_an_epoch_or_nothing() -> None:
@@ -109,6 +111,7 @@ def test_threads_see_all_of_an_epoch_or_nothing() -> None:
         is_over.set()
         for reader in readers:
             reader.join(30)
+        job.stop()
     assert wrong == [], f"seed {SEED}"
     assert read
 
@@ -122,6 +125,7 @@ def test_epochs_before_the_newest_are_kept_no_more() -> None:
         ):
             job.lookup("prices", "tea", time=0)
         assert job.lookup("prices", "tea", time=2).values == [5]
+        job.stop()
 
 
 @pytest.mark.parametrize(
@@ -134,8 +138,10 @@ def test_epochs_before_the_newest_are_kept_no_more() -> None:
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(arguments: Any, said: str) -> None:
-    with run() as job, pytest.raises(tw.JobError, match=said):
-        job.lookup(*arguments)
+    with run() as job:
+        with pytest.raises(tw.JobError, match=said):
+            job.lookup(*arguments)
+        job.stop()
 
 
 def test_times_that_are_none_are_refused() -> None:
@@ -144,6 +150,7 @@ def test_times_that_are_none_are_refused() -> None:
         for wrong in (-1, "now", 1.5):
             with pytest.raises(tw.JobError, match="is as of an epoch, a whole number from 0 on, not as of"):
                 job.lookup("prices", "tea", time=wrong)
+        job.stop()
 
 
 def test_it_is_said_why_there_is_no_answer() -> None:
@@ -158,8 +165,11 @@ def test_it_is_said_why_there_is_no_answer() -> None:
         with pytest.raises(tw.JobError, match="nothing left to do"):
             job.probe("done").wait_until(1, 10)
         assert not any(core.questions._open for core in job._cores)  # type: ignore[attr-defined]
-    with run(paused=True) as job, pytest.raises(tw.JobError, match=r"is paused, .* call start\(\) first"):
-        job.lookup("prices", "tea")
+        job.stop()
+    with run(paused=True) as job:
+        with pytest.raises(tw.JobError, match=r"is paused, .* call start\(\) first"):
+            job.lookup("prices", "tea")
+        job.stop()
     flow = tw.Dataflow("numbers")
     flow.input("numbers").as_collection().lookups("numbers")
     job = run(flow)
@@ -193,6 +203,7 @@ def test_a_job_that_goes_on_has_the_state_of_its_snapshot(tmp_path: Path, worker
             job.lookup("prices", list("abcde"), time=1)
         feed(job, {"b": 5})
         assert job.lookup("prices", "b", time=3).values == [5]
+        job.stop()
 
 
 def test_added_dataflows_have_look_ups_of_their_own() -> None:
@@ -202,3 +213,4 @@ def test_added_dataflows_have_look_ups_of_their_own() -> None:
         other.source("pairs", tw.IterableSource([[(0, [("tea", "green")])]])).as_collection().lookups("prices")
         added = job.add(other)
         assert (job.lookup("prices", "tea").values, added.lookup("prices", "tea").values) == ([3], ["green"])
+        job.stop()

@@ -53,6 +53,7 @@ def test_a_pair_without_summary_holds_nothing_back() -> None:
         job.probe("data").wait_until(7)
         assert set(job.probe("data").frontier) == {7}
         assert set(job.probe("answers").frontier) == {0}
+        job.stop()
 
 
 def test_a_summary_that_advances_is_the_time_of_what_comes_out() -> None:
@@ -79,6 +80,7 @@ def test_a_summary_that_advances_is_the_time_of_what_comes_out() -> None:
         job.probe("after").wait_until(12)
         assert set(job.probe("after").frontier) == {12}
         assert [(result.time, result.batch) for result in job.captured("results")] == [(10, [1]), (10, [1])]
+        job.stop()
     assert times == [(0, 10)]
 
 

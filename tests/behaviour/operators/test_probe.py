@@ -72,6 +72,7 @@ def test_waiting_for_a_time_means_that_its_records_have_come() -> None:
             job.probe("done").wait_until(epoch + 1)
             found = [n for result in job.captured("results") if result.time == epoch for n in result.batch]
             assert sorted(found) == [1, 2, 3, 4]
+        job.stop()
 
 
 def test_a_probe_in_a_loop_shows_rounds() -> None:
@@ -85,6 +86,7 @@ def test_a_probe_in_a_loop_shows_rounds() -> None:
         job.probe("inside").wait_until((1, 0))
         assert job.probe("inside").is_complete((0, 99))
         assert not job.probe("inside").is_complete((1, 0))
+        job.stop()
 
 
 def test_a_probe_costs_an_operator_nothing() -> None:
@@ -121,6 +123,7 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
             job.probe("clock").wait_until(1_000_000, timeout=0)
         job.probe("clock").wait_until(50)
         assert job.probe("clock").has_reached(50)
+        job.stop()
 
 
 @pytest.mark.parametrize("time", ["1", (0, 0), None])
@@ -128,8 +131,10 @@ def test_only_a_time_can_be_waited_for(time: Any) -> None:
     """Asking for what is no time of the stream is an error that names the probe, and not one about `<=`."""
     flow = tw.Dataflow("test")
     flow.input("numbers").probe("done")
-    with tw.run(flow, engine="local") as job, pytest.raises(tw.TidewheelError, match="'done'"):
-        job.probe("done").wait_until(time)
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(tw.TidewheelError, match="'done'"):
+            job.probe("done").wait_until(time)
+        job.stop()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -166,3 +171,4 @@ def test_who_follows_a_probe_that_nobody_moves_is_told() -> None:
         next(advances)
         with pytest.raises(TimeoutError, match="waited 0 s for probe 'done' to move"):
             next(advances)
+        job.stop()

@@ -146,6 +146,7 @@ def test_a_partition_that_pauses_holds_up_no_other(workers: int) -> None:
             job.wait(timeout=0.3)
         found = sorted((result.time, n) for result in job.captured("results") for n in result.batch)
         assert found == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)]
+        job.stop()
 
 
 def flow_of(source: Any) -> tw.Dataflow:
@@ -181,6 +182,7 @@ def test_a_partition_is_not_asked_before_its_pause_is_over(monkeypatch: pytest.M
     with tw.run(flow, engine="local") as job:
         job.probe("done").wait_until(50, DEADLINE_S)
         settle(job)
+        job.stop()
     assert (len(asked), len(timers)) == (1, 1)
 
 
@@ -196,6 +198,7 @@ def test_what_a_source_has_open_is_closed_when_the_job_ends() -> None:
     for source, epochs in ((Watched(3, partitions=2), 3), (Watched(10**9, partitions=2), 5)):
         with tw.run(flow_of(source), workers=2, engine="local") as job:
             job.probe("done").wait_until(epochs, DEADLINE_S)
+            job.stop()
         assert sorted(source.closed) == [0, 1]
     source = Watched(10**9)
     flow = flow_of(source)

@@ -338,6 +338,7 @@ def test_what_a_firm_bound_holds_is_said() -> None:
         handle.advance_to(1)
         with pytest.raises(tw.JobError, match=r"1 message at time 0 at input 0 of 'pieces' .*, held(.|\n)*end it"):
             job.probe("pieces").wait_until(1)
+        job.stop()
 
 
 @pytest.mark.parametrize("bound", ["soft", "firm"])

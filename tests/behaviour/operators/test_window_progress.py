@@ -31,6 +31,7 @@ def running(
     with tw.run(flow, workers=workers, engine="local", paused=True) as job:
         job.start()
         yield job
+        job.stop()
 
 
 def feed(job: tw.Job, epochs: dict[int, list[int]]) -> None:
@@ -126,6 +127,7 @@ def test_windows_of_epochs_hold_back_their_own_end_only(kind: Kind) -> None:
         settle(job)
         assert results(job) == [(2, 3, 0, 3, 2)]
         assert frontier(job, "results") == [3]
+        job.stop()
 
 
 def test_windows_of_the_last_epochs_there_are_come_out_too() -> None:

@@ -12,7 +12,6 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.publishers import local_publisher
-from tidewheel.runtime.engines import job_block
 
 DEADLINE_S = 20.0
 EPOCHS = 4
@@ -64,6 +63,7 @@ def test_a_partition_that_ends_without_records_takes_nothing_away(topic: str) ->
         job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
         with tw.subscribe(topic) as subscription:
             assert read_all(subscription) == [(0, [1])]
+        job.stop()
 
 
 def test_all_that_are_awaited_get_the_first_epochs(topic: str) -> None:
@@ -74,6 +74,7 @@ def test_all_that_are_awaited_get_the_first_epochs(topic: str) -> None:
             next(first.epochs(timeout=0.05))
         with tw.subscribe(topic) as second:
             assert read_all(first) == read_all(second) == [(epoch, [epoch]) for epoch in range(EPOCHS)]
+        job.stop()
 
 
 def test_a_log_line_says_what_it_waits_for(
@@ -82,11 +83,11 @@ def test_a_log_line_says_what_it_waits_for(
     """It names the topic and how to go on, and comes again; the job can be left, and the topic is gone."""
     monkeypatch.setattr(local_publisher, "AWAITED_S", 0.05)
     monkeypatch.setattr(local_publisher, "AWAITED_AGAIN_S", 0.05)
-    monkeypatch.setattr(job_block, "_FINISH_S", 0.1)  # leaving the block waits so long for subscribers
     with tw.run(publishing(topic, wait_for=1), engine="local") as job:
         send_all(job)
         with pytest.raises(TimeoutError):
             job.wait(timeout=0.5)
+        job.stop()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     line = (
         f"topic {topic!r} publishes nothing yet: publish(..., wait_for=1) waits for its first subscriber. Call "

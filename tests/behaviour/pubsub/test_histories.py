@@ -86,6 +86,7 @@ def test_the_first_epoch_is_the_state_and_each_later_one_comes(topic: str) -> No
             changes.send([((0, "b"), -3)])
             changes.close()
             found = [(epoch.time, sorted(epoch.records)) for epoch in late.epochs(timeout=SOON_S)]
+        job.stop()
     state = [((0, "a"), 1), ((0, "b"), 3), ((1, "a"), 1), ((2, "a"), 1)]
     assert found == [(2, state), (3, [((9, "a"), 1)]), (4, [((0, "b"), -3)])]
 
@@ -138,6 +139,7 @@ def test_another_job_has_the_same_collection(topic: str) -> None:
             changes.close()
             reading.wait(timeout=SOON_S)
             found = [change for one in reading.captured("letters") for change in one.batch]
+        job.stop()
     assert sorted(found) == [(("a", 1), 1), (("b", 1), 1)]
 
 
@@ -150,6 +152,7 @@ def test_a_table_needs_all_epochs(topic: str, read: Any) -> None:
         next(iter(read(reader)))
         with pytest.raises(DeliveryError, match=r"epochs or events .* were read otherwise"):
             reader.to_arrow()
+        job.stop()
 
 
 def test_a_job_cannot_receive_the_state_twice(topic: str, tmp_path: Path) -> None:
@@ -171,8 +174,10 @@ def test_a_job_cannot_receive_the_state_twice(topic: str, tmp_path: Path) -> Non
 
 def test_epochs_cannot_be_dropped(topic: str) -> None:
     """The state would lack them from then on."""
-    with tw.run(collection(topic), engine="local"), pytest.raises(DeliveryError, match=r"has history, so each state"):
-        tw.subscribe(topic, slow="drop_epochs")
+    with tw.run(collection(topic), engine="local") as job:
+        with pytest.raises(DeliveryError, match=r"has history, so each state"):
+            tw.subscribe(topic, slow="drop_epochs")
+        job.stop()
 
 
 def test_only_epochs_have_a_history() -> None:
@@ -222,3 +227,4 @@ def test_a_job_that_goes_on_from_a_snapshot_has_the_state(topic: str, tmp_path: 
             changes.close()
             del expected[1, "a"]
             assert rows(reader.to_arrow(until=2, timeout=SOON_S)) == expected | {(50, "a"): 1, (99, "a"): 1}
+        job.stop()

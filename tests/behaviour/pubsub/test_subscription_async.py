@@ -292,6 +292,7 @@ def test_a_dataflow_of_this_process_runs_while_tasks_wait() -> None:
 
     with tw.run(flow, engine="local") as job, tw.subscribe("asyncio/dataflow") as subscription:
         run(work(job.input("numbers"), subscription))
+        job.stop()
 
 
 @pytest.mark.parametrize("ending", ["closed", "dropped"])

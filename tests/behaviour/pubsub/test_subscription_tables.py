@@ -169,3 +169,4 @@ def test_pandas_gets_the_same() -> None:
         expected = pd.DataFrame({"city": ["Oslo"] * 3, "n": range(3)})
         pd.testing.assert_frame_equal(frame, expected)
         assert subscription.to_pandas().empty
+        job.stop()

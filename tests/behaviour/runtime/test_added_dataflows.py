@@ -61,6 +61,7 @@ def test_one_may_feed_another() -> None:
         down.input("numbers").close()
         down.wait()
         assert results(down) == [4, 6, 8]
+        job.stop()
 
 
 def test_an_added_dataflow_that_fails_leaves_the_others_alone() -> None:
@@ -89,6 +90,7 @@ def test_leaving_the_block_raises_what_an_added_dataflow_raised() -> None:
             feed(job.add(doubling("bad", fails_at=5)), 5)
             feed(job, 1)
             job.probe("done").wait_until(2**62, timeout=DEADLINE_S)
+            job.stop()
 
     with pytest.raises(tw.JobError, match="no 5"):
         use()
@@ -128,12 +130,14 @@ def test_dropping_frees_the_name_and_ends_the_dataflow() -> None:
             job.drop("third")
         with pytest.raises(tw.JobError, match=r"'first' was added .*; its own dataflow ends with stop\(\)"):
             job.drop("first")
+        job.stop()
 
 
 def test_stopping_stops_all() -> None:
     """Also those that were added to an added one; nothing can be added any more."""
     with tw.run(doubling("first"), engine="local") as job:
         below = job.add(doubling("second")).add(doubling("first"))
+        job.stop()
     for stopped in (job, *job.dataflows.values(), below):
         with pytest.raises(tw.JobError, match="was stopped"):
             stopped.add(doubling("late"))
@@ -156,8 +160,10 @@ def test_a_paused_one_waits_for_start() -> None:
 @pytest.mark.parametrize("flow", [None, "flow", doubling])
 def test_only_dataflows_are_added(flow: Any) -> None:
     """A function that makes one is none."""
-    with tw.run(doubling("first"), engine="local") as job, pytest.raises(tw.GraphError, match="takes a Dataflow, not"):
-        job.add(flow)
+    with tw.run(doubling("first"), engine="local") as job:
+        with pytest.raises(tw.GraphError, match="takes a Dataflow, not"):
+            job.add(flow)
+        job.stop()
 
 
 def test_topics_of_an_added_dataflow_can_be_read() -> None:
@@ -194,6 +200,7 @@ def test_two_threads_may_add_at_once() -> None:
             thread.join(DEADLINE_S)
         assert len(refused) == 3
         assert list(job.dataflows) == ["second"]
+        job.stop()
 
 
 def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> None:
@@ -219,6 +226,7 @@ def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> N
         later.close()
         job.input("numbers").close()
         job.probe("done").wait_until(20, timeout=DEADLINE_S)
+        job.stop()
 
 
 def test_operators_may_add_dataflows() -> None:
@@ -248,6 +256,7 @@ def test_operators_may_add_dataflows() -> None:
         runner.join(DEADLINE_S)
         assert not runner.is_alive()
         assert {"building", "added when built", "added 1", "added 2", "more 9"} <= set(job.dataflows)
+        job.stop()
 
 
 def test_stopping_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

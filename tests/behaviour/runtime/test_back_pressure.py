@@ -49,6 +49,7 @@ def test_a_source_in_the_workers_waits_for_a_slow_operator(workers: int, progres
             received = job.statistics().operators["slow"].messages_in
             most = max(most, source.read - received)
         found = sorted(n for _, batch in captured(job) for n in batch)
+        job.stop()
     assert found == list(range(60_000))
     assert 10 < most < 60 * workers
 
@@ -95,6 +96,7 @@ def test_an_input_is_not_too_many_epochs_ahead() -> None:
             numbers.advance_to(epoch)
             assert not done.frontier.less_than(epoch - 11)
         assert job.statistics().inputs["numbers"].seconds_waited > 0
+        job.stop()
 
 
 def test_a_dataflow_that_needs_more_epochs_than_that_gets_them() -> None:

@@ -73,9 +73,9 @@ class Spinning:
         """Run rounds until it holds; the loop always has something to do, so a job that cannot get there is stuck."""
         assert isinstance(self.job, LocalJob)
         for _ in range(1000):
+            assert self.job.run_round()
             if condition():
                 return
-            assert self.job.run_round()
         pytest.fail("it did not come true within 1000 rounds")
 
     def run_rounds(self, rounds: int) -> None:
@@ -97,6 +97,7 @@ def spinning(request: pytest.FixtureRequest) -> Any:
     with spinning.job:
         spinning.run_until(lambda: len(spinning.job.captured("results")) == 2)
         yield spinning
+        spinning.job.stop()
 
 
 def test_results_of_later_epochs_do_not_wait(spinning: Spinning) -> None:

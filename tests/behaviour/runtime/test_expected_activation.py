@@ -150,6 +150,7 @@ def test_messages_that_are_left_unread_meanwhile_hold_sources_back(
         contexts[0].activate()
         settle(job)
         assert len(read) == 1000
+        job.stop()
 
 
 def test_an_agenda_forgets_whom_it_expects_when_their_turn_comes() -> None:
@@ -194,7 +195,8 @@ def test_who_waits_hears_of_what_others_do() -> None:
         other = tw.Dataflow("other")
         other.source("numbers", tw.RecordSource([2])).capture("results")
         added = job.add(other)
-        assert eventually(lambda: captured(added) == [(0, [2])])
+        assert eventually(lambda: added.is_complete)
+        assert captured(added) == [(0, [2])]
         job.stop()
         waiting.join(DEADLINE_S)
         assert not waiting.is_alive()

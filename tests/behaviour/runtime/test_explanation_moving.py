@@ -43,6 +43,7 @@ def test_a_message_under_way_is_not_overlooked(progress: SpreadName) -> None:
         assert captured(job) == [(0, [1]), (0, [2])]
         assert list(explanation.frontier) == [0]
         assert explanation.holders[0].what.startswith("1 message at time 0 on the way to input 0 of 'exchange'")
+        job.stop()
 
 
 @every_spread
@@ -50,6 +51,7 @@ def test_an_operator_has_not_ended_while_a_message_to_it_is_under_way(progress: 
     """The frontier of an operator in the statistics is a lower bound on what it still gets."""
     with with_a_message_under_way(progress) as job:
         assert [one.frontier for one in job.statistics().operators.values()] == [(), (0,), (0,), (0,)]
+        job.stop()
 
 
 def test_a_token_that_another_thread_has_just_discarded_is_not_named() -> None:
@@ -62,6 +64,7 @@ def test_a_token_that_another_thread_has_just_discarded_is_not_named() -> None:
         assert [holder.operator for holder in job.explain("done").holders] == ["leaky"]
         kept.pop().discard()
         assert job.explain("done").holders == ()
+        job.stop()
 
 
 def spreading_work(context: tw.OperatorContext) -> Schedule:
@@ -120,6 +123,7 @@ def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | 
         assert "have passed that time" not in holder.what
         assert "'keeper' runs again when its input 0 passes 0" in holder.advice
         assert (entrance.operator, entrance.port) == ("input numbers", "input 0 of 'keeper'")
+        job.stop()
 
 
 # ---------------------------------------------------------------------- workers that do not answer
@@ -162,6 +166,7 @@ def test_a_busy_worker_is_named_and_the_others_explain_the_rest(busy: int, progr
         assert (holder.operator, holder.time) == ("halt", 0)
         assert busy not in holder.workers
         kept.clear()
+        job.stop()
 
 
 def test_nothing_is_called_complete_when_no_worker_answers() -> None:
@@ -173,6 +178,7 @@ def test_nothing_is_called_complete_when_no_worker_answers() -> None:
         explanation = explained(job, lambda core: True)
         assert len(explanation.frontier) > 0
         assert "times from  on" not in str(explanation)
+        job.stop()
 
 
 def test_a_worker_of_which_nothing_is_known_is_said_not_to_answer() -> None:
@@ -185,6 +191,7 @@ def test_a_worker_of_which_nothing_is_known_is_said_not_to_answer() -> None:
         last = str(view.statistics()).splitlines()[-1]
         assert " ".join(last.split()) == "1 busy in an operator, did not answer"
         assert view.statistics().silent == (1,)
+        job.stop()
 
 
 @every_spread

@@ -132,6 +132,7 @@ def test_of_a_probe_and_a_topic_of_one_name_the_probe_is_explained() -> None:
         settle(job)
         assert len(job.explain("same").frontier) == 0
         kept.pop().discard()
+        job.stop()
 
 
 @every_spread
@@ -182,6 +183,7 @@ def test_only_the_first_of_many_holders_are_shown() -> None:
         assert lines[-1] == "and 12 more like these"
         while kept:
             kept.pop().discard()
+        job.stop()
 
 
 def test_a_long_route_is_shortened_in_the_text_only() -> None:
@@ -196,6 +198,7 @@ def test_a_long_route_is_shortened_in_the_text_only() -> None:
         [holder] = job.explain("done").holders
         assert holder.route == ("input numbers", "step", *(f"step-{number}" for number in range(2, 31)))
         assert "by input numbers > step > step-2 > 25 more > step-28 > step-29 > step-30 (time" in str(holder)
+        job.stop()
 
 
 def test_an_operator_behind_the_probe_holds_nothing_back() -> None:
@@ -212,6 +215,7 @@ def test_an_operator_behind_the_probe_holds_nothing_back() -> None:
         assert list(explanation.frontier) == [4]
         assert [holder.operator for holder in explanation.holders] == ["input numbers"]
         kept.pop().discard()
+        job.stop()
 
 
 def test_a_summary_that_advances_shows_in_the_path() -> None:
@@ -228,6 +232,7 @@ def test_a_summary_that_advances_shows_in_the_path() -> None:
         [holder] = job.explain("later").holders
         assert words(holder) == ("leaky", 0, (0,), ("leaky", "feedback"), "t becomes t + 2", 2)
         kept.pop().discard()
+        job.stop()
 
 
 def test_explaining_changes_nothing() -> None:
@@ -244,6 +249,7 @@ def test_explaining_changes_nothing() -> None:
                     job.explain("done")
                     job.statistics()
             results.append([(entry.time, entry.batch) for entry in job.captured("results")])
+            job.stop()
     assert results[0] == results[1]
 
 
@@ -254,3 +260,4 @@ def test_a_holder_is_a_value() -> None:
         first, second = job.explain("done"), job.explain("done")
         assert first == second
         assert isinstance(first.holders[0], Holder)
+        job.stop()

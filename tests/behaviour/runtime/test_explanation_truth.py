@@ -240,3 +240,4 @@ def test_what_is_said_is_so(workers: int, progress: SpreadName, seed: int) -> No
         settle(job)
         for name in job.plan.probes:
             check(job, graph, name)
+        job.stop()

@@ -43,6 +43,7 @@ def test_a_window_that_is_not_over_leads_on_to_its_input(progress: SpreadName) -
         assert "\n   reaches input 0 of 'window' at 6, by input numbers > window (time unchanged)\n" in str(explanation)
         job.input("numbers").advance_to(10)
         job.probe("done").wait_until(10, DEADLINE_S)
+        job.stop()
 
 
 @every_spread
@@ -119,6 +120,7 @@ def test_an_input_that_lends_no_token_may_be_what_is_waited_for(reads_late: bool
         assert "input 'data'" not in str(failed.value)
         job.input("control").advance_to(1)
         job.probe("done").wait_until(1, DEADLINE_S)
+        job.stop()
 
 
 def test_what_is_waited_for_is_found_through_several_operators() -> None:
@@ -166,6 +168,7 @@ def test_an_operator_without_notification_waits_for_messages() -> None:
         assert advice.endswith("'deaf' waits until a message comes to its input 0")
         assert "frontier" not in advice
         kept.pop().discard()
+        job.stop()
 
 
 # ---------------------------------------------------------------------- operators that never run again
@@ -183,6 +186,7 @@ def test_a_token_at_an_operator_whose_inputs_have_ended_leaked(progress: SpreadN
         assert holder.what.endswith(", though its inputs have ended")
         assert holder.advice.startswith(LEAKED.format("leaky") + "token leaked: discard()")
         kept.pop().discard()
+        job.stop()
 
 
 def test_a_token_that_only_its_own_loop_waits_for_leaked() -> None:
@@ -350,6 +354,7 @@ def test_a_holder_that_holds_several_elements_is_told_for_each() -> None:
             ("input numbers", (1, 0), (1, 0)),
             ("input numbers", (0, 1), (0, 1)),
         ]
+        job.stop()
 
 
 def test_edges_and_routes_name_stages() -> None:
@@ -371,6 +376,7 @@ def test_edges_and_routes_name_stages() -> None:
         [holder] = job.explain("done").holders
         assert holder.route == ("input numbers", "exchange", "map", "map-2", "map-3", "map-4", "exchange-2")
         assert set(holder.route) <= set(statistics.operators)
+        job.stop()
 
 
 def test_messages_before_a_chain_are_for_its_first_stage() -> None:
@@ -385,6 +391,7 @@ def test_messages_before_a_chain_are_for_its_first_stage() -> None:
         while job.run_round():
             seen |= {(one.operator, one.what) for one in job.explain("done").holders if "message" in one.what}
         assert seen == {("exchange", "1 message at time 0 on the way to input 0 of 'exchange'")}
+        job.stop()
 
 
 def test_a_probe_of_another_job_is_refused() -> None:
@@ -393,3 +400,5 @@ def test_a_probe_of_another_job_is_refused() -> None:
         assert first.explain(first.probe("done")).name == "done"
         with pytest.raises(tw.JobError, match="probe 'done' belongs to another job than 'straight-"):
             first.explain(second.probe("done"))
+        first.stop()
+        second.stop()

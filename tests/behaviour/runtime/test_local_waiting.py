@@ -76,6 +76,7 @@ def test_a_timeout_names_the_probe_that_is_waited_for() -> None:
             job.probe("behind").wait_until(1, timeout=-1)
         with pytest.raises(TimeoutError, match=r"job.explain\('leaked'\) says what holds it back"):
             job.wait(timeout=-1)
+        job.stop()
 
 
 @pytest.mark.parametrize("for_a_probe", [True, False])
@@ -106,6 +107,7 @@ def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
             job.probe("probe 30").wait_until(1) if for_a_probe else job.wait()
         assert reports == [0, 1]
         assert explained == ["probe 30"] * for_a_probe
+        job.stop()
 
 
 def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,6 +185,7 @@ def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> N
             job.probe("done").wait_until(2)
         job.input("numbers").advance_to(2)
         job.probe("done").wait_until(2)
+        job.stop()
 
 
 def test_a_job_that_cannot_end_says_who_holds_what() -> None:
@@ -202,6 +205,7 @@ def test_a_job_that_cannot_end_says_who_holds_what() -> None:
             job.wait()
         assert "output 0 of 'keeper' holds 1 token(s) for time 1" in str(caught.value)
         assert "1 message(s) at time 1 wait at input 0 of 'blind'" in str(caught.value)
+        job.stop()
 
 
 def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:

@@ -54,6 +54,7 @@ def test_an_explanation_shows_its_advice_in_bold() -> None:
     """What others have named stands there as text."""
     with tw.run(counting(), engine="local") as job:
         text = job.explain("done")._repr_html_()
+        job.stop()
     advice = [line for line in text.splitlines() if line.startswith("<b>   -&gt; job.input(")]
     assert len(advice) == 1
     assert "<b>lines" not in text
@@ -119,6 +120,7 @@ def test_an_explanation_is_live_in_a_notebook(cell: Kernel) -> None:
         assert "show_live" not in repr(told)
         again = pickle.loads(pickle.dumps(told))
         assert (again.name, str(again)) == ("done", str(told))
+        job.stop()
     with pytest.raises(NotImplementedError):
         told._ipython_display_()
 
@@ -171,6 +173,7 @@ def test_a_chart_shows_a_topic(cell: Kernel) -> None:
             assert eventually(lambda: events(view)[-1:] != [] and "[4,4.5]" in events(view)[-1][2])
         assert eventually(lambda: has_ended(view))
         assert json.loads(events(view)[-2][2]) == {"points": [[2, 2.5], [3, 3.5], [4, 4.5]]}
+        job.stop()
     assert eventually(lambda: not feeds())
 
 
@@ -186,6 +189,7 @@ def test_a_chart_of_what_is_no_number_says_so(cell: Kernel) -> None:
         assert eventually(lambda: has_ended(view))
         assert "column 'city' has 'Oslo', which is no number" in events(view)[-2][2]
         assert list(topic) == []
+        job.stop()
 
 
 def test_a_chart_that_is_closed_leaves_its_topic(cell: Kernel) -> None:
@@ -204,5 +208,7 @@ def test_a_chart_that_is_closed_leaves_its_topic(cell: Kernel) -> None:
 
 def test_elsewhere_a_job_is_shown_as_text() -> None:
     """IPython falls back to that."""
-    with tw.run(counting(), engine="local") as job, pytest.raises(NotImplementedError):
-        job._ipython_display_()
+    with tw.run(counting(), engine="local") as job:
+        with pytest.raises(NotImplementedError):
+            job._ipython_display_()
+        job.stop()

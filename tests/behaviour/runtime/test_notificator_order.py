@@ -208,3 +208,4 @@ def test_outside_of_loops_a_complete_time_is_ready() -> None:
         assert [time for _, time in seen] == [(1, 0)]
         ahead.close()
         behind.close()
+        job.stop()

@@ -138,6 +138,7 @@ def running(flow: tw.Dataflow) -> Iterator[tw.Job]:
         job.input("questions").send([1])
         job.input("questions").close()
         yield job
+        job.stop()
 
 
 def test_a_message_on_the_wrong_input_lends_no_token() -> None:

@@ -105,6 +105,7 @@ def test_probes_follow_epochs(progress: SpreadName) -> None:
             done.wait_until(epoch, DEADLINE_S)
             assert list(done.frontier) == [epoch]
             assert len([1 for time, batch in captured(job) for _ in batch if time == epoch - 1]) == 2
+        job.stop()
 
 
 # ---------------------------------------------------------------------- what is told
@@ -141,6 +142,7 @@ def test_what_an_empty_epoch_costs(operators: int, workers: int, progress: Sprea
                 assert sent == workers * (workers - 1)
             else:
                 assert sent <= 2 * (workers - 1)
+        job.stop()
 
 
 @every_spread

@@ -184,11 +184,10 @@ def test_who_begins_from_the_start_again_is_told(folder: Path) -> None:
     with begin(folder) as job:
         job.input("words").close()
         job.stop(snapshot=True)
-    with (
-        begin(folder) as job,
-        pytest.raises(tw.TokenError, match="which was closed before the snapshot was taken, with 4 batches"),
-    ):
-        job.input("words").send(["a"])
+    with begin(folder) as job:
+        with pytest.raises(tw.TokenError, match="which was closed before the snapshot was taken, with 4 batches"):
+            job.input("words").send(["a"])
+        job.stop()
 
 
 def test_several_handles_are_there_again(folder: Path) -> None:

@@ -132,6 +132,7 @@ def test_a_time_completes_when_its_last_answer_has_come(background: Background) 
         assert within_deadline(job, lambda: list(done.frontier) == [2])
         background.let_go(3)
         assert within_deadline(job, lambda: len(done.frontier) == 0)
+        job.stop()
 
 
 def test_explain_names_who_waits_for_an_answer(background: Background) -> None:
@@ -144,6 +145,7 @@ def test_explain_names_who_waits_for_an_answer(background: Background) -> None:
         background.let_go(7)
         assert within_deadline(job, lambda: len(captured(job)) == 1)
         assert job.explain("done").holders == ()
+        job.stop()
 
 
 def test_a_sleeping_worker_wakes_up_for_an_answer(background: Background) -> None:
@@ -189,6 +191,7 @@ def test_a_coroutine_may_take_its_token_forward(background: Background) -> None:
         background.let_go(1)
         assert within_deadline(job, lambda: len(done.frontier) == 0)
         assert captured(job) == [(3, [3])]
+        job.stop()
 
 
 def test_a_coroutine_that_fails_gives_its_token_up(background: Background) -> None:

@@ -37,6 +37,7 @@ def test_a_micro_batch_is_committed_when_a_snapshot_has_it(query: FakeQuery, tmp
         begun(job, query)
         query.run(0, 1, 2)
         query.run(1, 3)
+        job.stop()
     with kept(tmp_path) as job:
         assert job.input("rows").position == tw.InputPosition(2, 2, 3)
         feeding = begun(job, again := FakeQuery(query.patch))
@@ -48,6 +49,7 @@ def test_a_micro_batch_is_committed_when_a_snapshot_has_it(query: FakeQuery, tmp
         assert sorted(captured(job)) == [(0, [1, 2]), (1, [3]), (2, [4])]
     with kept(tmp_path) as job:
         assert job.input("rows").is_closed
+        job.stop()
 
 
 @pytest.mark.parametrize("found", ["an older snapshot", "none"])
@@ -60,6 +62,7 @@ def test_a_job_that_lacks_what_spark_has_committed_fails(query: FakeQuery, tmp_p
         shutil.copytree(folder, older)
         query.run(1, 2)
         query.run(2, 3)
+        job.stop()
     shutil.rmtree(folder)
     if found != "none":
         older.rename(folder)
@@ -67,6 +70,7 @@ def test_a_job_that_lacks_what_spark_has_committed_fails(query: FakeQuery, tmp_p
         feeding = begun(job, again := FakeQuery(query.patch))
         again.run(3, 4)
         check_lacks(job, feeding, at=0 if found == "none" else 1, uncommitted=3)
+        job.stop()
 
 
 def test_a_job_that_goes_back_behind_what_spark_has_committed_fails(query: FakeQuery, tmp_path: Path) -> None:
@@ -81,6 +85,7 @@ def test_a_job_that_goes_back_behind_what_spark_has_committed_fails(query: FakeQ
         handle._go_back(handle._feed, handle.number, before)
         query.run(3, 4)
         check_lacks(job, feeding, at=1, uncommitted=3)
+        job.stop()
 
 
 def check_lacks(job: tw.Job, feeding: StreamingFeed, at: int, uncommitted: int) -> None:
@@ -99,6 +104,7 @@ def test_a_micro_batch_is_sent_again_if_the_job_goes_back(query: FakeQuery, tmp_
     """Before Spark has committed it; the rows are those that it had."""
     with kept(tmp_path) as job:
         check_sent_again(job, query)
+        job.stop()
 
 
 def check_sent_again(job: tw.Job, query: FakeQuery) -> None:

@@ -114,6 +114,7 @@ def test_a_job_runs_since_it_was_deployed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(LocalJob, "_deploy", note)
     with tw.run(counted(), engine="local") as job, TelemetryReader(job.name) as reader:
         assert next(reader).document["job"]["since"] >= round(deployed[0], 3)
+        job.stop()
 
 
 def test_a_late_listener_has_the_same_documents() -> None:
@@ -132,6 +133,7 @@ def test_a_late_listener_has_the_same_documents() -> None:
             view = next(early)
             found[view.document["at"]] = view.document
         assert [found[document["at"]] for document in seen] == seen
+        job.stop()
 
 
 def test_a_failure_is_told_with_its_reason() -> None:
@@ -226,6 +228,7 @@ def test_added_dataflows_have_telemetry_of_their_own() -> None:
             assert (document["job"]["name"], document["job"]["host"]) == (added.name, job.name)
             job.drop("guest")
             assert [view.document["job"]["state"] for view in reader][-1] == "stopped"
+        job.stop()
 
 
 def test_snapshots_are_told(tmp_path: Any) -> None:

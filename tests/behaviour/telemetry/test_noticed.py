@@ -96,3 +96,4 @@ def test_a_token_that_leaks_in_a_job_without_pauses_is_explained_as_one() -> Non
             ended.set()
             feeder.join()
         kept.pop().discard()
+        job.stop()

@@ -131,6 +131,7 @@ def test_a_source_waits_for_slow_calls(server: Server) -> None:
         job.probe("done").wait_until(30, DEADLINE_S)
         assert source.read > before
         assert within_deadline(job, lambda: 30 in server.begun)
+        job.stop()
     assert 30 in server.cancelled
 
 
@@ -142,6 +143,7 @@ def test_an_input_waits_for_slow_calls(server: Server) -> None:
             for _ in range(1000):
                 job.input("numbers").send([1] * 100, timeout=0.3)
         assert job.statistics().inputs["numbers"].batches < 100
+        job.stop()
 
 
 def test_waiting_waits_for_calls() -> None:

@@ -58,6 +58,7 @@ def test_captures_can_be_read_while_the_job_runs() -> None:
             job.input("numbers").advance_to(time + 1)
             job.probe("done").wait_until(time + 1)
             sizes.append([result.batch for result in job.captured("results")])
+        job.stop()
     assert sizes == [[[0]], [[0], [1]], [[0], [1], [2]]]
 
 
@@ -94,6 +95,7 @@ def test_it_can_be_read_while_the_job_runs(tmp_path: Path) -> None:
             job.input("numbers").advance_to(time + 1)
             settle(job)
             assert list(read_log(log_path(tmp_path, 0)))[-1] == LoggedFrontier((time + 1,))
+        job.stop()
 
 
 def test_each_worker_has_a_log(tmp_path: Path) -> None:
@@ -231,6 +233,7 @@ def test_a_snapshot_counts_only_what_has_left_the_process(tmp_path: Path) -> Non
         settle(job)
         job.snapshot()
         assert [event.batch for event in read_log(path) if isinstance(event, tw.Captured)] == [[1], [2, 3]]
+        job.stop()
 
 
 def test_a_log_that_was_cut_since_its_snapshot_is_refused(tmp_path: Path) -> None:

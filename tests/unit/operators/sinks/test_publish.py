@@ -143,7 +143,7 @@ def test_a_topic_ends_with_its_job(topic: str) -> None:
         send(job, "numbers", [(0, [1])])
         job.wait()
     assert [epoch.records for epoch in ended.epochs()] == [[1]]
-    with tw.run(publish(topic), engine="local"):
+    with pytest.raises(tw.JobError, match="inputs are open"), tw.run(publish(topic), engine="local"):
         stopped = tw.subscribe(topic)
     with pytest.raises(tw.DeliveryError, match="was stopped"):
         list(stopped.epochs())
@@ -173,12 +173,13 @@ def test_a_topic_that_a_living_job_publishes_is_taken(topic: str) -> None:
     """The second job does not start, and leaves nothing of its own behind; the name is free when the first ends."""
     flow = tw.Dataflow("second")
     flow.input("numbers").publish(f"{topic}/own").publish(topic)
-    with tw.run(publish(topic), engine="local"):
+    with tw.run(publish(topic), engine="local") as job:
         with pytest.raises(tw.DeliveryError, match=f"topic '{topic}' is published by job 'test-"):
             tw.run(flow, engine="local")
         again = tw.Dataflow("third")
         again.input("numbers").publish(f"{topic}/own")
         tw.run(again, engine="local").stop()
+        job.stop()
     tw.run(flow, engine="local").stop()
 
 
@@ -213,6 +214,7 @@ def test_a_merged_topic_keeps_its_capacity(topic: str) -> None:
         settle(job)
         with pytest.raises(tw.DeliveryError, match="keeps no more than 1000 bytes"):
             list(slow)
+        job.stop()
 
 
 def run_with_schema(topic: str, schema: Any, batches: list[Any], expects: Any = None) -> list[Any]:
@@ -291,6 +293,7 @@ def test_who_expects_something_else_is_told_at_once(topic: str, schema: Any, exp
             tw.subscribe(topic, schema=expects)
         with pytest.raises(tw.DeliveryError, match="waited 0 s for 1 subscribers"):
             job.topic(topic).wait_for_subscribers(1, 0)
+        job.stop()
 
 
 def test_of_a_topic_that_says_nothing_each_batch_is_checked(topic: str) -> None:
@@ -322,8 +325,9 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
         rows.publish(topic, schema=int)
     assert description_of(flow).size == size
     rows.publish(topic).publish(f"{topic}/rows", schema=dict).map(len).publish(f"{topic}/lengths")
-    with tw.run(flow, engine="local"):
+    with tw.run(flow, engine="local") as job:
         schemas = {name: info.schema for name in LOCAL_CATALOG.names() if (info := LOCAL_CATALOG.lookup(name))}
+        job.stop()
     found = [schemas[name] for name in (topic, f"{topic}/rows", f"{topic}/lengths")]
     assert [None if schema is None else schema.text for schema in found] == ["(n: int64)", "dict", None]
 

@@ -97,6 +97,7 @@ def test_an_epoch_is_seen_whole_or_not_at_all(tmp_path: Path, workers: int) -> N
                 assert looks[-1].items() <= expected.items()
             assert len(looks[-1]) == epoch + 1
             job.probe("written").wait_until(epoch + 1, DEADLINE_S)
+        job.stop()
     assert seen(tmp_path / "out") == expected
     assert any(len(look) == 0 for look in looks)
 
@@ -109,6 +110,7 @@ def test_what_is_unfinished_is_hidden(tmp_path: Path) -> None:
         job.input("numbers").send([1])
         settle(job)
         assert names(tmp_path) == [".tmp-epoch=0"]
+        job.stop()
     (tmp_path / "epoch=9").mkdir()
     (tmp_path / "other").touch()
     [written] = write(tmp_path, [(1, [1])])

@@ -40,3 +40,4 @@ def test_inputs_are_independent() -> None:
         job.probe("one").wait_until(6)
         assert [len(job.probe(name).frontier) for name in ("one", "other")] == [0, 1]
         assert [(result.time, result.batch) for result in job.captured("one")] == [(5, [1])]
+        job.stop()

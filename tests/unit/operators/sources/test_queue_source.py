@@ -56,8 +56,10 @@ def test_who_puts_something_in_wakes_the_job_up() -> None:
 
 def test_a_queue_that_nobody_fills_is_waited_for() -> None:
     """For as long as one likes; it is no mistake, since a thread may fill it yet."""
-    with tw.run(flow_of(tw.QueueSource()), engine="local") as job, pytest.raises(TimeoutError, match=r"waited 0\.05 s"):
-        job.wait(timeout=0.05)
+    with tw.run(flow_of(tw.QueueSource()), engine="local") as job:
+        with pytest.raises(TimeoutError, match=r"waited 0\.05 s"):
+            job.wait(timeout=0.05)
+        job.stop()
 
 
 @pytest.mark.parametrize("make", [lambda: None, queue.SimpleQueue], ids=["own", "shared"])
@@ -175,6 +177,7 @@ def test_a_dataflow_that_is_held_up_holds_the_queue_up() -> None:
         while job.run_round():  # type: ignore[attr-defined]
             pass
         assert 900 < len(source._queue._items) < 1000  # type: ignore[attr-defined]
+        job.stop()
 
 
 def test_a_queue_that_others_fill_is_polled() -> None:

@@ -181,6 +181,7 @@ def test_an_epoch_is_complete_once_its_tick_was_sent() -> None:
         job.probe("read").wait_until(1, DEADLINE_S)
         with pytest.raises(TimeoutError):
             job.probe("read").wait_until(2, 0.05)
+        job.stop()
 
 
 def test_no_tick_is_left_out() -> None:

@@ -101,6 +101,7 @@ def cut_short(folder: Path, workers: int = 2) -> None:
             if time < 2:
                 job.input("numbers").advance_to(time + 1)
             settle(job)
+        job.stop()
 
 
 def test_a_recording_that_was_cut_short_is_refused(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_a_time_completes_when_every_partition_has_passed_it() -> None:
     with job_of(source, 2) as job:
         job.probe("read").wait_until(4)
         times = Counter(source.read.values())
+        job.stop()
     assert source.opened == [(0, 2), (1, 2)]
     slow, fast = min(times), max(times)
     assert times == Counter({slow: 2, fast: 2})

@@ -61,6 +61,22 @@ def test_a_subscriber_that_waits_elsewhere_is_told_of_other_clusters(
     ]
 
 
+@pytest.mark.usefixtures("no_cluster")
+def test_a_typo_on_the_local_engine_names_the_topics_of_this_process() -> None:
+    """A program that runs in one process has made a mistake in a name; that no cluster runs comes last."""
+    flow = tw.Dataflow("local")
+    flow.input("numbers").publish("readings of north")
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(
+            UnknownTopic, match=r"'readings of nort' within 0 s; topics that exist in this pro"
+        ) as raised:
+            tw.subscribe("readings of nort", timeout=0)
+        job.stop()
+    assert "'readings of north'" in str(raised.value)
+    assert "; did you mean 'readings of north'?, and no Ray cluster runs on this machine" in str(raised.value)
+    assert "readings of north" in raised.value.topics
+
+
 def test_a_cluster_that_does_not_answer_takes_no_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt to join it is limited by what is left of the timeout, and two seconds at least."""
     limits: list[float] = []

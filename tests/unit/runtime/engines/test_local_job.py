@@ -39,8 +39,10 @@ def named_flow() -> tw.Dataflow:
 )
 def test_an_unknown_name_lists_those_that_there_are(ask: Any, message: str) -> None:
     """A typing error is found at once."""
-    with tw.run(named_flow(), engine="local") as job, pytest.raises(tw.JobError, match=message):
-        ask(job)
+    with tw.run(named_flow(), engine="local") as job:
+        with pytest.raises(tw.JobError, match=message):
+            ask(job)
+        job.stop()
 
 
 def test_a_dataflow_without_names_says_so() -> None:
@@ -81,6 +83,7 @@ def test_a_stopped_job_is_of_no_use(use: Any, completed: bool) -> None:
         job.input("more").close()
         if completed:
             settle(job)
+        job.stop()
     with pytest.raises(tw.JobError, match=r"job 'test-\w{8}' was stopped: use it inside its with block"):
         use(job)
 
@@ -206,6 +209,7 @@ def test_who_waits_is_told_that_there_is_nothing_to_do_and_may_wait_again() -> N
         feeder.start()
         feeder.join(DEADLINE_S)
         job.probe("done").wait_until(1)
+        job.stop()
 
 
 def test_an_operator_may_feed_an_input_of_its_own_job() -> None:
@@ -363,3 +367,31 @@ def test_few_questions_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None
     ends.set()
     running.join(DEADLINE_S)
     assert rounds.between(lambda: 1, 0.0) == 1
+
+
+def test_a_limit_holds_while_another_thread_runs_the_job() -> None:
+    """A thread that sends without waiting is told that there is no room, and does not wait for the round to end."""
+    is_in, may_go_on = threading.Event(), threading.Event()
+
+    def block(number: int) -> int:
+        is_in.set()
+        assert may_go_on.wait(DEADLINE_S)
+        return number
+
+    flow = tw.Dataflow("limited")
+    flow.input("numbers").map(block).capture("numbers")
+    with tw.run(flow, workers=2, engine="local", config=tw.RuntimeConfig(bytes_in_flight=1000)) as job:
+        numbers = job.input("numbers")
+        numbers.send([1], worker=0)
+        numbers.send(list(range(1000)), worker=1)
+        running = threading.Thread(target=job.run_round)  # type: ignore[attr-defined]
+        running.start()
+        try:
+            assert is_in.wait(DEADLINE_S)
+            with pytest.raises(tw.WouldBlock, match="Nothing was sent"):
+                numbers.send([2], worker=1, timeout=0)
+        finally:
+            may_go_on.set()
+            running.join()
+        numbers.close()
+    assert sum(len(one.batch) for one in job.captured("numbers")) == 1001

@@ -77,6 +77,7 @@ def test_a_description_may_grow_after_it_was_run() -> None:
             job.captured("later")
     with tw.run(flow, engine="local") as job:
         assert job.captured("later") == []
+        job.stop()
 
 
 def test_a_paused_job_waits_for_start() -> None:

@@ -74,6 +74,7 @@ def test_only_the_input_that_is_behind_is_named(progress: SpreadName) -> None:
         job.input("early").close()
         settle(job)
         assert texts(job.explain("done")) == ["input 'late' is at time 4 on workers 0, 1"]
+        job.stop()
 
 
 @every_spread
@@ -93,6 +94,7 @@ def test_an_input_that_workers_have_not_heard_of_is_not_the_drivers_to_advance(
         assert (holder.time, holder.advice) == (0, f"the driver {done}; those workers have not come to that yet")
         settle(job)
         assert list(job.explain("done").frontier) == ([] if closed else [7])
+        job.stop()
 
 
 # ---------------------------------------------------------------------- a token that nobody discards
@@ -165,6 +167,7 @@ def test_a_token_is_no_leak_before_its_inputs_have_passed_its_time(progress: Spr
         job.input("numbers").advance_to(1)
         settle(job)
         assert texts(job.explain("done")) == ["input 'numbers' is at time 1 on workers 0, 1, 2"]
+        job.stop()
 
 
 @every_spread
@@ -189,6 +192,7 @@ def test_what_a_worker_has_dropped_and_not_told_yet_is_not_named(progress: Sprea
             [brief] = explanation.holders[1:]
             assert brief.what.startswith(f"operator 'brief' holds 1 token for time 0 on worker {number % 3} (waits")
         assert held_back
+        job.stop()
 
 
 @every_spread
@@ -200,6 +204,7 @@ def test_the_error_of_a_job_that_is_stuck_explains_it(progress: SpreadName) -> N
         job.input("numbers").close()
         with pytest.raises(tw.JobError, match=r"(?s)operator 'leaky' holds 1 token for time 0 on worker 0.*leaked"):
             job.wait(DEADLINE_S)
+        job.stop()
 
 
 # ---------------------------------------------------------------------- messages that nobody reads
@@ -218,6 +223,7 @@ def test_messages_left_unread(progress: SpreadName) -> None:
         assert holder.what == "2 messages at time 0 at input 0 of 'deaf' on worker 1, unread"
         assert words(holder) == ("deaf", 0, (1,), ("deaf",), ONCE_UNCHANGED, 0)
         assert "'deaf' returned without reading them" in holder.advice
+        job.stop()
 
 
 @every_spread
@@ -244,6 +250,7 @@ def test_unread_messages_are_no_more_once_they_are_read(progress: SpreadName) ->
         contexts[0].activate()
         assert "takes them when it runs next" in job.explain("done").holders[0].advice
         job.probe("done").wait_until(1, DEADLINE_S)
+        job.stop()
 
 
 # ---------------------------------------------------------------------- loops that do not end
@@ -307,6 +314,7 @@ def test_a_job_that_was_not_started(progress: SpreadName) -> None:
         job.start()
         settle(job)
         assert job.explain("done").notes == ()
+        job.stop()
 
 
 def test_a_local_job_that_has_work_to_do_says_that_nobody_runs_it() -> None:
@@ -317,6 +325,7 @@ def test_a_local_job_that_has_work_to_do_says_that_nobody_runs_it() -> None:
         assert "only runs while the driver waits for something" in note
         settle(job)
         assert job.explain("done").notes == ()
+        job.stop()
 
 
 # ---------------------------------------------------------------------- who waits for whom
@@ -336,6 +345,7 @@ def test_those_who_wait_for_others_come_after_them(progress: SpreadName) -> None
         assert first.advice
         assert not first.what.endswith("(waits for the above)")
         assert all(other.what.endswith(" (waits for the above)") and not other.advice for other in others)
+        job.stop()
 
 
 @every_spread
@@ -355,6 +365,7 @@ def test_two_that_do_not_wait_for_each_other_are_both_causes(progress: SpreadNam
         assert {holder.operator for holder in explanation.holders} == {"leaky", "deaf"}
         assert all(holder.advice for holder in explanation.holders)
         assert all(holder.route[-1] == "concat" for holder in explanation.holders)
+        job.stop()
 
 
 # ---------------------------------------------------------------------- what cannot be explained
@@ -369,6 +380,7 @@ def test_unknown_names_are_refused() -> None:
             said = rf"no probe, topic or capture '{name}'; it has \['done', 'news', 'results'\]"
             with pytest.raises(tw.JobError, match=said):
                 job.explain(name)
+        job.stop()
 
 
 def test_a_job_that_failed_raises_its_error() -> None:
@@ -389,7 +401,7 @@ def test_a_job_that_failed_raises_its_error() -> None:
 def test_a_job_that_was_stopped_is_not_explained() -> None:
     """The error says to ask inside the block."""
     with deploy(straight()) as job:
-        pass
+        job.stop()
     with pytest.raises(tw.JobError, match="was stopped: use it inside its with block"):
         job.explain("done")
     with pytest.raises(tw.JobError, match="was stopped"):

@@ -107,6 +107,7 @@ def test_the_bytes_of_arrow_and_numpy_are_those_of_the_records(batch: Any, size:
         settle(job)
         [edge] = job.statistics().edges
         assert edge.bytes == size
+        job.stop()
 
 
 def test_the_bytes_of_a_list_grow_with_its_records() -> None:
@@ -119,6 +120,7 @@ def test_the_bytes_of_a_list_grow_with_its_records() -> None:
             job.input("texts").send(batch)
             settle(job)
             sizes.append(job.statistics().edges[0].bytes)
+            job.stop()
     assert 0 < sizes[0] < 200
     assert 1000 < sizes[1] < 1300
     assert 1_000_000 < sizes[2] < 1_300_000
@@ -169,6 +171,7 @@ def test_the_frontier_of_each_operator() -> None:
             "capture results": (0,),
         }
         kept.pop().discard()
+        job.stop()
 
 
 @every_spread
@@ -243,6 +246,7 @@ def test_leaks_are_counted_by_worker() -> None:
             settle(job)
         assert [worker.leaks for worker in job.statistics().workers] == [3]
         kept.clear()
+        job.stop()
 
 
 def test_seconds_are_those_of_the_functions() -> None:
@@ -270,6 +274,7 @@ def test_local_jobs_measure_time() -> None:
         job.input("numbers").send([200_000])
         settle(job)
         found = job.statistics().operators
+        job.stop()
     assert found["map"].seconds > found["map-2"].seconds > 0.0
 
 
@@ -304,6 +309,7 @@ def test_a_job_none_of_whose_workers_answers_has_no_figures() -> None:
     with job:
         busy = [BusyWorker(worker) for worker in range(2)]
         statistics = JobView(job.plan, job._compiled, busy).statistics()
+        job.stop()
     assert (statistics.operators, statistics.edges, statistics.silent) == ({}, (), (0, 1))
     assert str(statistics).count("busy in an operator, did not answer") == 2
     assert repr(statistics) == str(statistics), "a notebook that ends a cell with them shows the tables"

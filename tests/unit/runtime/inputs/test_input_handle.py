@@ -135,6 +135,7 @@ def test_the_same_handle_each_time() -> None:
         job.input("numbers").advance_to(4)
         assert job.input("numbers").time == 4
         assert job.input("numbers") is job.input("numbers")
+        job.stop()
 
 
 def test_threads_may_share_an_input() -> None:
@@ -331,6 +332,7 @@ def test_the_explanation_names_the_handle_that_lags() -> None:
         assert "its handle at that time: advance_to(...) or close() lets it go on" in str(job.explain("done"))
         other.advance_to(9)
         assert "the driver took it to 8, 9" in str(job.explain("done"))
+        job.stop()
 
 
 def test_a_handle_that_is_handed_over_goes_on_counting(feed: ListFeed, handle: tw.InputHandle) -> None:

@@ -56,6 +56,7 @@ def looked() -> Iterator[Looked]:
         job.input("lines").advance_to(1)
         job.probe("done").wait_until(1)
         yield made
+        made.job.stop()
 
 
 def test_counts_are_those_of_all_workers(looked: Looked) -> None:
@@ -142,6 +143,7 @@ def test_tokens_are_held_since_they_were_seen_first() -> None:
         assert number_of(document, "hoard") in probe["holders"]
         for token in kept:
             token.discard()
+        made.job.stop()
 
 
 def test_a_worker_that_is_busy_counts_as_before(looked: Looked) -> None:

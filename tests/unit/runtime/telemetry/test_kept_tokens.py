@@ -61,6 +61,7 @@ def fed(build: Build, rounds: int = 2) -> Iterator[Callable[[], str]]:
         for _ in range(KEPT_AT):
             _send(job, next(epochs), rounds)
         yield look
+        job.stop()
 
 
 def _send(job: LocalJob, epoch: int, rounds: int) -> None:
