@@ -46,6 +46,7 @@ check: $(VENV)/installed-dev
 docs: $(VENV)/installed-docs
 	$(VENV)/bin/python docs/operators_table.py
 	$(VENV)/bin/python docs/command_line_page.py
+	$(VENV)/bin/python docs/reference_pages.py
 	$(VENV)/bin/python docs/flow_pictures.py
 	$(VENV)/bin/python docs/collection_pictures.py
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict

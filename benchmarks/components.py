@@ -187,6 +187,7 @@ class Deployed:
         arcs = flow.input("edges").map_batches(both_ways)
         least_labels.least_labels(arcs, flow.scope("labels")).probe("done").capture("labels")
         self._job = running.enter_context(tw.run(flow, workers=workers, engine=engine))
+        running.callback(self._job.stop)
         self.edges = pa.table({"source": graph.source, "target": graph.target})
         self._workers = workers
         self._epoch = 0

@@ -141,6 +141,7 @@ def measure(report: Report, servers: Mapping[str, Server], disk: Path, size: Siz
             print("log in memory: missing (there is no file system in memory with enough room)")
         folders = {FLOOR: disk, GROUPED_FLOOR: disk} | ({} if memory is None else {MEMORY_FLOOR: memory})
         job = running.enter_context(deploy(logs))
+        running.callback(job.stop)
         for subscribers, batches in size.batches.items():
             with ExitStack() as connected:
                 contestants = connect(connected, job, servers, folders, subscribers)

@@ -156,6 +156,7 @@ def count_rows(message: Any) -> int:
 def deployed(running: ExitStack, traffic: Traffic, link: LinkName) -> Callable[[], float]:
     """Deploy a dataflow that sends ``traffic`` once an epoch, let one go by, and return what measures the next."""
     job = running.enter_context(deploy(transfer(traffic), 2, link))
+    running.callback(job.stop)
     turn = partial(epoch, job, traffic.size()[0], count())
     turn()
     return turn

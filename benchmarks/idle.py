@@ -53,7 +53,9 @@ def job_shares(seconds: float) -> dict[str, float]:
             job.input("numbers").send(list(range(epoch, epoch + 20)))
             job.input("numbers").advance_to(epoch + 1)
         job.probe("done").wait_until(EPOCHS, timeout=DEADLINE_S)
-        return processor_shares(processes, seconds)
+        shares = processor_shares(processes, seconds)
+        job.stop()
+    return shares
 
 
 def bare_shares(seconds: float) -> dict[str, float]:

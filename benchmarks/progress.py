@@ -49,13 +49,16 @@ def by_operators(report: Report, running: ExitStack, *, quick: bool) -> None:
     for size in sizes:
         started = perf_counter()
         job = running.enter_context(tw.run(chain(size, map_each), engine="local"))
+        running.callback(job.stop)
         report.add(f"{size} maps: time to build", [perf_counter() - started], "s")
         contestants[f"{size} maps: an empty epoch"] = partial(empty_epochs, job, count(1))
     for size in sizes:
         job = running.enter_context(tw.run(chain(size, exchange_each), engine="local"))
+        running.callback(job.stop)
         contestants[f"{size} exchanges, which are not fused: an empty epoch"] = partial(empty_epochs, job, count(1))
     for size in (10, 100, 1000):
         job = running.enter_context(tw.run(chain(size, notify_each), engine="local"))
+        running.callback(job.stop)
         name = f"{size} operators that each look at their frontier: an empty epoch"
         contestants[name] = partial(empty_epochs, job, count(1), epochs=20)
     figures = {
@@ -135,6 +138,7 @@ def by_epochs_in_flight(report: Report, running: ExitStack, *, quick: bool) -> N
             window = partial(build_window, size, Random(size) if order == "in any order" else None)
             flow.input("numbers").unary("window", window).probe("done")
             job = running.enter_context(tw.run(flow, engine="local"))
+            running.callback(job.stop)
             times = count(1)
             measure = partial(open_epochs, job, times)
             measure(epochs=size + 100)
@@ -160,6 +164,7 @@ def by_updates_held_back(report: Report, running: ExitStack, *, quick: bool) -> 
         delayed = flow.source("numbers", tw.IterableSource([batches])).unary("delay", build_delay)
         delayed.exchange(lambda time: time).unary("drop", build_drop).probe("done")
         job = running.enter_context(tw.run(flow, engine="local", workers=2))
+        running.callback(job.stop)
         job.probe("done").wait_until(10)
         contestants[f"{size} times held back: an empty epoch"] = partial(source_epochs, job.probe("done"), count(10))
     figures = {

@@ -82,6 +82,7 @@ def measure(report: Report, running: ExitStack, servers: dict[str, str], folder:
     """Let the contestants take turns, with more and more subscribers."""
     prepare()
     job = running.enter_context(deploy())
+    running.callback(job.stop)
     brokers = {name: servers[SERVERS[peer]] for name, peer in BROKERS.items() if SERVERS[peer] in servers}
     for subscribers in size.tables:
         sockets = folder / str(subscribers)

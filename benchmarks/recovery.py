@@ -111,9 +111,10 @@ def measure_throughput(report: Report, sizes: Sizes) -> None:
 def own_rate(sizes: Sizes, *, snapshots: bool) -> float:
     with folders() as (marks, folder):
         kept = tw.Snapshots(folder, every_s=EVERY_S) if snapshots else None
-        with tw.run(counting(Work(sizes.keys), marks), workers=2, snapshots=kept):
+        with tw.run(counting(Work(sizes.keys), marks), workers=2, snapshots=kept) as job:
             time.sleep(sizes.warm_s + sizes.measured_s)
             now = time.monotonic()
+            job.stop()
         return rate_of(marks_in(marks), now - sizes.measured_s, now)
 
 
@@ -155,6 +156,7 @@ def latencies_of(work: Work, sizes: Sizes, every_s: float | None) -> tuple[list[
                 job.snapshot()
             done = time.monotonic()
             time.sleep(sizes.warm_s + 2 * sizes.measured_s)
+            job.stop()
         found = marks_in(marks)
         first = max((mark.value / 1e3 for mark in found if began <= mark.at <= done), default=0.0)
         return [mark.value / 1e3 for mark in found if mark.at >= done + sizes.warm_s], first
@@ -190,7 +192,9 @@ def own_recovery(sizes: Sizes) -> float:
             known = writers_in(marks)
             began = time.monotonic()
             os.kill(job.pids[1], signal.SIGKILL)
-            return first_new_mark(marks, known, DEADLINE_S) - began
+            took = first_new_mark(marks, known, DEADLINE_S) - began
+            job.stop()
+        return took
 
 
 # ---------------------------------------------------------------------- peers
@@ -287,6 +291,7 @@ def measure_written(report: Report, sizes: Sizes) -> None:
         with tw.run(counting(work, marks, fed=True), workers=4, snapshots=kept) as job:
             change(job, work, range(1000), 2)
             took = first_new_mark(marks, known, DEADLINE_S) - began
+            job.stop()
         report.add(f"4 workers go on from a snapshot of 2, {work.keys:,} keys", [took], "s")
 
 

@@ -147,6 +147,7 @@ def deployed(
     blocks = flow.input("folders", str).broadcast().unary("read", build_read)
     describe(blocks).probe("done").capture("totals")
     job = running.enter_context(deploy(flow, workers))
+    running.callback(job.stop)
     turn = partial(epoch, job, text, count())
     turn()
     turn()

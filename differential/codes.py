@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
+from reprlib import repr as short
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tidewheel.differential.packing import CountOverflowError
 from tidewheel.differential.records import Column, Integers, column_of, parts_of, row_column, values_of, with_one_nan
+from tidewheel.differential.updates import Updates, most_counted
 
 Kind: TypeAlias = str | tuple[int, ...]
 
@@ -33,6 +36,19 @@ _FEWEST = 1000
 """A table with fewer values is not worth a sweep."""
 _TOGETHER = 1 << 9
 """So many interned values are pickled together."""
+
+
+def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
+    """Return the error of updates whose counts are too large; it names the record with the largest ones.
+
+    Args:
+        updates: whose counts are added up.
+        keys: the codes of their keys.
+        values: the codes of their values, None if whole records are the keys.
+    """
+    key, value = most_counted(updates)
+    columns = keys.decode(key) if values is None else [keys.decode(key)[0], values.decode(value)[0]]
+    return CountOverflowError(short(_as_objects(columns)[0]))
 
 
 class Forgotten:
@@ -221,7 +237,7 @@ class Codes:
             new = dict.fromkeys([value for value in values if value not in numbers])
         except TypeError as error:
             raise TypeError(
-                f"a record of a collection has to be hashable all through, and {_unhashable(values)!r} is not: "
+                f"a record of a collection has to be hashable all through, and {short(_unhashable(values))} is not: "
                 "use tuples instead of lists and sets"
             ) from error
         if new and not isinstance(self.kind, tuple):

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tidewheel.differential.codes import Codes
-from tidewheel.differential.packing import constant
+from tidewheel.differential.codes import Codes, overflow_of
+from tidewheel.differential.packing import CountOverflowError, constant
 from tidewheel.differential.records import Array, array_of, gathered
 from tidewheel.differential.spine import Spine
-from tidewheel.differential.updates import at_time, drained, portions
+from tidewheel.differential.updates import at_time, concatenate, drained, portions
 
 
 def consolidated(arrays: list[Array]) -> Iterator[Array]:
@@ -25,7 +25,12 @@ def consolidated(arrays: list[Array]) -> Iterator[Array]:
         count = 1 + len(others)
         codes = keys.encode([key], lambda change: spine.translate(keys=change))
         rest = values.encode(others, lambda change: spine.translate(values=change)) if others else constant(0, len(key))
-        spine.insert(at_time(codes, rest, diffs, (0,)))
+        updates = at_time(codes, rest, diffs, (0,))
+        try:
+            spine.insert(updates)
+        except CountOverflowError as error:
+            had = [batch.updates for batch in spine.batches]
+            raise overflow_of(concatenate([*had, updates], 1), keys, values if others else None) from error
     batches = spine.total()
     spine.let_go(None)
     for batch in drained(batches):

@@ -7,12 +7,14 @@ the two arrives. That needs no order of arrival, and no frontier but for compact
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from reprlib import repr as short
+from typing import Any
 
 import numpy as np
 
 from tidewheel.differential.batch import Batch, batch_of
-from tidewheel.differential.packing import constant, products, range_of
-from tidewheel.differential.records import Column, Integers
+from tidewheel.differential.packing import CountOverflowError, constant, products, range_of
+from tidewheel.differential.records import Column, Integers, values_of
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
 from tidewheel.differential.spine import ranges
 from tidewheel.differential.updates import MOST_KEYS, FlatTime, concatenate
@@ -50,6 +52,13 @@ class Join:
         """
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)
+
+    def some_keys(self) -> tuple[list[Any], list[Any]]:
+        """Return a few keys of the left side and of the right side, no keys until both have some."""
+        if any(side.is_empty(name) for side, name in zip(self._sides, self._readers, strict=True)):
+            return [], []
+        left, right = (side.some_keys(name) for side, name in zip(self._sides, self._readers, strict=True))
+        return left, right
 
     def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
         """Receive updates of side 0 or 1, no more once they are many; yield what they add to the result, in parts.
@@ -95,7 +104,13 @@ class Join:
         values = [own.values_of(updates.values), other.values_of(found.values)]
         left, right = values if side == 0 else values[::-1]
         times = tuple(map(_upper_bounds, self._deep(updates.times), self._deep(found.times)))
-        return Joined((own.keys_of(updates.keys), left, right), times, products(updates.diffs, found.diffs))
+        columns = own.keys_of(updates.keys), left, right
+        try:
+            return Joined(columns, times, products(updates.diffs, found.diffs))
+        except CountOverflowError as error:
+            sizes = [abs(one * two) for one, two in zip(updates.diffs.tolist(), found.diffs.tolist(), strict=True)]
+            key, *sides = (values_of(column[[sizes.index(max(sizes))]])[0] for column in columns)
+            raise CountOverflowError(short((key, tuple(sides)))) from error
 
     def _deep(self, times: Sequence[Integers]) -> list[Integers]:
         """Return times, at least one, with all coordinates of the join."""

@@ -40,6 +40,20 @@ _NARROW = 2**30
 """Lesser sums take half the memory, which the system has to provide first, and for many that takes long."""
 
 
+class CountOverflowError(OverflowError):
+    """The count of a record needs more than 64 bits.
+
+    ``args`` has the record as text, or is empty if it is not known.
+    """
+
+    def __str__(self) -> str:
+        record = self.args[0] if self.args else "a record"
+        return (
+            f"the count of {record} needs more than 64 bits: does a join or loop add it again and again? "
+            "distinct() keeps each record once"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """The places of columns in words.
@@ -179,15 +193,20 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
 
 
 def sums_from(starts: Integers, diffs: Integers) -> Integers:
-    """Return the sums of diffs from each start to the next; raise OverflowError if one needs more than 64 bits."""
-    if _largest(*range_of(diffs)) * len(diffs) < _LIMIT:
-        sums: Integers = np.add.reduceat(diffs, starts)
-        return sums
-    return _in_64_bits(np.add.reduceat(diffs.astype(object), starts))
+    """Return the sums of diffs from each start to the next; raise CountOverflowError if one needs more than 64 bits."""
+    return _in_64_bits(exact_sums(starts, diffs))
+
+
+def exact_sums(starts: Integers, diffs: Integers) -> "np.typing.NDArray[Any]":
+    """Return the sums of diffs from each start to the next, as int64 or Python's whole numbers."""
+    if _largest(*range_of(diffs)) * len(diffs) >= _LIMIT:
+        diffs = diffs.astype(object)
+    sums: np.typing.NDArray[Any] = np.add.reduceat(diffs, starts)
+    return sums
 
 
 def products(ones: Integers, others: Integers) -> Integers:
-    """Return the products of diffs, which are not empty; raise OverflowError if one needs more than 64 bits."""
+    """Return the products of diffs, which are not empty; raise CountOverflowError if one needs more than 64 bits."""
     if _largest(*range_of(ones)) * _largest(*range_of(others)) < _LIMIT:
         return ones * others
     return _in_64_bits(ones.astype(object) * others)
@@ -199,12 +218,9 @@ def _largest(least: int, greatest: int) -> int:
 
 def _in_64_bits(counts: Any) -> Integers:
     try:
-        made: Integers = counts.astype(np.int64)
+        made: Integers = counts.astype(np.int64, copy=False)
     except OverflowError as error:
-        raise OverflowError(
-            "the count of a record needs more than 64 bits: does a join or loop add it again and again? "
-            "distinct() keeps each record once"
-        ) from error
+        raise CountOverflowError from error
     return made
 
 

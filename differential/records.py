@@ -24,8 +24,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-_NUMBERS = {np.dtype(code).type for code in "bhilqBHILQefd"}
-"""The types of NumPy's integers and floats that become Python's."""
+_NUMBERS = {np.dtype(code).type for code in "?bhilqBHILQefd"}
+"""The types of NumPy's bools, integers and floats that become Python's."""
 
 _TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
 _LONG = 1 << 12
@@ -51,8 +51,8 @@ def column_of(values: Sequence[Any]) -> Column:
             pass
     elif kinds == {float}:
         return np.array(values, np.float64)
-    if float in kinds:  # one NaN is not equal to another, so that its removal would never find it
-        values = [nan if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+    if float in kinds:
+        values = [_plain_float(value) if type(value) is float else value for value in values]
     return np.fromiter(values, object, len(values))
 
 
@@ -79,10 +79,16 @@ def with_one_nan(value: Any) -> Any:
     return nan if type(value) is float and value != value else value  # noqa: PLR0124 - that is what a NaN is
 
 
+def _plain_float(value: float) -> float:
+    """Return one object for all NaN, as the removal of another would never find it, and 0.0 for -0.0."""
+    return value + 0.0 if value == value else nan  # noqa: PLR0124 - that is what a NaN is not
+
+
 def as_column(values: Any) -> Column:
     """Return an array that a user's function has made, or one value, as a column.
 
-    Whole numbers become int64 and other numbers float64; anything else becomes Python objects.
+    Whole numbers become int64 and other numbers float64; anything else becomes Python objects, and nanoseconds become
+    microseconds, as Python has no others.
 
     Raises:
         TypeError: it has more dimensions than one.
@@ -90,6 +96,8 @@ def as_column(values: Any) -> Column:
     array = np.asarray(values)
     if array.ndim != 1:
         raise TypeError(f"a column is an array of one dimension, not of {array.ndim}")
+    if array.dtype.kind in "mM" and np.datetime_data(array.dtype)[0] == "ns":
+        array = array.astype(f"{array.dtype.kind}8[us]")
     if array.dtype.kind in "iu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     if array.dtype.kind == "f":
@@ -149,7 +157,7 @@ def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
     (('key', 'value', 'diff'), ('key', 'diff'))
     """
     counts = np.fromiter(repeat(1) if diffs is None else diffs, np.int64, len(records))
-    if all(type(record) is tuple and len(record) == 2 for record in records):
+    if all(map(_is_pair, records)):
         columns = [column_of([record[part] for record in records]) for part in (0, 1)]
     else:
         columns = [column_of(records)]
@@ -219,16 +227,32 @@ def as_pairs(array: Array, operator: str) -> Array:
     Raises:
         TypeError: they are not; it names the operator, a record and the remedy.
     """
-    if is_pairs(array):
-        return array
-    records = array["key"].tolist()
-    wrong = [one for one in records if not (type(one) is tuple and len(one) == 2)]
-    if not wrong:  # such as what a reduction of records returns whose codes are those of objects
-        return encode(records, array["diff"])
+    pairs = in_two_columns(array)
+    if is_pairs(pairs):
+        return pairs
+    wrong = next(one for one in pairs["key"].tolist() if not _is_pair(one))
     raise TypeError(
-        f"{operator} takes pairs (key, value), and {wrong[0]!r} is none: "
+        f"{operator} takes pairs (key, value), and {wrong!r} is none: "
         "make pairs first, such as with map(lambda record: (key of record, record))"
     )
+
+
+def in_two_columns(array: Array) -> Array:
+    """Return ``array`` with its records in two columns if all of them are pairs.
+
+    They may be in one column, such as where pairs were among other records, or are what a reduction of records returns.
+
+    >>> pairs = array_of([column_of([(1, "a"), (2, "b")])], np.ones(2, np.int64))
+    >>> pairs.dtype.names, in_two_columns(pairs).dtype.names
+    (('key', 'diff'), ('key', 'value', 'diff'))
+    """
+    if is_pairs(array) or not all(map(_is_pair, array["key"][:1].tolist())):
+        return array
+    return encode(array["key"].tolist(), array["diff"])
+
+
+def _is_pair(record: Any) -> bool:
+    return type(record) is tuple and len(record) == 2
 
 
 def as_keys(array: Array) -> Array:

@@ -26,10 +26,10 @@ import numpy as np
 from tidewheel.differential.batch import Placed, batch_of
 from tidewheel.differential.ends import ends_of, next_bounds
 from tidewheel.differential.key_set import KeySet
-from tidewheel.differential.packing import constant
+from tidewheel.differential.packing import CountOverflowError, constant
 from tidewheel.differential.records import Array, Integers, array_of
 from tidewheel.differential.reductions import Extreme, Reduction, Result, Rows, one_column
-from tidewheel.differential.shared_arrangement import Number, SharedArrangement
+from tidewheel.differential.shared_arrangement import MAIN, Number, SharedArrangement
 from tidewheel.differential.spine import at_or_before
 from tidewheel.differential.updates import FlatTime, Updates, at_time, summed
 
@@ -108,7 +108,10 @@ class Reducer:
         is_now = at_or_before(found.times, time)
         if not is_now.all():
             found = found.take(is_now)
-        groups, values, counts = summed([found.keys, found.values], found.diffs)
+        try:
+            groups, values, counts = summed([found.keys, found.values], found.diffs)
+        except CountOverflowError as error:
+            raise arrangement.overflow_of(replace(found, keys=keys.take(found.keys)), MAIN) from error
         result = reduction.result(Rows(keys, groups, values, counts, arrangement.keys, arrangement.values))
         if reduction.keeps_values:
             return result
@@ -120,7 +123,11 @@ class Reducer:
         if len(had):
             groups, values = np.concatenate([groups, had.keys]), np.concatenate([values, had.values])
             counts = np.concatenate([counts, -had.diffs])
-        batch = batch_of(at_time(keys.take(groups), values, counts, time))
+        updates = at_time(keys.take(groups), values, counts, time)
+        try:
+            batch = batch_of(updates)
+        except CountOverflowError as error:
+            raise self._arrangement.overflow_of(updates, self._name) from error
         if batch is None:
             return None
         self._output.add(batch)

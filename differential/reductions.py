@@ -6,21 +6,19 @@ Python runs for each key only where the function is the user's own, or where val
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tidewheel.differential.codes import Codes
-from tidewheel.differential.packing import EXACT, starts_of
-from tidewheel.differential.records import Column, Integers, as_column, column_of, values_of
+from tidewheel.differential.packing import CountOverflowError, starts_of
+from tidewheel.differential.records import Column, Integers, column_of, values_of
+from tidewheel.differential.sums import column_means, column_sums, mean_of, sum_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
 """The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
-
-_LARGE = 2**62
-"""Lesser sums fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,8 @@ class Rows:
             try:
                 order += sorted(range(start, stop), key=values.__getitem__)
             except TypeError as error:
-                raise TypeError(f"the values of a key have no order, {error}: {_remedy(error)}") from error
+                key = self.key_codes.decode(self.keys[self.groups[start : start + 1]])[0].tolist()[0]
+                raise TypeError(f"the values of key {key!r:.200} have no order, {error}: {_remedy(error)}") from error
         return self.take(np.array(order, np.int64))
 
     @property
@@ -130,7 +129,11 @@ class Threshold(Reduction):
             wrong = [one for one in made if not isinstance(one, int | np.integer | np.bool_)]
             if wrong:
                 raise TypeError(f"the function of threshold() is to return a whole number, not {wrong[0]!r}")
-            counts = np.array(made, np.int64)
+            try:
+                counts = np.array(made, np.int64)
+            except OverflowError as error:
+                large = next(key for key, one in zip(keys, made, strict=True) if not -(2**63) <= one < 2**63)
+                raise CountOverflowError(short(large)) from error
         return Result(rows.groups, np.zeros(len(rows.groups), np.int64), counts)
 
 
@@ -190,31 +193,42 @@ class Sum(Reduction):
         self._mean = mean
 
     def result(self, rows: Rows) -> Result:
-        """Return one row for each key that has a value."""
-        with suppress(TypeError):  # values without an order may have a sum
-            rows = rows.in_order()
-        values, counts, starts = rows.value_codes.decode(rows.values)[0], rows.counts, rows.starts
+        """Return one row for each key that has a value.
+
+        Raises:
+            TypeError: the values of a key cannot be added up.
+        """
+        values, starts = rows.value_codes.decode(rows.values)[0], rows.starts
         groups = rows.groups[starts]
         if not len(starts):
-            return Result(groups, values, groups)
-        # The sum of all counts, not quite exact, but without an overflow.
-        most = np.abs(counts.astype(float)).sum()
-        if values.dtype.kind == "i" and most * max(-int(values.min()), int(values.max()), 1) >= _LARGE:
-            values = values.astype(object)
-        weights = counts.astype(object) if values.dtype.kind == "O" or most >= _LARGE else counts
-        try:
-            sums = np.add.reduceat(values * weights, starts)
-        except TypeError as error:
-            raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
-        ones = np.ones(len(starts), np.int64)
-        if not self._mean:
-            return Result(groups, column_of(sums.tolist()) if sums.dtype.kind == "O" else sums, ones)
-        totals = np.add.reduceat(weights, starts)
-        kept = totals != 0
-        sums, totals = sums[kept], totals[kept]
-        if sums.dtype.kind == "i" and len(sums) and max(np.abs(sums).max(), np.abs(totals).max()) > EXACT:
-            sums = sums.astype(object)  # as Python divides it
-        return Result(groups[kept], as_column(sums / totals), ones[kept])
+            return Result(groups, values[:0], groups)
+        if values.dtype.kind not in "if":
+            return self._of_objects(rows, values.tolist())
+        if self._mean:
+            made, kept = column_means(values, rows.counts, starts)
+            groups = groups[kept]
+        else:
+            made = column_sums(values, rows.counts, starts)
+        made = column_of(made.tolist()) if made.dtype.kind == "O" else made
+        return Result(groups, made, np.ones(len(groups), np.int64))
+
+    def _of_objects(self, rows: Rows, values: list[Any]) -> Result:
+        keys, counts = rows.key_codes.decode(rows.keys)[0].tolist(), rows.counts.tolist()
+        groups, made = list[int](), list[Any]()
+        for start, stop in rows.spans():
+            group, often = int(rows.groups[start]), counts[start:stop]
+            record = keys[group], values[start:stop]  # which errors show
+            try:
+                if not self._mean:
+                    made.append(sum_of(record[1], often))
+                elif total := sum(often):
+                    made.append(mean_of(record[1], often, total))
+                else:
+                    continue
+            except TypeError as error:
+                raise TypeError(f"the values of a key cannot be added up, {error}: {_remedy(error)}") from error
+            groups.append(group)
+        return Result(np.array(groups, np.int64), column_of(made), np.ones(len(groups), np.int64))
 
 
 class Grouped(Reduction):
@@ -263,5 +277,10 @@ def _has_nan(value: Any) -> bool:
 
 
 def _ordered(value: Any) -> Any:
-    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples."""
-    return tuple(map(_ordered, value)) if type(value) is tuple else (_has_nan(value), value)
+    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples.
+
+    All that are NaN are equal, so that of rows with NaN the columns behind it decide.
+    """
+    if type(value) is tuple:
+        return list(map(_ordered, value))  # which cannot be compared with the pair of another value
+    return (True, None) if _has_nan(value) else (False, value)

@@ -21,10 +21,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from tidewheel.differential.batch import Batch, Placed, batch_of
-from tidewheel.differential.codes import Codes, Translate
+from tidewheel.differential.codes import Codes, Translate, overflow_of
 from tidewheel.differential.key_set import KeySet
-from tidewheel.differential.packing import constant
-from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered
+from tidewheel.differential.packing import CountOverflowError, constant
+from tidewheel.differential.records import Array, Column, Integers, as_pairs, gathered, values_of
 from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound, unique
 
@@ -33,6 +33,8 @@ Number: TypeAlias = tuple[int, int]
 
 Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 """Returns, of the columns of some keys, the worker that owns each, of so many."""
+
+_SOME = 100
 
 MAIN = 0
 """The number of the main spine. The result of a reduction has its name instead of a number."""
@@ -83,7 +85,11 @@ class SharedArrangement:
         else:
             columns, diffs = gathered([as_pairs(array, f"operator {self._operator!r}") for array in arrays])
             keys, values = self._encode_keys(columns[:1]), self.encode_values(MAIN, columns[1])
-        batch = batch_of(at_time(keys, values, diffs, time))
+        updates = at_time(keys, values, diffs, time)
+        try:
+            batch = batch_of(updates)
+        except CountOverflowError as error:
+            raise self.overflow_of(updates, MAIN) from error
         if batch is None:
             return None
         number = worker, self._count
@@ -102,7 +108,7 @@ class SharedArrangement:
             if self._missing[part].isdisjoint(self.readers):
                 del self.spines[part], self._missing[part]
                 for batch in batches:
-                    self.spines[MAIN].add(batch)
+                    self._add(batch)
             taken += batches
         return taken
 
@@ -121,6 +127,12 @@ class SharedArrangement:
     def is_empty(self, reader: str) -> bool:
         """Tell whether a reader sees no update at all."""
         return not any(spine.runs for spine in self._seen(reader))
+
+    def some_keys(self, reader: str) -> list[Any]:
+        """Return a few of the keys that a reader sees."""
+        for batch in (batch for spine in self._seen(reader) for batch in spine.batches):
+            return values_of(self.keys_of(batch.column(0, np.arange(min(len(batch), _SOME)))))
+        return []
 
     def look_up(self, reader: str, keys: Integers) -> Updates:
         """Return what a reader sees of some keys, as `Spine.look_up` does."""
@@ -165,6 +177,10 @@ class SharedArrangement:
                 one.translate(values=change)
 
         return codes.encode([column], translate)
+
+    def overflow_of(self, updates: Updates, spine: Any) -> CountOverflowError:
+        """Return the error of updates of one spine whose counts are too large; it names a record."""
+        return overflow_of(updates, self.keys, None if self._by_record else self._codes(spine))
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
         """Return what each of so many workers gets, in arrangements that ``make`` makes.
@@ -213,6 +229,15 @@ class SharedArrangement:
         for codes in (self.values, *self._results.values()):
             if codes.wants_sweep:
                 codes.sweep(np.concatenate([spine.column("values") for spine in self._with(codes)]))
+
+    def _add(self, batch: Batch) -> None:
+        """Add a batch to the main spine."""
+        main = self.spines[MAIN]
+        try:
+            main.add(batch)
+        except CountOverflowError as error:
+            parts = [one.updates for one in (*main.batches, batch)]
+            raise self.overflow_of(concatenate(parts, self.depth), MAIN) from error
 
     def _seen(self, reader: str) -> list[Spine]:
         numbers = (number for number, missing in self._missing.items() if reader not in missing)

@@ -5,6 +5,7 @@ Columns that together need at most 63 bits are packed into one word, which NumPy
 sorts by several columns.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -172,6 +173,19 @@ def _starts_of_rows(columns: Sequence[Integers]) -> Integers:
     for one in columns:
         is_first[1:] |= one[1:] != one[:-1]
     return is_first.nonzero()[0]
+
+
+def most_counted(updates: Updates) -> tuple[Integers, Integers]:
+    """Return the key and the value that have the largest counts, each in a column of one row; not fast.
+
+    >>> most_counted(at_time(np.array([1, 2, 1]), np.array([5, 6, 5]), np.array([2**62, 7, 2**62]), (0,)))
+    (array([1]), array([5]))
+    """
+    sizes: Counter[tuple[int, int]] = Counter()
+    for *record, diff in zip(updates.keys.tolist(), updates.values.tolist(), updates.diffs.tolist(), strict=True):
+        sizes[record[0], record[1]] += abs(diff)
+    ((key, value),) = (record for record, _ in sizes.most_common(1))
+    return np.array([key]), np.array([value])
 
 
 def unique(*parts: Integers) -> Integers:

@@ -33,6 +33,15 @@ Written by `make docs` from the docstrings, which say more and have an example e
 
 Every operator takes `name=`, too: errors, `job.statistics()`, `explain` and drawings show it. Names are unique within
 their scope: the second operator that is named "parse" is "parse-2".
+
+## Keys
+
+A key is None, a number, a string, bytes, a date, a time, a timedelta, a UUID, a member of an Enum, or a tuple of these,
+also a named one. NumPy's scalars are keys, too. This is the same wherever an operator takes a key, and for the keys of
+pairs in a collection. Equal keys are one key: 1, 1.0 and True are one, and so is each NaN, but 1 and "1" are two.
+
+Where the whole record is the key, as for `distinct()` or `count()`, it may also be a dict or a list, or another object
+that can be hashed and pickled. Records of a collection are hashable: use tuples instead of lists, sets and dicts.
 """
 
 

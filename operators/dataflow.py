@@ -19,6 +19,7 @@ from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOp
 from tidewheel.pubsub.telemetry.telemetry_topic import TelemetryTopic
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.transport.batches import is_schema
 
 
@@ -60,6 +61,7 @@ class Dataflow(Described):
     def input(self, name: str, records: type[Record], *, on_bad_record: OnBadRecord) -> Tried[Record, Any]: ...
     @overload
     def input(self, name: str, records: Schema | UnionType, *, on_bad_record: OnBadRecord) -> Tried[Any, Any]: ...
+    @adds_operators("on_bad_record")
     def input(
         self, name: str, records: Any = None, *, on_bad_record: OnBadRecord | None = None
     ) -> Stream[Any] | Tried[Any, Any]:
@@ -87,8 +89,10 @@ class Dataflow(Described):
             return self._begin(f"input {name}", InputBuild(check), records)
         came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
         results, failures = came._pass_on(f"check {name}", build, 2)
+        came._note_side_by_side({".results": results, ".failures": failures})
         return Tried(results, Stream(self, failures._outlet))
 
+    @adds_operators("paced_by", "epochs_ahead")
     def source(
         self,
         name: str,
@@ -185,6 +189,7 @@ class Dataflow(Described):
         (outlet,) = description.add_operator(name, [], [description.root], build, notify=False)
         return Stream(self, outlet, records if is_schema(records) else None)
 
+    @adds_operators()
     def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
         name: str,
@@ -206,9 +211,9 @@ class Dataflow(Described):
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
             summaries: for (input, output), the change of a time on the way, such as
-                ``PathSummary.identity(stream.nesting)``. If a pair is missing, no message at that input leaves by that
-                output, and messages that wait there hold nothing back behind it. None: a time at any input can leave by
-                any output unchanged.
+                ``PathSummary.identity(stream.nesting)``; one that goes back is refused. If a pair is missing, no
+                message at that input leaves by that output, and what waits there holds nothing back behind it. None: a
+                time at any input can leave by any output unchanged.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: whether it learns the ends of substreams, as for `Stream.unary`.

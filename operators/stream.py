@@ -20,6 +20,7 @@ from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
 from tidewheel.runtime import Build, Key
 from tidewheel.runtime.description.dataflow_description import Outlet, description_of
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Stream(
             hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
+    @adds_operators()
     def unary(
         self,
         name: str,
@@ -129,6 +131,7 @@ class Stream(
         wanted = ends_wanted(name, bound, ordered=ordered)
         return self._unary(name, build, exchange, by_substream=wanted)._for_effect()
 
+    @adds_operators()
     def binary(
         self,
         other: "Stream[Other]",

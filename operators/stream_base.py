@@ -4,7 +4,7 @@
 """
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from reprlib import repr as short
 from types import BuiltinFunctionType
@@ -136,6 +136,13 @@ class StreamBase(Generic[Record]):
     def _one_more(self) -> "Stream[Any]":
         """Return the stream that comes out of one more output of the operator of this one."""
         return self._made(self._description.add_output(self._outlet))
+
+    def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
+        """Note streams that the user gets together, by what follows the operator's name, such as ".late".
+
+        A job warns if nothing reads one of them.
+        """
+        self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
 
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
         """Note that the operator does something though nothing reads this stream. Return this stream."""

@@ -37,6 +37,8 @@ class OperatorShape:
 
     ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to what a
     time must go through on the way; a pair that is missing says that nothing at that input can come out there.
+
+    Raises GraphError if a summary is of ports that are not there, or of other scopes, or does not only advance times.
     """
 
     name: str
@@ -56,6 +58,11 @@ class OperatorShape:
                     raise GraphError(
                         f"operator {self.name!r}: the summary of the path from input {port_in} to output {port_out} "
                         "does not start and end in the scopes of these ports"
+                    )
+                if reason := path.refusal():
+                    raise GraphError(
+                        f"operator {self.name!r}: the summary of the path from input {port_in} to output {port_out}, "
+                        f"{path.describe()}, {reason}"
                     )
 
 

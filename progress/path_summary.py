@@ -205,6 +205,29 @@ class PathSummary:
         least = domain.results_in(other.advances[index], domain.minimum())
         return least is None or domain.less_equal(mine, least)
 
+    def refusal(self) -> str | None:
+        """Return for people why times must not take this path; None if it only advances them.
+
+        What it does to each kept coordinate has to be at or above the identity, by that coordinate's own domain.
+
+        Source: seed "Progress Tracking", section "Path Summaries" (``results_in`` may only advance times).
+        """
+        for domain, advance in zip(self.source.coordinate_domains, self.advances, strict=False):
+            least = domain.identity()
+            try:
+                goes_on = domain.summary_less_equal(least, advance)
+                arrival = domain.results_in(advance, domain.minimum())
+            except (AttributeError, TypeError) as error:
+                return f"has {advance!r}, which is no summary of {domain!r} as {least!r} is: {error}"
+            if not goes_on:
+                return f"goes back in time: an operator only advances times, and {advance!r} is not {least!r} or more"
+            if arrival is not None and not domain.contains(arrival):
+                return f"makes of {domain.minimum()!r} what is no time: times are {domain.describe()}, not {arrival!r}"
+        for domain, time in zip(self.target.coordinate_domains[len(self.advances) :], self.appended, strict=False):
+            if not domain.contains(time):
+                return f"appends what is no time: times are {domain.describe()}, not {time!r}"
+        return None
+
     def strictly_advances(self, coordinates: int | None = None) -> bool:
         """Tell whether a cycle with this summary brings every time back strictly later.
 

@@ -195,7 +195,15 @@ def ray_cluster(s3_port: int) -> Iterator[str]:  # noqa: F811
         ray.shutdown()
     with java_environment(find_java()), pytest.MonkeyPatch.context() as environment:
         use_endpoint(f"http://127.0.0.1:{s3_port}", environment)
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+        environment.setenv("RAY_gcs_server_port_wait_time_s", "120")
+        for tries_left in (2, 1, 0):
+            try:
+                ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+                break
+            except Exception:  # Ray waits 30 s for its node, which is not enough on a machine that is busy
+                ray.shutdown()
+                if not tries_left:
+                    raise
     yield str(ray.get_runtime_context().gcs_address)
     ray.shutdown()
 

@@ -18,6 +18,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-par
 
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from socket import socket
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -25,14 +26,12 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import cloudpickle
 
 from tidewheel.progress import ProtocolError
+from tidewheel.transport.program_classes import PROTOCOL, dump_by_value
 from tidewheel.transport.received_memory import ReceivedMemory
 
 M = TypeVar("M")
 Payload: TypeAlias = Any
 """Bytes with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
-
-PROTOCOL: Final = 5
-"""Protocol 5 of pickle hands over large buffers without a copy (PEP 574)."""
 
 _MAIN = pickle.SHORT_BINUNICODE + bytes([len("__main__")]) + b"__main__"
 _LENGTHS = struct.Struct("<IQ")
@@ -92,7 +91,7 @@ def _dump(value: Any, large: int | None) -> list[Any]:
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
     try:
-        return _pickled(cloudpickle.dumps, value, large)
+        return _pickled(dump_by_value, value, large)
     except (TypeError, AttributeError, pickle.PicklingError):
         raise
     except Exception as error:
@@ -164,6 +163,7 @@ class FrameReader(Generic[M]):
         most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for as many as there is memory for.
         room_for: returns memory to read a large payload of so many bytes into; None for any.
+        most_messages: about how many messages to read at a time.
 
     Attributes:
         is_at_end: whether the peer has gone; what came before has been returned.
@@ -177,7 +177,9 @@ class FrameReader(Generic[M]):
         most_at_once: int = MOST_AT_ONCE,
         most_payload_bytes: int | None = None,
         room_for: Callable[[int], memoryview | None] = lambda _: None,
+        most_messages: int = sys.maxsize,
     ) -> None:
+        self._most_messages = most_messages
         self._socket = source
         self._decode = decode
         self._most_at_once = most_at_once
@@ -198,8 +200,8 @@ class FrameReader(Generic[M]):
         Raises:
             ProtocolError: it is no frame.
         """
-        taken = 0
-        while taken < self._most_at_once:
+        taken = messages = 0
+        while taken < self._most_at_once and messages < self._most_messages:
             room = self._view[self._end :] if self._head is None else self._payload[self._filled :]
             try:
                 count = self._socket.recv_into(room)
@@ -214,11 +216,14 @@ class FrameReader(Generic[M]):
             self.read_bytes += count
             if self._head is None:
                 self._end += count
-                yield from self._frames()
+                for message in self._frames():
+                    messages += 1
+                    yield message
             else:
                 self._filled += count
                 if self._filled == len(self._payload):
                     self._start = self._end = 0
+                    messages += 1
                     yield self._large()
             if count < len(room):
                 return  # there was no more, so there is no need to ask

@@ -120,6 +120,9 @@ class RemoteFolder:
                     if _NO_BUCKET.search(str(error)):
                         raise
 
+    def remove_empty_folders(self) -> None:
+        """Do nothing: a store has objects, and no folders."""
+
     @contextmanager
     def _clear_errors(self, name: str, done: str) -> Iterator[None]:
         try:

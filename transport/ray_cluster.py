@@ -20,6 +20,7 @@ from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.transport import ray_internals
+from tidewheel.transport.program_classes import share_tracker
 from tidewheel.transport.sigterm import keeping_sigterm
 
 NAMESPACE = "tidewheel"
@@ -71,12 +72,16 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 
 
 @keeping_sigterm()
-def connect_to_running(failure: type[TidewheelError]) -> None:
+def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of the running cluster, unless it is part of one already.
 
     The cluster is the one that ``RAY_ADDRESS`` names, else the one that ``ray start`` has started on this machine, else
     the only one that runs there. None is started. If this process has lost its cluster, it leaves that in the
     background.
+
+    Args:
+        failure: the type of the error.
+        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
 
     Raises:
         TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
@@ -87,7 +92,13 @@ def connect_to_running(failure: type[TidewheelError]) -> None:
         named = os.environ.get("RAY_ADDRESS", "")
         if named in _NO_ADDRESS:  # "local" would start a cluster
             named = _only_cluster_here(failure)
-        _join(named, failure, _CONNECT_TIMEOUT_S, log_to_driver=False)
+        _join(named, failure, min(within_s, _CONNECT_TIMEOUT_S), log_to_driver=False)
+
+
+def are_several_here() -> bool:
+    """Whether clusters run on this machine of which `connect_to_running` picks none."""
+    started, running = ray_internals.clusters_here()
+    return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
 
 
 def cluster() -> str:
@@ -214,8 +225,9 @@ def _only_cluster_here(failure: type[TidewheelError]) -> str:
             f"cluster elsewhere, {named}"
         )
     if started is None and len(running) > 1:
-        found = f"{len(running)} Ray clusters run on this machine ({', '.join(running)})"
-        raise failure(f"{found}: name the address of one, {named}")
+        starters = {address: ray_internals.starter_of(address) for address in running}
+        told = ", ".join(f"{address} {starter}".rstrip() for address, starter in starters.items())
+        raise failure(f"{len(running)} Ray clusters run on this machine ({told}): name the address of one, {named}")
     return started or running[0]
 
 
@@ -239,7 +251,8 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
 
 
 def _use_joined() -> None:
-    """Have Ray do what this process needs if it loses its cluster."""
+    """Have Ray do what this process needs: for classes of the main program, and if it loses its cluster."""
+    share_tracker()
     ray_internals.show_exceptions_without_ray(is_out_of_reach)
     ray_internals.never_join_from_our_threads()
 

@@ -8,6 +8,8 @@ import os
 import re
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -144,6 +146,25 @@ def clusters_here() -> tuple[str | None, list[str]]:
     find.cache_clear()
     started, running = utils.read_ray_address(), sorted(find())
     return started if started in running else None, running
+
+
+def starter_of(address: str) -> str:
+    """Return the program that has started a cluster of this machine for itself, in words; empty if none runs.
+
+    Of its command line only the names of the program and of its first argument are told.
+
+    Relies on the argument ``--gcs-address`` of the raylet, which is a child of that program.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if not arguments[0].endswith(b"/raylet") or f"--gcs-address={address}".encode() not in arguments:
+                continue
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent > 1:
+                program = (Path("/proc") / str(parent) / "cmdline").read_bytes().decode(errors="replace")
+                return f"of process {parent}, {' '.join(Path(word).name for word in program.split(chr(0))[:2])}"
+    return ""
 
 
 def use_stored_token() -> None:

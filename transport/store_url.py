@@ -1,14 +1,55 @@
-"""The place of a folder, of this machine or in an object store, as users give it, and the objects that are there.
+"""The place of a file or folder, of this machine or in an object store, as users give it, and the objects there.
 
 A place is checked before `object_store.py`, which takes time to import, is needed.
 """
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from reprlib import repr as short
+from typing import Protocol, TypeGuard
 from urllib.parse import unquote, urlsplit
 
 _SCHEMES = ("s3", "gs", "az")
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""How a URL begins, also one that was a Path, which has removed a slash."""
+
+
+def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Tell whether something may be a path or a URL: a text or path that is not empty and has no NUL.
+
+    >>> is_place("data"), is_place(Path("data")), is_place(None), is_place(b"data"), is_place("")
+    (True, True, False, False, False)
+    """
+    if not isinstance(given, str | os.PathLike):
+        return False
+    text = os.fspath(given)
+    return isinstance(text, str) and bool(text) and "\0" not in text
+
+
+def local_path(given: object, what: str, error: Callable[[str], Exception]) -> Path:
+    """Return a path of a file system, as it was given.
+
+    Args:
+        given: a text or a path; not a URL, as nothing else would be found at a folder with the name of its scheme.
+        what: what it is for, such as ``"write_files: a folder"``.
+        error: makes the exception of a message, which has no secret.
+
+    Raises:
+        Exception: it is no path, or a URL; ``error`` makes it.
+    """
+    if not is_place(given):
+        raise error(f"{what} is a text or a pathlib.Path, not {short(given)}")
+    text = os.fspath(given)
+    if _URL.match(text):
+        parts = urlsplit(text)
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise error(
+            f"{what} is a path of a file system that all nodes see, and {shown} is a URL, which is not supported here: "
+            "mount what is there, or use another folder and copy the files"
+        )
+    return Path(text)
 
 
 def is_url(place: str) -> bool:
@@ -16,7 +57,7 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
-def absolute(place: str | Path, what: str, error: Callable[[str], Exception]) -> str:
+def absolute(place: str | os.PathLike[str], what: str, error: Callable[[str], Exception]) -> str:
     """Return an absolute path, or a URL without a slash at its end.
 
     Args:
@@ -27,7 +68,7 @@ def absolute(place: str | Path, what: str, error: Callable[[str], Exception]) ->
     Raises:
         Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret; ``error`` makes it.
     """
-    text = str(place)
+    text = os.fspath(place)
     scheme, colon, _ = text.partition(":")
     if not is_url(text) and colon and scheme.lower() in (*_SCHEMES, "file"):
         raise error(f"{text} is no {what}: a URL has two slashes, which a Path removes. Use a text, {scheme}://...")

@@ -10,6 +10,7 @@ from tidewheel.operators.collections.column_collection import ColumnCollection, 
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError, PathSummary
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import Transform
 from tidewheel.transport.batches import is_schema
 
@@ -35,6 +36,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
     __slots__ = ()
 
+    @adds_operators()
     def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
         """Replace each record by all records that ``function(record)`` yields, the same each time.
 
@@ -52,6 +54,7 @@ class Collection(ColumnCollection, KeyedCollection):
         check_function(f"operator {name!r}", function)
         return self._stage(name, partial(flat_mapped, function))
 
+    @adds_operators()
     def concat(self, *others: Self, name: str = "concat") -> Self:
         """Add collections up: a record is there as often as in all of them together.
 
@@ -71,6 +74,7 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         return self._concat(name, others)
 
+    @adds_operators()
     def negate(self, *, name: str = "negate") -> Self:
         """Turn the sign of all counts, so that ``a.concat(b.negate())`` is what ``a`` has more than ``b``.
 
@@ -88,6 +92,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         return self._stage(name, negated, self._columns)
 
+    @adds_operators()
     def consolidate(self, *, name: str = "consolidate") -> Self:
         """Add up the changes of each record at each time, once that is complete, and drop those that come to nothing.
 
@@ -108,6 +113,7 @@ class Collection(ColumnCollection, KeyedCollection):
         stream = self._stream._unary(name, build_consolidate(), self._pact(name, owned_by))
         return type(self)(stream, self._columns, is_summed=True, owned_by=owned_by)
 
+    @adds_operators()
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
 
@@ -122,6 +128,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         Raises:
             GraphError: there are more or fewer columns than names, or one is named twice or ``diff``.
+            JobError: when the job runs, if no type of Arrow's has the values of a column as they are.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")
@@ -151,6 +158,7 @@ class Collection(ColumnCollection, KeyedCollection):
         changed: Stream[Any] = summed._stream._stage(name, transform, schema=schema)
         return changed
 
+    @adds_operators()
     def empty(self, *, name: str = "empty") -> Self:
         """Keep no record, such as for a loop that begins with nothing.
 
@@ -167,6 +175,7 @@ class Collection(ColumnCollection, KeyedCollection):
 
         return type(self)(self._stream._stage(name, nothing), self._columns, is_empty=True)
 
+    @adds_operators()
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that a function of it returns.
 
@@ -276,6 +285,8 @@ class Collection(ColumnCollection, KeyedCollection):
             variables = [
                 one.concat(type(self)(back, one._columns)) for one, back in zip(entered, feedbacks, strict=True)
             ]
+            for variable in variables:
+                variable._stream.ignore()  # whether the body reads it is its own affair
             outside = _BODY.set((entered[0], max_rounds))
             try:
                 made = body(*variables)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidewheel.operators.stream_base import Record, StreamBase
 from tidewheel.progress import GraphError, IntegerDomain
+from tidewheel.runtime.description.origin import adds_operators
 
 if TYPE_CHECKING:
     from tidewheel.operators.collections.collection import Collection
@@ -16,6 +17,7 @@ class CollectionOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def as_collection(
         self,
         *,

@@ -8,6 +8,7 @@ from tidewheel.operators.collections.collection_base import CollectionBase
 from tidewheel.operators.stream_base import check_function
 from tidewheel.operators.tables.columns import Expression, is_expression
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 
 
 class ColumnCollection(CollectionBase):
@@ -24,6 +25,7 @@ class ColumnCollection(CollectionBase):
         """The names of the columns, the key first; empty if they have no names, as after a function of records."""
         return self._columns
 
+    @adds_operators()
     def map(self, function: Callable[..., Any], *, columns: bool | Sequence[str] = False, name: str = "map") -> Self:
         """Replace each record by ``function(record)``, which has to return the same each time.
 
@@ -31,8 +33,9 @@ class ColumnCollection(CollectionBase):
             function: a function of a record.
             columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
                 gets one array for each column; without names it gets one, or the keys and the values if the records
-                are pairs. It returns an array, or a pair of them for pairs. A list of names lets it return a tuple
-                with a column for each.
+                of a batch are all pairs. It returns an array, or a pair of them for pairs. A list of names lets it
+                return a tuple with a column for each. Columns may also be lists or tuples, whose values stay as they
+                are, or one value for all records.
             name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
@@ -52,6 +55,7 @@ class ColumnCollection(CollectionBase):
         names = () if columns is True else checked_columns(name, columns)
         return self._stage(name, partial(stages.mapped_columns, function, self._columns, names), names)
 
+    @adds_operators()
     def filter(
         self, predicate: Callable[..., object] | Expression, *, columns: bool = False, name: str = "filter"
     ) -> Self:
@@ -83,6 +87,7 @@ class ColumnCollection(CollectionBase):
         kept = partial(stages.kept_columns, predicate, self._columns) if columns else partial(stages.kept, predicate)
         return self._stage(name, kept, self._columns)
 
+    @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> Self:
         """Replace each record by one of the columns ``names``, and those that ``expressions`` make of its columns.
 

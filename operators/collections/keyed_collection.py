@@ -9,6 +9,7 @@ from tidewheel.operators.collections.column_collection import checked_columns
 from tidewheel.operators.collections.pacts import SameWorkerPact
 from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 
 
 class KeyedCollection(CollectionBase):
@@ -19,6 +20,7 @@ class KeyedCollection(CollectionBase):
 
     __slots__ = ()
 
+    @adds_operators()
     def join(
         self,
         other: Self,
@@ -76,6 +78,7 @@ class KeyedCollection(CollectionBase):
         names = () if columns is True else checked_columns(name, columns)
         return self._join(name, other, partial(stages.project_columns, function, left, right, names), names)
 
+    @adds_operators()
     def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
         """Keep the records (key, value) whose key is a record of ``keys``, however often it is there.
 
@@ -101,6 +104,7 @@ class KeyedCollection(CollectionBase):
         known = keys._once("keys", lambda: keys.distinct(name=f"{name}: keys")._stage(f"{name}: pairs", as_keys))
         return self._join(name, known, stages.project_left, self._columns)
 
+    @adds_operators()
     def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
         """Keep the records (key, value) whose key is no record of ``keys``.
 
@@ -149,6 +153,7 @@ class KeyedCollection(CollectionBase):
             side._stream._operator(f"lookup {name}", [], 0, build_lookups(side._described.name), [SameWorkerPact()])
         return self
 
+    @adds_operators()
     def distinct(self, *, name: str = "distinct") -> Self:
         """Keep each record once, as long as its count is above 0.
 
@@ -163,6 +168,7 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Threshold(), self._columns)
 
+    @adds_operators()
     def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
         """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
 
@@ -178,6 +184,7 @@ class KeyedCollection(CollectionBase):
         check_function(f"operator {name!r}", function)
         return self._reduce(name, lambda of: of.Threshold(function), self._columns)
 
+    @adds_operators()
     def count(self, *, name: str = "count") -> Self:
         """Make pairs (record, count) of the records and how often each is there.
 
@@ -194,6 +201,7 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Count())
 
+    @adds_operators()
     def reduce(self, function: Callable[[Any, list[Any]], Iterable[Any]], *, name: str = "reduce") -> Self:
         """Replace the records (key, value) of each key by (key, result) for each result of a function.
 
@@ -214,6 +222,7 @@ class KeyedCollection(CollectionBase):
         check_function(f"operator {name!r}", function)
         return self._reduce(name, lambda of: of.Grouped(function))
 
+    @adds_operators()
     def reduce_min(self, *, name: str = "reduce_min") -> Self:
         """Keep the least value of each key, once.
 
@@ -231,6 +240,7 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Extreme(greatest=False), self._columns)
 
+    @adds_operators()
     def reduce_max(self, *, name: str = "reduce_max") -> Self:
         """Keep the greatest value of each key, once.
 
@@ -245,10 +255,11 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Extreme(greatest=True), self._columns)
 
+    @adds_operators()
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
 
-        The last digits of a sum of floats depend on the order of the values, which is that of their size.
+        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, in whatever order they come.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("takings")
@@ -261,8 +272,11 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Sum(mean=False), self._one_value(name))
 
+    @adds_operators()
     def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
         """Replace the values of each key by their mean, a float.
+
+        It is the quotient of the sum, as `reduce_sum` returns it, and the count.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("means")
@@ -275,6 +289,7 @@ class KeyedCollection(CollectionBase):
         """
         return self._reduce(name, lambda of: of.Sum(mean=True), self._one_value(name))
 
+    @adds_operators()
     def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
         """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``most`` of each.
 

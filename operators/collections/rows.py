@@ -30,8 +30,12 @@ from tidewheel.transport.batches import is_numpy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS = ("string", "float64", "timestamp[us]")
-"""Types that a column without values may have; each function of Arrow's takes one of these, or nulls of no type."""
+_KINDS = {"null": ("string", "float64", "timestamp[us]"), "int64": ("int64", "uint64")}
+"""Types that columns of some types may have as well.
+
+Each function of Arrow's takes nulls of one of these types, or of none. Numbers from 2**63 on can only be compared with
+others of their type.
+"""
 _MOST_TRIES = 100
 
 
@@ -134,35 +138,40 @@ def schema_with_diff(types: "pa.Schema") -> "pa.Schema":
 def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.Table":
     import pyarrow as pa
 
+    from tidewheel.transport.arrow_columns import exact_array
+
     kinds = {} if types is None else dict(zip(types.names, types.types, strict=True))
     made = {}
     for name, column in columns.items():
         try:
-            values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
-            made[name] = pa.array(values, kinds.get(name))
-        except (pa.ArrowException, OverflowError, TypeError) as error:
-            kind = kinds.get(name, "int64" if isinstance(error, OverflowError) else "one type")
+            if column.dtype.kind == "O" and name not in kinds:
+                made[name] = exact_array(column.tolist())
+            else:
+                values = column.tolist() if column.dtype.kind == "O" else np.ascontiguousarray(column)
+                made[name] = pa.array(values, kinds.get(name))
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeError) as error:
             raise TypeError(
-                f"column {name!r} has values that are not of {kind}: {error}. Convert them, such as by map(), or give "
-                "changes() a schema"
+                f"column {name!r} has values that are not of {kinds.get(name, 'one type')}: {error}. Convert them, "
+                "such as by map(), or give changes() a schema"
             ) from error
     return pa.table(made)
 
 
 def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
-    """Return what expressions make of a table, in which columns without any value have no type.
+    """Return what expressions make of a table, whose columns have types that their values of this time have.
 
-    Some functions of Arrow's do not take such columns. They get nulls of some type, and return nulls all the same.
+    Columns without any value have no type. Some functions of Arrow's do not take such columns. They get nulls of some
+    type, and return nulls all the same.
     """
     import pyarrow as pa
 
     try:
         return projection.of(table)
     except ValueError:
-        empty = [place for place, kind in enumerate(table.schema.types) if kind == pa.null()]
-        for kinds in islice(product(_KINDS, repeat=len(empty)), _MOST_TRIES if empty else 0):
+        other = {place: _KINDS[str(kind)] for place, kind in enumerate(table.schema.types) if str(kind) in _KINDS}
+        for kinds in islice(product(*other.values()), _MOST_TRIES if other else 0):
             schema = table.schema
-            for place, kind in zip(empty, kinds, strict=True):
+            for place, kind in zip(other, kinds, strict=True):
                 schema = schema.set(place, schema.field(place).with_type(pa.type_for_alias(kind)))
             try:
                 return projection.of(table.cast(schema))

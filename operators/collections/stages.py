@@ -1,23 +1,24 @@
 """Transforms of batches of updates, each by itself. Loaded when a program makes a collection, as it loads NumPy."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
 from tidewheel.differential.joining import Joined
-from tidewheel.differential.packing import products
+from tidewheel.differential.packing import CountOverflowError, products
 from tidewheel.differential.records import (
     Array,
     Column,
     array_of,
+    as_column,
     column_of,
     columns_of,
     decode,
     diffs_of,
     encode,
+    in_two_columns,
     rows_of,
 )
 from tidewheel.differential.updates import split_by_time
@@ -38,7 +39,7 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
 
     What it returns has the names ``made``, or is one column or two.
     """
-    columns = unfolded(array, names) if names else columns_of(array)
+    columns = unfolded(array, names) if names else columns_of(in_two_columns(array))
     return array_of(_checked(function(*columns), len(array), made), array["diff"])
 
 
@@ -50,7 +51,7 @@ def kept(predicate: Callable[[Any], object], array: Array) -> Array:
 
 def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Array) -> Array:
     """Return the updates for which what a predicate makes of the columns, which have names or none, is true."""
-    mask = np.asarray(predicate(*(unfolded(array, names) if names else columns_of(array))))
+    mask = np.asarray(predicate(*(unfolded(array, names) if names else columns_of(in_two_columns(array)))))
     if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
         raise TypeError(
             f"the predicate of filter(columns=True) returned {mask.dtype} of shape {mask.shape}: return an array with "
@@ -68,7 +69,11 @@ def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array
 
 def negated(array: Array) -> Array:
     """Return updates that take back what ``array`` adds."""
-    return array_of(columns_of(array), products(diffs_of(array), np.array([-1])))
+    diffs = diffs_of(array)
+    try:
+        return array_of(columns_of(array), products(diffs, np.array([-1])))
+    except CountOverflowError as error:
+        raise CountOverflowError(short(decode(array)[diffs.argmin()])) from error
 
 
 def nothing(array: Array) -> Array:
@@ -162,7 +167,13 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     for record in records:
         if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], int | np.integer)):
             raise TypeError(f"as_collection(diff=True) takes tuples (record, whole number), not {short(record)}")
-    return encode([record for record, _ in records], [count for _, count in records])
+    try:
+        return encode([record for record, _ in records], [count for _, count in records])
+    except OverflowError as error:
+        record, count = next(one for one in records if not _is_count(one[1]))
+        raise TypeError(
+            f"as_collection(diff=True) takes counts of 64 bits, and {short(record)} is there {count} times"
+        ) from error
 
 
 def _counts(name: str, batch: Batch) -> Column:
@@ -195,11 +206,17 @@ def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:
         )
     columns = []
     for part in parts:
-        if hasattr(part, "null_count"):  # an array of Arrow's, with None for null
-            array = column_from(part)
-        else:
-            array = np.asarray(part) if np.ndim(part) else np.array(list(repeat(part, count)))
-        if len(array) != count:
-            raise TypeError(f"a function of columns returned {len(array)} values for {count} records")
-        columns.append(column_from(array))
+        column = _column_of_any(part, count)
+        if len(column) != count:
+            raise TypeError(f"a function of columns returned {len(column)} values for {count} records")
+        columns.append(column)
     return folded(columns)
+
+
+def _column_of_any(part: Any, count: int) -> Column:
+    """Return what stands for a column: an array, other values in a row, or one value for all records."""
+    if hasattr(part, "null_count"):  # an array of Arrow's, with None for null
+        return column_from(part)
+    if isinstance(part, list | tuple):  # NumPy would make one type of all values
+        return column_of(part)
+    return as_column(np.asarray(part)) if np.ndim(part) else column_of([part] * count)

@@ -13,6 +13,7 @@ from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Key, Pact
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class EpochOperators(StreamBase[Record]):
         name: str = ...,
     ) -> "Stream[Result]": ...
 
+    @adds_operators("finish")
     def aggregate(
         self,
         key: Callable[[Record], Any] | Names,
@@ -105,6 +107,7 @@ class EpochOperators(StreamBase[Record]):
     @overload
     def count(self, key: Callable[[Record], KeyType] | Names, *, name: str = ...) -> "Stream[tuple[KeyType, int]]": ...
 
+    @adds_operators()
     def count(self, key: Callable[[Record], Any] | Names | None = None, *, name: str = "count") -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
 
@@ -126,6 +129,7 @@ class EpochOperators(StreamBase[Record]):
         keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
         return self._in_two(name, *counting_folds(keys), _KEY)
 
+    @adds_operators()
     def reduce(
         self,
         key: Callable[[Record], KeyType] | Names,
@@ -156,6 +160,7 @@ class EpochOperators(StreamBase[Record]):
 
     # ------------------------------------------------------------------ whole records
 
+    @adds_operators()
     def distinct(self, *, name: str = "distinct") -> "Stream[Record]":
         """Send each record once an epoch, however often it came; `deduplicate` does so for all epochs together.
 
@@ -172,6 +177,7 @@ class EpochOperators(StreamBase[Record]):
         fold = pruned_fold(distinct_records)
         return self._in_two(name, fold, fold, RecordPact(), keeps_rows=True)
 
+    @adds_operators()
     def sort(
         self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False, name: str = "sort"
     ) -> "Stream[Record]":
@@ -201,6 +207,7 @@ class EpochOperators(StreamBase[Record]):
         build = build_gathered(1, lambda _, batches, __: ([by.sorted(joined(batches[0]))],))
         return self._unary(name, build, GatherPact(), schema=self.schema)
 
+    @adds_operators()
     def top_k(
         self,
         k: int,
@@ -237,6 +244,7 @@ class EpochOperators(StreamBase[Record]):
         fold = pruned_fold(TopK(k, keys, Order(order, reverse=True)).pick)
         return self._in_two(name, fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
+    @adds_operators()
     def sample(
         self,
         fraction: float,

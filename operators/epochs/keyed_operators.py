@@ -13,6 +13,7 @@ from tidewheel.operators.keys.record_order import Order
 from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.substreams.keyed_state import build_state_by_substream
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.state.shards import owners_of
 
@@ -55,6 +56,7 @@ class KeyedOperators(StreamBase[Record]):
         name: str = ...,
     ) -> "Stream[Result]": ...
 
+    @adds_operators("finish")
     def accumulate(
         self,
         key: Callable[[Record], Any] | Names,
@@ -89,6 +91,7 @@ class KeyedOperators(StreamBase[Record]):
         fold = KeyFold.checked("accumulate", key, self.schema, start, add, finish)
         return self._unary(name, build_keyed_state(Accumulation(fold)), key)
 
+    @adds_operators("order")
     def stateful_map(
         self,
         key: Callable[[Record], Any] | Names,
@@ -137,6 +140,7 @@ class KeyedOperators(StreamBase[Record]):
             raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
         return self._unary(name, build_keyed_state(mapped), key)
 
+    @adds_operators("order")
     def state_machine(
         self,
         key: Callable[[Record], Any] | Names,
@@ -177,6 +181,7 @@ class KeyedOperators(StreamBase[Record]):
         machine = StateMachine(keys, start, step, Order.checked("state_machine", order, self.schema))
         return self._unary(name, build_keyed_state(machine), key)
 
+    @adds_operators("order")
     def deduplicate(
         self,
         key: Callable[[Record], Any] | Names | None = None,

@@ -15,13 +15,16 @@ from tidewheel.operators.joins.join_keys import JoinKeys, make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.records.arrow_rows import table_schema
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.tables.columns import check_names
-from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader
+from tidewheel.operators.windows.ahead import AheadLimit
+from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, TimedRecord, read_timed
 from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Build, Key
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 
 if TYPE_CHECKING:
@@ -30,13 +33,15 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 
+@no_stream_itself
 @dataclass(frozen=True, slots=True)
 class IntervalJoined(Generic[Result, Record, Other]):
     """The three outputs of an interval join.
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: this side's records that came too late to be paired, at the epoch with which they came.
+        late: this side's records that came too late to be paired, and those too far ahead, at the epoch with which they
+            came.
         other_late: those of the other side.
     """
 
@@ -61,6 +66,8 @@ class IntervalJoinOperators(StreamBase[Record]):
         other_at: str | None = None,
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         suffix: str = "",
         name: str = ...,
     ) -> IntervalJoined[Any, Any, Any]: ...
@@ -76,9 +83,12 @@ class IntervalJoinOperators(StreamBase[Record]):
         other_at: Callable[[Other], Any] | str | None = None,
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
+    @adds_operators()
     def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         other: "Stream[Any]",
@@ -89,6 +99,8 @@ class IntervalJoinOperators(StreamBase[Record]):
         other_at: At | None = None,
         within: tuple[Duration, Duration],
         lateness: Duration | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         suffix: str = "",
         name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
@@ -110,6 +122,9 @@ class IntervalJoinOperators(StreamBase[Record]):
             within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
                 times are no numbers.
             lateness: how far records may come after later ones of their side and still be in time; 0 by default.
+            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; one that is farther
+                is not paired, and comes out with the late ones of its side.
+            clock: returns the present as an event time, as for `window`.
             suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
             name: what errors, statistics and drawings call it.
 
@@ -125,7 +140,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         >>> flow = tw.Dataflow("clicks after views")
         >>> views, clicks = flow.input("views"), flow.input("clicks")
         >>> joined = views.interval_join(clicks, lambda v: v[0], at=lambda v: v[1], within=(0, 10))
-        >>> _ = joined.results.capture("followed")
+        >>> _ = joined.results.capture("followed"), joined.late.ignore(), joined.other_late.ignore()
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("views") as feed:
         ...         feed.send([("ad", 100)])
@@ -141,13 +156,21 @@ class IntervalJoinOperators(StreamBase[Record]):
         keys = make_keys(name, on, other_on, suffix)
         times = (at, at if other_at is None else other_at)
         interval = make_interval(name, within, lateness)
-        builds, known = _builds(keys, times, interval, lateness, suffix, (self.schema, other.schema))
-        left, latest = self._operator(f"{name} times", [], 2, builds[0], keys.exchanges[:1], notify=False)
-        right, other_latest = other._operator(f"{name} times", [], 2, builds[1], keys.exchanges[1:], notify=False)
+        limit = AheadLimit.checked(f"operator {name!r}", at_most_ahead, clock, interval.lower)
+        builds, known = _builds(keys, times, interval, lateness, limit, suffix, (self.schema, other.schema))
+        left, latest, ahead = self._operator(f"{name} times", [], 3, builds[0], keys.exchanges[:1], notify=False)
+        right, *more = other._operator(f"{name} times", [], 3, builds[1], keys.exchanges[1:], notify=False)
+        other_latest, other_ahead = more
         pacts = (None, None, BroadcastPact(), BroadcastPact())
-        made = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
+        results, late, other_late = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
+        made = (
+            results,
+            late.concat(ahead, name=f"{name} late")._for_effect(is_asked_for=False),
+            other_late.concat(other_ahead, name=f"{name} other late")._for_effect(is_asked_for=False),
+        )
         for stream, schema in zip(made, known, strict=True):
             stream.schema = schema
+        self._note_side_by_side(dict(zip((".results", ".late", ".other_late"), made, strict=True)))
         return IntervalJoined(*made)
 
 
@@ -156,6 +179,7 @@ def _builds(
     at: tuple[At, At],
     interval: Interval,
     lateness: Duration | None,
+    limit: AheadLimit,
     suffix: str,
     schemas: "Sequence[pa.Schema | None]",
 ) -> "tuple[list[Build], list[pa.Schema | None]]":
@@ -168,7 +192,7 @@ def _builds(
     if not keys.are_columns:
         readers = [EventTimeReader(side, times, interval.lower) for side, times in zip(keys, at, strict=True)]
         join = IntervalJoin(interval, lateness)
-        reads = [build_reading(reader.read) for reader in readers]
+        reads = [build_reading(partial(read_timed, reader, limit, _record_of)) for reader in readers]
         return [*reads, _build_join(join, [BY_KEY, BY_KEY])], [None] * 3
     names = [name for name in at if isinstance(name, str)]
     if len(names) < len(at):
@@ -179,8 +203,12 @@ def _builds(
         check_names("interval_join", schema, [name])
         known.append(None if schema is None else table_schema(schema))
     join = IntervalTableJoin(columns, names, interval, lateness)
-    reads = [build_reading(partial(read_table, name, interval.lower)) for name in names]
+    reads = [build_reading(partial(read_table, name, interval.lower, limit)) for name in names]
     return [*reads, _build_join(join, join.pacts)], known
+
+
+def _record_of(entry: TimedRecord, _: object) -> tuple[Any]:
+    return (entry[2],)
 
 
 def _build_join(join: IntervalJoin | IntervalTableJoin, pacts: list[Pact]) -> Build:

@@ -5,9 +5,10 @@ get too large, and times of nanoseconds have room for 292 years from 1970 only. 
 Python's: numbers, or for timestamps, dates and durations whole nanoseconds.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tidewheel.operators.epochs.division import Division, split_batches
@@ -15,7 +16,8 @@ from tidewheel.operators.joins.interval_join import Interval, Kept
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import match_within, number_keys
 from tidewheel.operators.records.arrow_rows import as_table, one_table
-from tidewheel.operators.windows.watermark import Watermark
+from tidewheel.operators.windows.ahead import AheadLimit
+from tidewheel.operators.windows.watermark import ReadTimes, Watermark
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.description.pacts import Exchange, Pact
@@ -85,10 +87,26 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
     return TimedTable(rows, times)
 
 
-def read_table(at: str, length: Duration, batch: Batch) -> "tuple[pa.Table, list[Number]]":
-    """Return a batch as a table, and the greatest of its event times; see `timed_table`."""
+def read_table(at: str, length: Duration, limit: AheadLimit, batch: Batch) -> ReadTimes:
+    """Return a batch as a table, the greatest of its event times, and the rows too far ahead; see `timed_table`."""
     timed = timed_table(as_table(batch), at, length)
-    return timed.rows, [greatest(timed.times)]
+    latest = _latest(limit, timed.times, has_zone=getattr(timed.rows.column(at).type, "tz", None) is not None)
+    none = timed.rows.slice(0, 0)
+    if latest is None or not len(timed.times) or greatest(timed.times) <= latest:
+        return ReadTimes(timed.rows, [greatest(timed.times)] if len(timed.times) else [], none)
+    wanted = timed.times <= latest if timed.times.dtype.kind == "f" else are_before(timed.times, math.floor(latest) + 1)
+    kept = timed.where(wanted)
+    return ReadTimes(kept.rows, [greatest(kept.times)] if len(kept.times) else [], timed.rows.filter(~wanted))
+
+
+def _latest(limit: AheadLimit, times: "Times", *, has_zone: bool) -> Number | None:
+    """Return the latest event time that is not too far ahead, as a number; None if there is none."""
+    if times.dtype.kind == "M":
+        begin = datetime(1970, 1, 1, tzinfo=UTC if has_zone else None)
+        latest = limit.latest(begin)
+        return None if latest is None else distance(latest - begin)
+    latest = limit.latest(timedelta() if times.dtype.kind == "m" else 0)
+    return None if latest is None else distance(latest)
 
 
 @dataclass(frozen=True, slots=True)

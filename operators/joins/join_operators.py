@@ -15,6 +15,7 @@ from tidewheel.operators.stream_base import Other, Record, StreamBase, check_str
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Key
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 from tidewheel.transport.batches import Batch, concatenate
 
@@ -89,6 +90,7 @@ class JoinOperators(StreamBase[Record]):
         name: str = ...,
     ) -> "Stream[tuple[Record | None, Other | None]]": ...
 
+    @adds_operators()
     def join(
         self,
         other: "Stream[Any]",
@@ -170,6 +172,7 @@ class JoinOperators(StreamBase[Record]):
         self, other: "Stream[Other]", on: Match[Record], other_on: Match[Other] | None = None, *, name: str = ...
     ) -> "Stream[tuple[Record, Other]]": ...
 
+    @adds_operators()
     def join_across_epochs(
         self,
         other: "Stream[Any]",
@@ -221,6 +224,7 @@ class JoinOperators(StreamBase[Record]):
             0
         ]
 
+    @adds_operators()
     def cogroup(
         self,
         other: "Stream[Other]",
@@ -258,6 +262,7 @@ class JoinOperators(StreamBase[Record]):
         keys = make_keys("cogroup", on, other_on)
         return self._operator(name, [other], 1, build_cogroup(keys), keys.exchanges)[0]
 
+    @adds_operators()
     def merge(
         self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...], name: str = "merge"
     ) -> "Stream[Record]":

@@ -6,6 +6,7 @@ not depend on which came first, and so neither on the number of workers nor on h
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidewheel.operators.keys.record_keys import as_record
@@ -71,7 +72,10 @@ def _parts_of_object(record: Any) -> Iterator[Any]:
     except TypeError:
         reduced = None
     if isinstance(record, type) or callable(record) or not isinstance(reduced, tuple):
-        raise TypeError(f"a record with a {type(record).__qualname__} in it has no hash that is the same everywhere")
+        raise TypeError(
+            f"a record with {short(record)} of type {type(record).__qualname__} in it has no hash that is the same "
+            "everywhere: a record consists of values that can be pickled, and of no functions or classes"
+        )
     _, arguments, *state = reduced
     yield type(record).__qualname__
     yield [argument for argument in arguments if not isinstance(argument, type)]

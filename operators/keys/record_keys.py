@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import Key
+from tidewheel.runtime.description.stable_hash import KEYS
 from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:
@@ -250,9 +251,9 @@ class Keys:
             try:
                 hash(as_key(key) if self.key is None else key)
             except TypeError as error:
+                rows = "; a whole record may be a dict or a list of these, too" if self.key is None else ""
                 raise TypeError(
-                    f"{short(key)} of type {type(key).__qualname__} cannot be a key, {error}. A key is something that "
-                    "can be hashed, such as a string, a number or a tuple of these"
+                    f"{short(key)} of type {type(key).__qualname__} cannot be a key, {error}: {KEYS}{rows}"
                 ) from error
 
 

@@ -273,6 +273,7 @@ class _MapAsync:
         name = f"tidewheel-async-{context.name}-{context.worker}"
         self._calls = AsyncCalls(name, own, policy, context.activate)
         context.on_close(self._calls.close)
+        instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
         self._concurrency = policy.concurrency
         self._ordered = ordered

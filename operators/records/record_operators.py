@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.operators.records.batchwise import build_batchwise, with_keys_repeated
 from tidewheel.operators.records.failed import Failed
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.transport.batches import Batch, keep, records
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 """The exceptions that make a record a failed one."""
 
 
+@no_stream_itself
 class Tried(NamedTuple, Generic[Result, Record]):
     """The two outputs of `try_map`.
 
@@ -38,6 +41,7 @@ class RecordOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def map(self, function: Callable[[Record], Result], *, name: str = "map") -> "Stream[Result]":
         """Replace each record by ``function(record)``.
 
@@ -57,6 +61,7 @@ class RecordOperators(StreamBase[Record]):
         check_function("map", function)
         return self._stage(name, lambda batch: [function(record) for record in records(batch)], one_to_one=True)
 
+    @adds_operators()
     def flat_map(self, function: Callable[[Record], Iterable[Result]], *, name: str = "flat_map") -> "Stream[Result]":
         """Replace each record by all that ``function(record)`` yields.
 
@@ -79,6 +84,7 @@ class RecordOperators(StreamBase[Record]):
             with_keys=lambda batch, keys: with_keys_repeated((function(record) for record in records(batch)), keys),
         )
 
+    @adds_operators()
     def filter(self, predicate: Callable[[Record], object] | Expression, *, name: str = "filter") -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true; what is left of a batch is of the batch's kind.
 
@@ -116,6 +122,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._stage(name, keep_matching, schema=self.schema, with_keys=keep_with_keys)
 
+    @adds_operators()
     def filter_map(self, function: Callable[[Record], Result | None], *, name: str = "filter_map") -> "Stream[Result]":
         """Replace each record by ``function(record)``, and drop it if that is None.
 
@@ -134,6 +141,7 @@ class RecordOperators(StreamBase[Record]):
             lambda batch: [made for record in records(batch) if (made := function(record)) is not None],
         )
 
+    @adds_operators()
     def try_map(
         self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
     ) -> Tried[Result, Record]:
@@ -162,8 +170,11 @@ class RecordOperators(StreamBase[Record]):
         if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
             raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
         build = build_batchwise(partial(_try_each, function, catch))
-        return Tried(*self._operator(name, [], 2, build, notify=False, by_substream=True))
+        results, failures = self._operator(name, [], 2, build, notify=False, by_substream=True)
+        self._note_side_by_side({".results": results, ".failures": failures})
+        return Tried(results, failures)
 
+    @adds_operators()
     def map_batches(self, function: Callable[[Any], Batch], *, name: str = "map_batches") -> "Stream[Any]":
         """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent.
 
@@ -183,6 +194,7 @@ class RecordOperators(StreamBase[Record]):
         check_function("map_batches", function)
         return self._stage(name, function)
 
+    @adds_operators()
     def inspect(self, function: Callable[[Record], object], *, name: str = "inspect") -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged.
 
@@ -203,6 +215,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._stage(name, look, schema=self.schema)._for_effect()
 
+    @adds_operators()
     def inspect_with_time(
         self, function: Callable[[Record, Any, int], object], *, name: str = "inspect_with_time"
     ) -> "Stream[Record]":
@@ -225,6 +238,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._inspect(name, look)
 
+    @adds_operators()
     def inspect_batches(
         self, function: Callable[[Any, Any, int], object], *, name: str = "inspect_batches"
     ) -> "Stream[Record]":
@@ -250,6 +264,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
+    @adds_operators("concurrency", "ordered", "timeout_s", "retries", "retry_on")
     def map_async(
         self,
         function: Callable[[Record], Awaitable[Result]],

@@ -7,9 +7,11 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, overload
 
 from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
 from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
 from tidewheel.transport.batches import Batch, records, scatter
 
@@ -21,6 +23,7 @@ Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
 """Says for each of some records by which output it leaves."""
 
 
+@no_stream_itself
 class Branches(NamedTuple, Generic[Record]):
     """The two outputs of a branch.
 
@@ -33,14 +36,17 @@ class Branches(NamedTuple, Generic[Record]):
     rest: "Stream[Record]"
 
 
+@no_stream_itself
 class NamedBranches(Generic[Record]):
     """The outputs of a branch with names: an attribute for each name, then ``rest``; unpacked in this order."""
 
     def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
         vars(self).update(streams)
 
-    def __getattr__(self, name: str) -> "Stream[Record]":
-        raise AttributeError(f"there is no branch {name!r}; there are {', '.join(vars(self))}")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> "Stream[Record]":
+            """Return the stream of that name."""
 
     def __iter__(self) -> "Iterator[Stream[Record]]":
         return iter(vars(self).values())
@@ -54,6 +60,7 @@ class RoutingOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def exchange(self, key: Key, *, name: str = "exchange") -> "Stream[Record]":
         """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
 
@@ -74,6 +81,7 @@ class RoutingOperators(StreamBase[Record]):
             raise GraphError("operator 'exchange': exchange by a function of a record, a name or names, not None")
         return self._stage(name, _unchanged, key, schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def broadcast(self, *, name: str = "broadcast") -> "Stream[Record]":
         """Send all records to every worker.
 
@@ -89,6 +97,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         return self._stage(name, _unchanged, BroadcastPact(), schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
         """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
 
@@ -105,6 +114,7 @@ class RoutingOperators(StreamBase[Record]):
         """
         return self._stage(name, _unchanged, RebalancePact(), schema=self.schema, one_to_one=True)
 
+    @adds_operators()
     def concat(self, *others: "Stream[Record]", name: str = "concat") -> "Stream[Record]":
         """Join this stream with others of the same scope; each record stays on its worker.
 
@@ -133,6 +143,7 @@ class RoutingOperators(StreamBase[Record]):
         self, /, *, name: "str | Callable[[Record], object]" = ..., **predicates: Callable[[Record], object]
     ) -> NamedBranches[Record]: ...
 
+    @adds_operators()
     def branch(
         self, predicate: Callable[[Record], object] | None = None, /, **predicates: Any
     ) -> Branches[Record] | NamedBranches[Record]:
@@ -153,7 +164,7 @@ class RoutingOperators(StreamBase[Record]):
         >>> for name, stream in [("small", sizes.small), ("large", sizes.large), ("others", sizes.rest)]:
         ...     _ = stream.capture(name)
         >>> even, odd = numbers.branch(lambda n: n % 2 == 0)
-        >>> _ = odd.capture("odd")
+        >>> _ = odd.capture("odd"), even.ignore()
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
         ...     [job.captured(name)[0].batch for name in ("small", "large", "others", "odd")]
@@ -163,19 +174,24 @@ class RoutingOperators(StreamBase[Record]):
         if predicate is not None:
             if predicates:
                 raise GraphError("branch takes one predicate, or predicates by name, not both")
-            return Branches(*self._branch(name, [predicate]))
+            return self._branches(*self._branch(name, [predicate]))
         for way in predicates:
             if way == "rest" or way.startswith("_"):
                 raise GraphError(f"branch: a branch cannot be named {way!r}; rest is what no predicate is true for")
         if not predicates:
             raise GraphError("branch takes a predicate, or predicates by name")
-        ways = self._branch(name, list(predicates.values()))
-        return NamedBranches(dict(zip([*predicates, "rest"], ways, strict=True)))
+        ways = dict(zip([*predicates, "rest"], self._branch(name, list(predicates.values())), strict=True))
+        self._note_side_by_side({f".{way}": stream for way, stream in ways.items()})
+        return NamedBranches(ways)
 
     def _branch(self, name: str, predicates: list[Callable[[Record], object]]) -> "tuple[Stream[Record], ...]":
         for predicate in predicates:
             check_function("branch", predicate)
         return self._divide(name, first_match(predicates), len(predicates) + 1)
+
+    def _branches(self, matching: "Stream[Record]", rest: "Stream[Record]") -> Branches[Record]:
+        self._note_side_by_side({".matching": matching, ".rest": rest})
+        return Branches(matching, rest)
 
     def _divide(self, name: str, owners: Owners, outputs: int) -> "tuple[Stream[Record], ...]":
         def parts(batch: Batch, *_: object) -> list[Batch | None]:
@@ -183,6 +199,7 @@ class RoutingOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(parts), outputs)
 
+    @adds_operators()
     def branch_when(self, predicate: Callable[[Any], object], *, name: str = "branch_when") -> Branches[Record]:
         """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
 
@@ -197,8 +214,9 @@ class RoutingOperators(StreamBase[Record]):
         [[[1]], [[2], [3]]]
         """
         check_function("branch_when", predicate)
-        return Branches(*self._pass_on(name, build_batchwise(by_time(predicate)), 2))
+        return self._branches(*self._pass_on(name, build_batchwise(by_time(predicate)), 2))
 
+    @adds_operators()
     def partition(
         self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
     ) -> "tuple[Stream[Record], ...]":
@@ -218,7 +236,9 @@ class RoutingOperators(StreamBase[Record]):
         """
         check_positive("partition", "parts", parts)
         check_function("partition", function)
-        return self._divide(name, by_number(parts, function), parts)
+        streams = self._divide(name, by_number(parts, function), parts)
+        self._note_side_by_side({f"[{number}]": stream for number, stream in enumerate(streams)})
+        return streams
 
 
 def _unchanged(batch: Batch) -> Batch:

@@ -9,6 +9,7 @@ from tidewheel.operators.records.batchwise import build_delay, build_pass, by_re
 from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
@@ -22,6 +23,7 @@ class TimeOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def enter(self, loop: "Loop", *, name: str = "enter") -> "Stream[Record]":
         """Take this stream into a loop: time ``t`` becomes ``(t, 0)``.
 
@@ -40,6 +42,7 @@ class TimeOperators(StreamBase[Record]):
         """
         return self._enter("enter", name, loop, build_pass)
 
+    @adds_operators()
     def enter_at(self, loop: "Loop", function: Callable[[Record], int], *, name: str = "enter_at") -> "Stream[Record]":
         """Take this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
 
@@ -79,6 +82,7 @@ class TimeOperators(StreamBase[Record]):
             )
         return self._move(name, inner, build, PathSummary.enter(inner.nesting))
 
+    @adds_operators()
     def leave(self, *, name: str = "leave") -> "Stream[Record]":
         """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
 
@@ -112,6 +116,7 @@ class TimeOperators(StreamBase[Record]):
         )
         return self._made(made, self.schema)
 
+    @adds_operators()
     def delay(self, function: Callable[[Record, Any], Time], *, name: str = "delay") -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
@@ -138,6 +143,7 @@ class TimeOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_delay("delay", by_record(times)))[0]
 
+    @adds_operators()
     def delay_batches(self, function: Callable[[Any], Time], *, name: str = "delay_batches") -> "Stream[Record]":
         """Move each batch, as it is, to the time ``function(time)``, which must not be before its own; see `delay`.
 
@@ -153,6 +159,7 @@ class TimeOperators(StreamBase[Record]):
         check_function("delay_batches", function)
         return self._pass_on(name, build_delay("delay_batches", lambda batch, time: [(function(time), batch)]))[0]
 
+    @adds_operators()
     def on_frontier(
         self, function: Callable[[Antichain, int], object], *, name: str = "on_frontier"
     ) -> "Stream[Record]":

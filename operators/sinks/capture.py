@@ -8,6 +8,7 @@ that was cut short is noticed. Nothing in it is a pickle: reading it runs no cod
 import io
 import os
 import struct
+import uuid
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, Captured, Schedule
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.operator_state import CAPTURED
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, running_input
 from tidewheel.transport.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
 
@@ -86,6 +87,7 @@ class LogWriter:
             message = f"{path} is there already, of another run: capture_to(..., overwrite=True) replaces it"
             raise FileExistsError(message) from None
         self._write(_HEADER, msgspec.msgpack.encode(header))
+        self._file.flush()  # so that it is known to be of this run, whenever that begins again
 
     def batch(self, time: Time, batch: Batch) -> None:
         """Write a batch. Raises TypeError if it has records that are no plain values, or no columns of such."""
@@ -118,6 +120,14 @@ class LogWriter:
         for part in parts:
             self._file.write(part)
         self.length += _FRAME.size + size
+
+
+def _is_of_run(path: Path, run: str) -> bool:
+    """Tell whether there is a log of this run."""
+    try:
+        return read_header(path).run == run
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return False
 
 
 def read_header(path: Path) -> LogHeader:
@@ -218,11 +228,13 @@ def log_path(folder: Path, worker: int) -> Path:
     return folder / f"worker-{worker:05d}.log"
 
 
-def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
+def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
     """Return the build function of an operator that logs each batch, and after them how the frontier has moved.
 
-    How far the log goes is its state, so that what comes after that can be taken back.
+    How far the log goes is its state, so that what comes after that can be taken back. A job that goes back before its
+    first snapshot begins a new log in the place of its own.
     """
+    described = uuid.uuid4().hex  # all workers have it from the description
 
     def refuse(_: object, workers: object) -> Any:
         raise SnapshotError(
@@ -234,8 +246,11 @@ def build_capture_to(folder: Path, run: str, *, overwrite: bool) -> Build:
         nothing = {"length": 0, "frontier": None}
         written: dict[str, Any] = Division(refuse, refuse).state(context, "written", nothing.copy)
         folder.mkdir(parents=True, exist_ok=True)
-        header = LogHeader(_VERSION, run, context.worker, context.workers)
-        log = LogWriter(log_path(folder, context.worker), header, written["length"], overwrite=overwrite)
+        run = host_of(context).saving.run
+        header = LogHeader(_VERSION, run or described, context.worker, context.workers)
+        path = log_path(folder, context.worker)
+        replaces = overwrite or (bool(run) and _is_of_run(path, run))
+        log = LogWriter(path, header, written["length"], overwrite=replaces)
         written["length"] = log.length
         context.on_close(log.close)
 

@@ -17,6 +17,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, TimestampToken
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.runtime.worker.worker_report import NEXT_SNAPSHOT
 from tidewheel.transport.batches import Batch
 
 
@@ -69,6 +70,7 @@ class _Share:
             )
         self._epochs: dict[Time, _Held] = at_first(_Held.merge).of_each().state(context, "epochs", dict)
         self._notificator = context.notificator()
+        instance_of(context).waits_for = NEXT_SNAPSHOT
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
         """Hold what comes, and send the epochs that the last durable snapshot has."""

@@ -1,10 +1,8 @@
 """Operators by which results leave a dataflow, and by which one sees how far they are."""
 
 import os
-import uuid
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -25,8 +23,10 @@ from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.transport.batches import Batch, records
+from tidewheel.transport.store_url import local_path
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -54,6 +54,24 @@ class OutputOperators(StreamBase[Record]):
         self._description.register("probe", name, self._outlet.source)
         return self
 
+    def ignore(self) -> Self:
+        """Say that nothing needs to read this stream, such as the late records of windows. Returns this stream.
+
+        A job warns of a stream that nothing reads, unless it is ignored. Its records are counted all the same, as
+        ``records_dropped`` of `Job.statistics`.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("parsed")
+        >>> parsed, failures = flow.source("texts", tw.RecordSource(["1", "two", "3"])).try_map(int)
+        >>> _ = parsed.capture("parsed"), failures.ignore()
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("parsed"), job.statistics().operators["try_map"].records_dropped
+        ([Captured(time=0, batch=[1, 3])], 1)
+        """
+        self._description.ignored.add(self._outlet.source)
+        return self
+
     def capture(self, name: str) -> Self:
         """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream.
 
@@ -77,8 +95,9 @@ class OutputOperators(StreamBase[Record]):
         Nothing is pickled, so that it is safe to play what others have recorded.
 
         Args:
-            folder: where the logs go; all nodes have to see it.
-            overwrite: whether logs that are there already are replaced; otherwise that fails the job.
+            folder: where the logs go; all nodes have to see it. A path, and not a URL.
+            overwrite: whether logs of another run are replaced; otherwise they fail the job. A job that begins again
+                with the same folder of snapshots is the same run.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -98,9 +117,9 @@ class OutputOperators(StreamBase[Record]):
         ...         job.captured("words")
         [Captured(time=0, batch=['to', 'be'])]
         """
-        path = _folder("capture_to", folder)
+        path = local_path(folder, "capture_to: a folder", GraphError).absolute()
         self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
-        build = build_capture_to(path, uuid.uuid4().hex, overwrite=overwrite)
+        build = build_capture_to(path, overwrite=overwrite)
         self._operator(name or f"capture_to {path.name}", [], 0, build)
         return self
 
@@ -201,6 +220,7 @@ class OutputOperators(StreamBase[Record]):
                 "Publish what leaves the loop"
             )
 
+    @adds_operators()
     def for_each_epoch(
         self, function: Callable[[Time, list[Record]], Result], *, name: str = "for_each_epoch"
     ) -> "Stream[Result]":
@@ -226,6 +246,7 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
+    @adds_operators("sink", "part_bytes", "visible")
     def sink(
         self,
         sink: Sink,
@@ -280,6 +301,7 @@ class OutputOperators(StreamBase[Record]):
             parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
+    @adds_operators("folder", "overwrite", "file_bytes")
     def write_files(
         self,
         folder: str | os.PathLike[str],
@@ -297,13 +319,14 @@ class OutputOperators(StreamBase[Record]):
         it begins with cleaning up what runs that failed have left.
 
         Args:
-            folder: where the epochs' folders go, on a file system that all nodes see.
+            folder: where the epochs' folders go, on a file system that all nodes see. A path, and not a URL.
             format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
                 tuples and dataclasses have columns. For the first two formats a plain tuple has "_1", "_2" and so on,
                 as in Spark, and any other record "value". The records of a file decide the types of its columns, so
                 files may differ. Make Arrow tables of one schema before, if they must not. JSON has no NaN and no
                 infinity: in ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
-            overwrite: whether an epoch replaces an older one, which is gone for a moment; otherwise that fails the job.
+            overwrite: whether an epoch replaces one of another run, which is gone for a moment; otherwise that fails
+                the job. A job that begins again with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
             name: what errors, statistics and drawings call it.
 
@@ -323,7 +346,7 @@ class OutputOperators(StreamBase[Record]):
         ...         [record for captured in job.captured("written") for record in captured.batch]
         [(0, 'epoch=0', 3), (1, 'epoch=1', 3)]
         """
-        path = _folder("write_files", folder)
+        path = local_path(folder, "write_files: a folder", GraphError).absolute()
         if format not in FILE_FORMATS:
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
         check_positive("write_files", "file_bytes", file_bytes)
@@ -340,9 +363,3 @@ class OutputOperators(StreamBase[Record]):
                 f"{operator}: dataflow {description.name!r} {does} already: give each stream a place of its own, or "
                 "concat() them first"
             ) from None
-
-
-def _folder(operator: str, folder: object) -> Path:
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise GraphError(f"{operator}: a folder is a text or a pathlib.Path, not {folder!r}")
-    return Path(folder).absolute()

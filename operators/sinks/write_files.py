@@ -7,6 +7,8 @@ is not touched.
 A job that goes on from a snapshot finds files there that were written later. It gives its own files names of their own,
 and an epoch gets those files that the workers tell of: the others are removed, and those that an epoch has got already
 are copied from there. So an epoch that is made visible again is replaced by an equal one.
+
+The names of its files also tell a job that goes back before its first snapshot which epochs are its own.
 """
 
 import shutil
@@ -22,7 +24,7 @@ from tidewheel.operators.sinks.sink import Sink, SinkOperators
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.log.files import FILES
 from tidewheel.runtime import OperatorContext
-from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.runtime.worker.operator_context import host_of, instance_of
 from tidewheel.transport.batches import Batch
 
 _EPOCH = "epoch="
@@ -76,17 +78,20 @@ class EpochFolders(Sink):
 
     def _on_worker(self, context: OperatorContext) -> "EpochFolders":
         """Return the folders as one worker sees them; clean up before any worker writes, as all are built before."""
-        is_restored = instance_of(context).kept.is_restored
+        is_restored, run = instance_of(context).kept.is_restored, host_of(context).saving.run
         if context.worker == 0:
             self.recover(but_unfinished=is_restored)
-        older = _SAME.state(context, "older", self.existing)
-        end = f"-{token_hex(4)}" if is_restored else ""
+        of_run = f"-{run}" if run else ""
+        older = _SAME.state(context, "older", lambda: self.existing(but=of_run))
+        end = f"{of_run}-{token_hex(4)}" if is_restored else of_run
         return replace(self, older=older, start=f"part-{context.worker:05d}", end=end)
 
-    def existing(self) -> frozenset[str]:
-        """Return the names of the epochs that are there."""
-        replaced = [path.name.removeprefix(_REPLACED) for path in self._folders(_REPLACED)]  # first: they may come back
-        return frozenset([*replaced, *(path.name for path in self.root.glob(f"{_EPOCH}*"))])
+    def existing(self, *, but: str = "") -> frozenset[str]:
+        """Return the names of the epochs that are there, without those that have files with ``but`` in their names."""
+        found = self._folders(_REPLACED)  # first: they may come back
+        found += self.root.glob(f"{_EPOCH}*")
+        others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
+        return frozenset(path.name.removeprefix(_REPLACED) for path in others)
 
     def recover(self, *, but_unfinished: bool = False) -> None:
         """Make the folder, and clean up what runs that failed have left there: other runs, or also this one.

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
+from tidewheel.transport.store_url import local_path
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a pattern such as ``logs/*.txt``, a folder, or a list of such."""
@@ -110,14 +111,12 @@ def found_files(source: str, paths: Paths) -> tuple[Path, ...]:
     Raises:
         GraphError: a path does not exist, or a pattern or folder has no files.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    given = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike) else [paths]
     if not given:
         raise GraphError(f"{source}: there is no path to read from")
     found: set[Path] = set()
     for path in given:
-        if not isinstance(path, str | os.PathLike):
-            raise GraphError(f"{source}: a path is a text or a pathlib.Path, not {path!r}")
-        files = set(_files(Path(path)))
+        files = set(_files(local_path(path, f"{source}: a path", GraphError)))
         if not files:
             raise GraphError(f"{source}: there are no files at {os.fspath(path)!r} (looked in {Path.cwd()})")
         found |= files

@@ -221,6 +221,7 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         if instance_of(context).kept.is_restored:
             said = "%s goes on from a snapshot: the records that it had read since are missing"
             _LOGGER.warning(said, context.name, extra=about(operator=context.name))
+        instance_of(context).waits_for = "records in its queue, or for its close()"
         own = self._own
         if own is not None:
             own.add_reader(context.activator)

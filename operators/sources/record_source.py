@@ -159,6 +159,7 @@ class TickSource:
             check_positive("TickSource", "count", count)
         self._every_s = every_s
         self._count = count
+        self.endless = count is None
 
     def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]] | Pause]]:
         """Return the ticks on worker 0, nothing on the others."""

@@ -11,6 +11,7 @@ from tidewheel.operators.sources.source import PartitionReader, Step
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
 from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.transport.store_url import local_path
 
 Event = Captured | LoggedFrontier
 """The content of a recording: batches, and between them the times that can still come."""
@@ -52,8 +53,9 @@ class ReplaySource(OperatorSource[Any]):
         self._logs: list[Path] = []
         self._ends: list[tuple[Time, ...]] = []
         if isinstance(recording, str | os.PathLike):
+            folder = local_path(recording, "ReplaySource: a folder", GraphError).absolute()
             try:
-                self._logs = _logs_in(Path(recording).absolute())
+                self._logs = _logs_in(folder)
                 self._ends = [_end_of(log) for log in self._logs]
             except (OSError, ValueError) as error:
                 text = f"ReplaySource: there is no recording in {os.fspath(recording)!r} that can be played: {error}"

@@ -50,14 +50,27 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
         paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
         epochs_ahead: how many epochs of a partition may be incomplete there at a time.
     """
+    endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
-        return partial(_build_source, source, paced_by, epochs_ahead)
+        return SourceBuild(partial(_build_source, source, paced_by, epochs_ahead), endless)
     kind = type(source).__qualname__  # what it has may be secret
     if not isinstance(source, OperatorSource):
         raise GraphError(f"source {name!r}: a {kind} has no partitions(worker, workers) to read from")
     if paced_by is not None:
         raise GraphError(f"source {name!r}: a {kind} has no partitions that could be paced by a probe")
-    return source.build
+    return SourceBuild(source.build, endless)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBuild:
+    """The build function of a source, and whether the source says that it has no end."""
+
+    build: Build
+    endless: bool
+
+    def __call__(self, context: OperatorContext) -> Schedule:
+        """Build the operator on a worker."""
+        return self.build(context)
 
 
 def _build_source(
@@ -65,6 +78,8 @@ def _build_source(
 ) -> Schedule:
     """Build an operator that sends what ``source`` has, one batch a partition and step."""
     pace = None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
+    if paced_by is not None:
+        instance_of(context).waits_for = f"probe {paced_by!r}, at which {epochs_ahead} of its epochs are not complete"
     share = open_share(context, partial(_partitions, source), lambda token: token)
     return PartitionReader(context, [_steps(batches, position, pace) for batches, position in share]).schedule
 

@@ -55,6 +55,7 @@ class TopicSource(OperatorSource[Any]):
         is_restored = instance_of(context).kept.is_restored
         intake = _Intake(partial(self._connect, is_restored), context.activate)
         context.on_close(intake.close)
+        instance_of(context).waits_for = f"topic {self.topic!r}"
         missing_since = tokens.times if is_restored else ()
 
         def schedule(output: OutputPort) -> None:

@@ -14,6 +14,7 @@ from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
 from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact, SubstreamPact
 from tidewheel.runtime.description.plan import EndsWanted
 
@@ -60,6 +61,7 @@ class SubstreamOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators("predicates")
     def substreams(
         self,
         name: str,
@@ -204,6 +206,7 @@ class SubstreamOperators(StreamBase[Record]):
         made = self._unary(name, build_unlabelled, notify=False, by_substream="left")
         return self._made(replace(made._outlet, substreams=frozenset()), self.schema)
 
+    @adds_operators()
     def collect_substream(
         self, result: Callable[[Any, list[Record]], Result], *, name: str = "collect_substream"
     ) -> "Stream[Result]":

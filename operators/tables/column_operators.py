@@ -10,6 +10,7 @@ from tidewheel.operators.tables.columns import Expression, check_names, check_sc
 from tidewheel.operators.tables.grouped_epoch import groups_fold, rows_fold
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.progress import GraphError
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.transport.batches import is_schema, shown
 
 if TYPE_CHECKING:
@@ -63,13 +64,16 @@ class Grouping:
         [[{'shop': 'a', 'total': 7, 'mean': 3.5, 'n': 2}, {'shop': 'b', 'total': 5, 'mean': 5.0, 'n': 1}]]
         """
         asked = tuple([self._checked(name, what) for name, what in aggregates.items()])
-        aggregation = Aggregation(self._keys, asked)
+        return self._aggregated(Aggregation(self._keys, asked), self._name)
+
+    @adds_operators(method="group_by")
+    def _aggregated(self, aggregation: Aggregation, name: str) -> "Stream[dict[str, Any]]":
         schema = self._stream.schema
         check_names("group_by", schema, aggregation.columns)
         made = schema_after("group_by", lambda rows: aggregation.result([aggregation.of_rows(as_table(rows))]), schema)
-        known = self._stream._unary(f"{self._name}: partial", build_per_epoch(rows_fold(aggregation)))
+        known = self._stream._unary(f"{name}: partial", build_per_epoch(rows_fold(aggregation)))
         groups = build_per_epoch(groups_fold(aggregation))
-        return known._unary(self._name, groups, aggregation.exchange_key, schema=made)
+        return known._unary(name, groups, aggregation.exchange_key, schema=made)
 
     def _checked(self, name: str, what: object) -> Aggregate:
         if name in self._keys:
@@ -89,6 +93,7 @@ class ColumnOperators(StreamBase[Record]):
 
     __slots__ = ()
 
+    @adds_operators()
     def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
         """Promise that batches are Arrow tables of ``schema``, so that what is built on it is checked beforehand.
 
@@ -114,6 +119,7 @@ class ColumnOperators(StreamBase[Record]):
             raise GraphError(f"operator 'with_schema': the stream has {shown(known)}, and not {shown(schema)}")
         return self._stage(name, lambda batch: check_schema(batch, schema), schema=schema)
 
+    @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> "Stream[dict[str, Any]]":
         """Replace each table by one with the columns ``names``, and those that ``expressions`` make of its columns.
 

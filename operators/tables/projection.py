@@ -95,4 +95,6 @@ def _run(table: "pa.Table", node: Any) -> "pa.Table":
 
 def _not_possible(what: str, table: "pa.Table", error: Exception) -> ValueError:
     (reason,) = str(error).splitlines()[:1] or [""]
+    if "not in range" in reason and "uint64" in map(str, table.schema.types):
+        reason += ". Beside uint64, write whole numbers as pa.scalar(n, pa.uint64())"
     return ValueError(f"{what} is not possible with the columns {shown(table.schema)}: {reason}")

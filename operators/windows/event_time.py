@@ -1,5 +1,6 @@
 """Event times: when records happened, as a function or a column says, checked before anything is built on them."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from numbers import Real
@@ -8,7 +9,8 @@ from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.windows.watermark import At
+from tidewheel.operators.windows.ahead import AheadLimit
+from tidewheel.operators.windows.watermark import At, ReadTimes, latest_of
 from tidewheel.operators.windows.windows import Duration, EventTime
 from tidewheel.runtime.description.pacts import Exchange
 from tidewheel.transport.batches import Batch, records
@@ -111,6 +113,25 @@ class EventTimeReader:
         if isinstance(time, float) and time - time != 0:
             raise ValueError(f"the event time of record {shortened(record)} is {time!r}, which is no time")
         return time
+
+
+def read_timed(
+    reader: EventTimeReader,
+    limit: AheadLimit,
+    put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
+    batch: Batch,
+) -> ReadTimes:
+    """Return the timed records of a batch, and what ``put_aside`` makes of those that are too far ahead.
+
+    It gets each of them, and the latest event time that is not. Errors are those of `EventTimeReader.read`.
+    """
+    timed, times = reader.read(batch)
+    latest = limit.latest(times[0]) if times else None
+    if latest is None or latest_of(times) <= latest:
+        return ReadTimes(timed, times, [])
+    ahead = [made for entry in timed if entry[1] > latest for made in put_aside(entry, latest)]
+    timed = [entry for entry in timed if entry[1] <= latest]
+    return ReadTimes(timed, list(map(EVENT_TIME, timed)), ahead)
 
 
 def read_keys(batch: Batch, rows: Any, keys: Keys) -> list[Any]:

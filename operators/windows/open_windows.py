@@ -8,15 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tidewheel.operators.epochs.division import split_by_key
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import join_nan_groups, may_have_nan
-from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
+from tidewheel.operators.keys.record_order import nan_last
+from tidewheel.operators.windows.event_time import EVENT_TIME, RECORD, TimedRecord
 from tidewheel.operators.windows.window_fold import WindowFold
-from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows
+from tidewheel.operators.windows.windows import EventTime, SlidingWindows, TumblingWindows, Windows, windows_at
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -47,7 +47,8 @@ class LateRecord(NamedTuple, Generic[Record]):
         end: where that window ends: at or before the watermark, which is why it was closed.
         at: when the record happened.
         record: the record itself.
-        watermark: how far event time had come when the epoch of the record began.
+        watermark: how far event time had come when the epoch of the record began. If ``at`` is after it, the record was
+            too far ahead, and this is the latest event time that was not.
     """
 
     key: Any
@@ -168,21 +169,38 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 def _settle_ties(entries: list[TimedRecord]) -> None:
     """Put records with one event time in an order by their content, so that how they came makes no difference.
 
-    Records that cannot be compared, nor rows by their items, go by a hash; what has none stays as it came.
+    NaN comes last. Records that cannot be compared, nor rows by their items, go by a hash; what has none stays as it
+    came.
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return
-    for order in (itemgetter(1, 2), _by_items, lambda entry: (entry[1], record_hash(entry[2]))):
+    times, records = list(map(EVENT_TIME, entries)), list(map(RECORD, entries))
+    for contents in (_as_they_are, _by_items, _hashes):
         try:
-            entries.sort(key=order)
+            places = list(zip(times, nan_last(contents(records)), strict=True))
+            in_order = sorted(range(len(entries)), key=places.__getitem__)
         except (TypeError, ValueError):
             continue
+        entries[:] = [entries[place] for place in in_order]
         return
 
 
-def _by_items(entry: TimedRecord) -> Any:
-    _, at, record = entry
-    return at, sorted(record.items()) if isinstance(record, dict) else record
+def _as_they_are(records: list[Any]) -> list[Any]:
+    return records
+
+
+def _by_items(records: list[Any]) -> list[Any]:
+    return [sorted(record.items()) if isinstance(record, dict) else record for record in records]
+
+
+def _hashes(records: list[Any]) -> list[Any]:
+    return list(map(record_hash, records))
+
+
+def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> list[LateRecord[Any]]:
+    """Return word on a record that happened after ``latest``, for each window that it belongs to."""
+    key, at, record = entry
+    return [LateRecord(key, start, end, at, record, latest) for start, end in windows_at(windows, at)]
 
 
 def missed(

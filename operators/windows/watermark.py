@@ -11,7 +11,7 @@ lateness.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, OutputPort
@@ -104,19 +104,35 @@ class LatestTimes:
             output.send(lent, [latest_of(found)])
 
 
-def build_reading(read: Callable[[Batch], tuple[Batch, Iterable[Any]]]) -> Build:
-    """Return the build function of an operator that reads event times where records are.
+class ReadTimes(NamedTuple):
+    """A batch whose event times were read.
 
-    It sends what ``read`` makes of each batch, and on its second output, for all workers, the greatest event time of
-    those at hand. ``read`` returns both: a batch to go on with, and event times of which it has at least the greatest.
+    Attributes:
+        timed: a batch to go on with, of the records that are not too far ahead.
+        times: their event times, or at least the greatest; none if there are no such records.
+        ahead: what is sent of the records that are too far ahead.
     """
 
-    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
+    timed: Batch
+    times: Sequence[Any]
+    ahead: Batch
+
+
+def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
+    """Return the build function of an operator that reads event times where records are.
+
+    Its outputs are what ``read`` makes of each batch to go on with; for all workers, the greatest event time of those
+    at hand; and what is too far ahead.
+    """
+
+    def schedule(input: InputPort, timed: OutputPort, latest: OutputPort, ahead: OutputPort) -> None:
         greatest = LatestTimes()
         for lent, batch in input:
-            made, times = read(batch)
-            timed.send(lent, made)
-            greatest.add(lent, times)
+            made = read(batch)
+            timed.send(lent, made.timed)
+            ahead.send(lent, made.ahead)
+            if made.times:
+                greatest.add(lent, made.times)
         greatest.send(latest)
 
     return lambda context: schedule

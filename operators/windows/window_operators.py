@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
+from tidewheel.operators.side_by_side import no_stream_itself
 from tidewheel.operators.stream_base import Record, State, StreamBase, Value
-from tidewheel.operators.windows.event_time import EventTimeReader
-from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
+from tidewheel.operators.windows.ahead import AheadLimit
+from tidewheel.operators.windows.event_time import EventTimeReader, read_timed
+from tidewheel.operators.windows.open_windows import LateRecord, WindowResult, too_far_ahead
 from tidewheel.operators.windows.watermark import build_reading
 from tidewheel.operators.windows.window_fold import make_fold
 from tidewheel.operators.windows.windowing import build_epoch_windows, build_event_windows
@@ -23,20 +26,23 @@ from tidewheel.operators.windows.windows import (
     durations_of,
 )
 from tidewheel.progress import GraphError, IntegerDomain, Time
+from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 
+@no_stream_itself
 @dataclass(frozen=True, slots=True)
 class Windowed(Generic[Record, Value]):
     """The two streams that come out of windows; together they have each record once for every window it belongs to.
 
     Attributes:
         results: one for each key and window, when the window closes.
-        late: records that came after that, at the epochs with which they came. ``job.statistics()`` counts them at
-            "window late", whether this stream is read or not.
+        late: records that came after that, and those too far ahead, at the epochs with which they came.
+            ``job.statistics()`` counts them at "window late", whether this stream is read or not. A job warns if
+            nothing reads it, unless that is what `Stream.ignore` says.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -73,6 +79,8 @@ class WindowOperators(StreamBase[Record]):
         at: Callable[[Record], Any] | str | None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = ...,
     ) -> Windowed[Record, list[Record]]: ...
 
@@ -86,6 +94,8 @@ class WindowOperators(StreamBase[Record]):
         finish: Callable[[list[Record]], Value],
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
@@ -101,6 +111,8 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[State, State], State] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = ...,
     ) -> Windowed[Record, State]: ...
 
@@ -117,9 +129,12 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[State, State], State] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
+    @adds_operators("finish")
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         windows: Windows,
@@ -132,6 +147,8 @@ class WindowOperators(StreamBase[Record]):
         combine: Callable[[Any, Any], Any] | None = None,
         lateness: Duration | None = None,
         flush_at: Time | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
         name: str = "window",
     ) -> Windowed[Record, Any]:
         """Gather the records of each key by when they happened, and send the result when a window closes.
@@ -152,6 +169,12 @@ class WindowOperators(StreamBase[Record]):
                 when they close.
             lateness: how far records may come after later ones and still be in time; 0 by default.
             flush_at: the epoch, if there is none later, at which windows come out that are open when the input ends.
+            at_most_ahead: how far ahead of the clock a record may have happened; one that is farther goes to ``late``
+                and moves no watermark. By default a day where event times are datetimes; ``timedelta.max`` is no limit.
+                Where they are numbers or timedeltas there is none by default, and one needs a ``clock``.
+            clock: returns the present as an event time; read by each worker once for each batch. By default the wall
+                clock, to which naive datetimes are of UTC. A job that goes back reads it again, so a record that was
+                too far ahead may then be in time: see "Records of the future" in docs/how-to/windows.md.
             name: what errors, statistics and drawings call it.
 
         Raises:
@@ -176,17 +199,21 @@ class WindowOperators(StreamBase[Record]):
         keys = Keys.checked("window", key, self.schema)
         _check(self, windows, at, lateness, flush_at)
         if at is None:
+            has_no_limit = at_most_ahead is None and clock is None
+            _require(has_no_limit, "with at=None, no record is ahead of its time: no at_most_ahead, no clock")
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
-            return _windowed(name, *self._operator(name, [], 2, build, [key]))
-        reader = EventTimeReader(keys, at, durations_of(windows)[0])
-        timed, latest = self._operator(f"{name} times", [], 2, build_reading(reader.read), [key], notify=False)
+            results, late = self._operator(name, [], 2, build, [key])
+            return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect(is_asked_for=False))
+        length = durations_of(windows)[0]
+        limit = AheadLimit.checked("operator 'window'", at_most_ahead, clock, length)
+        read = partial(read_timed, EventTimeReader(keys, at, length), limit, partial(too_far_ahead, windows))
+        timed, latest, ahead = self._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
-        return _windowed(name, *timed._operator(name, [latest], 2, build, [None, BroadcastPact()]))
-
-
-def _windowed(name: str, results: "Stream[Any]", late: "Stream[Any]") -> Windowed[Any, Any]:
-    """Return both streams; late records pass an operator of their own, where statistics count them, read or not."""
-    return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect(is_asked_for=False))
+        results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
+        # An operator of their own, where statistics count them, read or not.
+        all_late = late.concat(ahead, name=f"{name} late")._for_effect(is_asked_for=False)
+        self._note_side_by_side({".results": results, ".late": all_late})
+        return Windowed(results, all_late)
 
 
 def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: object, flush_at: object) -> None:

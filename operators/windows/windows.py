@@ -202,6 +202,23 @@ def durations_of(windows: Windows) -> list[Duration]:
     return [duration for duration in astuple(windows) if duration is not None]
 
 
+def windows_at(windows: Windows, time: EventTime) -> list[tuple[EventTime, EventTime]]:
+    """Return where the windows that a time lies in start and end; of a session, where one of it alone does.
+
+    One that would begin or end where there are no times is said to begin and end at ``time``.
+
+    >>> windows_at(SlidingWindows(10, step=5), 7), windows_at(SessionWindows(10), 7)
+    ([(0, 10), (5, 15)], [(7, 17)])
+    """
+    try:
+        if isinstance(windows, SessionWindows):
+            return [(time, time + windows.gap)]
+        (pane,) = windows._panes([time])
+        return [windows._bounds(number, time) for number in windows._windows(pane)]
+    except OverflowError:
+        return [(time, time)]
+
+
 def _check_offset(where: str, offset: object, length: Duration) -> None:
     if offset is not None:
         check_duration(where, "offset", offset, least="any")

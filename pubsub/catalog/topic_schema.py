@@ -116,7 +116,7 @@ class ArrowSchema(TopicSchema):
 class RecordSchema(TopicSchema):
     """The schema of records that are instances of some classes or their subclasses; rows of Arrow are dicts.
 
-    The contents of a record are not checked. A script's class is a new one in each process, so names are compared.
+    The contents of a record are not checked. Two scripts that define a class alike have two, so names are compared.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:

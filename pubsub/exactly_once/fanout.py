@@ -46,12 +46,14 @@ class Fanout:
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
         children: the group of each child, by its name.
+        behind: the children that are told nothing but answers, as they ask for all later ticks in any case.
     """
 
     def __init__(self, pubend: int) -> None:
         self._pubend = pubend
         self.lost_end = 0
         self.children: dict[str, _Group] = {}
+        self.behind: set[str] = set()
         self._groups: dict[tuple[Filter | None, bool], _Group] = {}
         self._flushes = 0
 
@@ -70,8 +72,15 @@ class Fanout:
         self.children[child] = group
         group.children[child] = None
 
+    def take_back_loss(self, lost_end: int) -> None:
+        """Set an earlier ``lost_end``: of the ticks before the present one, silence that was not told is forgotten."""
+        for group in self._groups.values():
+            group.silence.remove(0, self.lost_end)
+        self.lost_end = lost_end
+
     def leave(self, child: str) -> None:
         """Remove a child; do nothing if it is unknown."""
+        self.behind.discard(child)
         if child not in self.children:
             return
         group = self.children.pop(child)
@@ -124,7 +133,7 @@ class Fanout:
 
     def _tell(self, group: _Group, final: Ranges, data: tuple[tuple[int, Any], ...]) -> list[Outgoing]:
         message = KnowledgeMessage(self._pubend, final, data, lost_end=self.lost_end, union=group.union)
-        return [Outgoing(child, message) for child in group.children]
+        return [Outgoing(child, message) for child in group.children if child not in self.behind]
 
     def _reject(self, child: str, error: DeliveryError) -> list[Outgoing]:
         self.leave(child)

@@ -7,7 +7,8 @@ So is every move of the frontier until the worker has caught up with the log.
 A job that begins again, or goes back to a snapshot, is of a new generation. What it sends may be in other batches, in
 another order, and at other partitions. So an epoch that was complete at all partitions is left out, and its content is
 compared elsewhere. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say
-so.
+so. What is void stays so. A snapshot that takes void batches for standing is refused: its job would not send them
+again, and readers would miss them without an error. That is a snapshot older than a job that began without it.
 
 A partition ends only once all have everything, as a partition that has ended cannot go back. Until then the last move
 of its worker's frontier, to nothing, is not logged. Instead a move of nothing says that the worker has sent everything.
@@ -28,7 +29,7 @@ publish-subscribe", section "Design Goals" (epoch states).
 """
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -41,6 +42,9 @@ from tidewheel.pubsub.log.record_format import ends_checksum
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
 from tidewheel.transport.frames import Payload
+
+_MOST_RETURNS = 100
+"""The journal keeps so many returns apart; it takes what is between older ones for void, too."""
 
 
 def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
@@ -101,6 +105,30 @@ class ResentDifferentlyError(ProtocolError):
     """A worker that started again sends other batches than the logged ones."""
 
 
+class VoidSnapshotError(ProtocolError):
+    """A job goes on from a snapshot of which a later job has made a part void."""
+
+
+class _Return(NamedTuple):
+    """A return in the log: the messages behind ``number`` and before ``tick`` are void, of epochs from ``lower`` on.
+
+    Attributes:
+        tick: its own; None until it is known.
+        number: the tick of the last message that stands.
+        lower: the frontier of all partitions, or a later one.
+        standing: how many batches stand of each epoch from ``lower`` on.
+    """
+
+    tick: int | None
+    number: int
+    lower: tuple[Time, ...]
+    standing: Mapping[Time, int]
+
+    def has(self, tick: int) -> bool:
+        """Tell whether a tick is of those whose messages it may make void."""
+        return self.number < tick and (self.tick is None or tick < self.tick)
+
+
 class OutdatedWorkerError(ProtocolError):
     """A worker connects whose job has gone back meanwhile, so that another worker sends in its place."""
 
@@ -136,6 +164,7 @@ class Journal:
         self.is_sure = True
         self._worker = MutableAntichain(domain)
         self._sent: dict[Time, int] = {}
+        self._returns: list[_Return] = []
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
@@ -147,9 +176,11 @@ class Journal:
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again; or its job has gone back since.
+            VoidSnapshotError: such batches are void.
         """
         returned = None if position is None else self._returned(position)
-        if returned is not None:
+        if position is not None and returned is not None:
+            self._check_stands(position)
             self.go_back(returned)
         self.reached, self.is_sure = -1 if position is None else position.number, True
         self._may_be_void = Antichain(self._domain, () if position is None else position.generation.complete)
@@ -185,6 +216,30 @@ class Journal:
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
         passed = () if behind.dominates(lower) else tuple(behind)
         return WentBack(generation, position.number, list(lower), standing, tuple(complete), passed)
+
+    def _check_stands(self, position: WorkerPosition) -> None:
+        """Refuse a position if earlier returns have made void what it takes for standing, and does not send again.
+
+        That concerns epochs that are not complete at all partitions. A partition may have anything of an epoch that its
+        worker had passed.
+        """
+        complete = Antichain(self._domain, position.generation.complete)
+        worker = Antichain(self._domain, position.lower)
+        for earlier in self._returns:
+            lower = Antichain(self._domain, earlier.lower)
+            void = [
+                time
+                for time, batches in position.sent.items()
+                if complete.less_equal(time) and lower.less_equal(time) and earlier.standing.get(time, 0) < batches
+            ]
+            may_be_void = not (worker.dominates(complete) or worker.dominates(lower))
+            if earlier.has(position.number) and (void or may_be_void):
+                raise VoidSnapshotError(
+                    f"the snapshot from which this job goes on has batches of epochs at {void or complete!r} that a "
+                    "later job has made void, as it began without this snapshot. They would never come again. Go on "
+                    "from a later snapshot, or remove these snapshots and begin without one: epochs that are complete "
+                    "in the log are left out then, and the others are published anew"
+                )
 
     def _has(self, time: Time, batches: int) -> bool:
         """Tell whether the log has so many batches of a time."""
@@ -265,10 +320,15 @@ class Journal:
     def go_back(self, message: WentBack) -> None:
         """Record that a return is logged."""
         self._is_abreast = False
+        standing = message.standing or {}
+        self._returns.append(_Return(None, message.number, tuple(message.lower), dict(standing)))
+        if len(self._returns) > _MOST_RETURNS:
+            oldest, second, *others = self._returns
+            both = min(oldest.number, second.number), (*oldest.lower, *second.lower)
+            self._returns = [_Return(second.tick, *both, {}), *others]
         self._epochs.go_back(message)
-        standing = (message.standing or {}).items()
-        self._checksums = {time: [None] * batches for time, batches in standing}
-        self._ticks = {time: [message.number] * batches for time, batches in standing}
+        self._checksums = {time: [None] * batches for time, batches in standing.items()}
+        self._ticks = {time: [message.number] * batches for time, batches in standing.items()}
 
     def record(self, time: Time, checksum: int) -> None:
         """Record that a batch is logged, behind the others of its time."""
@@ -284,6 +344,8 @@ class Journal:
     def moved(self, tick: int) -> None:
         """Record the tick of a move of the frontier, or of a return."""
         self._moved = tick
+        if self._returns and self._returns[-1].tick is None:
+            self._returns[-1] = self._returns[-1]._replace(tick=tick)
 
     @property
     def is_completed(self) -> bool:
@@ -333,14 +395,17 @@ class Journal:
 
     def snapshot(self) -> bytes:
         """Return the journal without the position of the worker, for `restore`."""
-        return pickle.dumps((self._place(), self._checksums, self._ticks, self._moved, self._epochs.has_all), 5)
+        ticks = self._ticks, self._moved
+        return pickle.dumps((self._place(), self._checksums, *ticks, self._epochs.has_all, self._returns), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user."""
         journal = cls(domain)
-        place, checksums, ticks, moved, has_all = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
+        # A log of an earlier release says nothing of its returns.
+        place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
+        journal._returns = list(*returns)
         journal._epochs.has_all = has_all
         journal._checksums, journal._ticks, journal._moved = checksums, ticks, moved
         return journal

@@ -23,6 +23,12 @@ RELAY_PREFIX: Final = "relay/"
 MOST_REPEATED_RANGES: Final = 100
 """An acknowledgement with more ranges is not repeated."""
 
+MOST_ANSWERED: Final = 512
+"""One answer has at most so many messages, and the child asks for more: to read and send them takes a few ms."""
+
+MOST_ANSWERED_BYTES: Final = 1024 * 1024
+"""One answer has about so many bytes at most, or one message."""
+
 JOINED_BYTES: Final = 64 * 1024
 """A message of this size stays alone, or ends a joined one: joining it to more would save nothing noticeable."""
 
@@ -46,7 +52,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         pubend: its number.
         final: the ticks that are F.
         data: the ticks that are D, in order, each with its message.
-        more: whether this answer to a nack leaves out messages without room; the child may ask again.
+        more: whether this answer to a nack is cut short, for lack of room or of time; the child asks again.
         is_answer: whether this answers the nack of one child, and is not for all children.
         lost_end: messages before this tick are forgotten; a reader that lacks some of them has lost them.
         union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.
@@ -81,7 +87,8 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     Attributes:
         pubend: the number of the pubend.
         ranges: the ticks; the last range may be open.
-        room_bytes: the approximate room of the child; the answer has at least one message.
+        room_bytes: the approximate room of the child; the answer has at least one message, and may have less than there
+            is room for.
     """
 
     pubend: Number

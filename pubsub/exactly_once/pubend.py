@@ -11,6 +11,7 @@ Invariants:
   that silence, and puts later messages behind it. The order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
   final, and the log may forget them: `subscriptions.py` knows them.
+- A subend whose answer was cut short asks for all later ticks. So it is told only answers, until one is not cut short.
 - Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
   its subscription learns whether it has missed messages, and does not take them for silence.
 
@@ -23,7 +24,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.messages import Nack
+from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, MOST_ANSWERED_BYTES, RELAY_PREFIX, Nack
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
 from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
@@ -54,8 +55,8 @@ class LoggedMessages(Protocol):
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
         """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``. If the messages exceed ``max_bytes``, it is one after the last returned message; at least
-        one is returned.
+        That end is ``end``, or an earlier tick if the messages exceed ``max_bytes``, or to read on would take long. It
+        is after ``first`` in any case.
         """
 
 
@@ -194,7 +195,7 @@ class Pubend:
         return self.fanout.forward(((begin, end),), ()) + self.fanout.flush()
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
-        """Return the answers to a curious child, as far as it has room.
+        """Return an answer to a curious child, as far as it has room and the answer does not take long.
 
         If it is curious about ticks that are not told, the clock goes on from their end.
 
@@ -205,16 +206,16 @@ class Pubend:
         if wanted_end > self.told_end:
             self.wanted_end = max(self.wanted_end, wanted_end)
             self._clock.reach(wanted_end)
-        room = max(1, nack.room_bytes)
+        room, most = max(1, min(nack.room_bytes, MOST_ANSWERED_BYTES)), MOST_ANSWERED
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         more = False
         for first, open_end in nack.ranges:
             position, end = first, min(open_end, self.told_end)
-            more = more or (room <= 0 and position < end)
+            more = more or ((room <= 0 or most <= 0) and position < end)
             while position < end and not more:
                 try:
-                    found, reached = self._read(position, end, room)
+                    found, reached, is_cut = self._read(position, end, room, most)
                 except NotReady:
                     if not final and not data:
                         raise
@@ -223,17 +224,26 @@ class Pubend:
                 final += gaps(position, reached, map(_TICK, found))
                 data += found
                 room -= sum(self._size_of(message) for _, message in found)
+                most -= len(found)
                 position = reached
-                more = room <= 0 and position < end
+                more = position < end and (is_cut or room <= 0 or most <= 0)
+        # What is told to all would fill the room of a subend that is far behind, and be forgotten there.
+        if more and not child.startswith(RELAY_PREFIX):
+            self.fanout.behind.add(child)
+        else:
+            self.fanout.behind.discard(child)
         return self.fanout.answer(child, tuple(final), data, more=more)
 
-    def _read(self, first: int, end: int, room: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return messages of a range, and the end of the covered range."""
+    def _read(self, first: int, end: int, room: int, most: int) -> tuple[list[tuple[int, Any]], int, bool]:
+        """Return messages of a range, the end of the covered range, and whether it was cut short."""
         if first < self.first_tick:
-            return [], min(end, self.first_tick)
+            return [], min(end, self.first_tick), False
         if first < self._cached_from:
-            return self._log.read(first, min(end, self._cached_from), room)
-        return self._cache.read(first, end, room)
+            end = min(end, self._cached_from)
+            found, reached = self._log.read(first, end, room)
+        else:
+            found, reached = self._cache.read(first, end, room, most)
+        return found, reached, reached < end
 
     def forget(self, tick: int | None) -> int:
         """Forget the ticks before ``tick``, which are final from now on; return the first kept one.

@@ -3,6 +3,8 @@
 It does no I/O and has only soft state. Invariants:
 
 - A relay never says more than it was told. Forgotten ticks are Q again, and the relay may ask for them upstream.
+- What it was told of forgotten messages is of one life of the pubend. The next life may have them again: then the relay
+  forgets the ticks that were final before their end.
 - It makes no tick final by itself. A later child may need a tick that all present children have acknowledged, and only
   the pubend knows all subscriptions. So the relay can only forget such a tick.
 - New knowledge goes to all children if it is later than the first knowledge that the relay received without asking.
@@ -27,6 +29,8 @@ from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.filters import Filter, Wanted
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
 from tidewheel.pubsub.exactly_once.messages import (
+    MOST_ANSWERED,
+    MOST_ANSWERED_BYTES,
     RELAY_PREFIX,
     Ack,
     ConsolidatedAck,
@@ -171,7 +175,7 @@ class _Line:
 
     def learn(self, message: KnowledgeMessage, now_s: float) -> list[Outgoing]:
         stream = self.stream
-        self.fanout.lost_end = max(self.fanout.lost_end, message.lost_end)
+        self._know_loss(message.lost_end)
         if message.union != self._filters.digest:
             return self._learn_of_earlier(message)
         covered = self._accumulate(message)
@@ -185,6 +189,18 @@ class _Line:
             # A child that still needs the gaps asks for them.
             self._told.add(0, self._told.ranges()[MOST_RANGES // 2][0])
         return outgoing
+
+    def _know_loss(self, lost_end: int) -> None:
+        """Learn before which tick messages are forgotten upstream.
+
+        A pubend that is started again has all that is in its log, so it may have forgotten less than before. Then
+        final ticks before the present end need not be silent: they are Q again.
+        """
+        if lost_end < self.fanout.lost_end:
+            self.stream.forget(0, self.fanout.lost_end)
+            self.fanout.take_back_loss(lost_end)
+        else:
+            self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
         """Return the messages for the children that knowledge of an earlier union holds for; keep nothing of it."""
@@ -254,10 +270,11 @@ class _Line:
         final: list[TickRange] = []
         data: list[tuple[int, Any]] = []
         unknown = TickSet()
-        room = room_above = max(1, nack.room_bytes)
+        room = room_above = max(1, min(nack.room_bytes, MOST_ANSWERED_BYTES))
+        most = MOST_ANSWERED
         more = False
         for first, end in nack.ranges:
-            if room <= 0:
+            if room <= 0 or most <= 0:
                 more = True
                 break
             gaps = self.stream.known.missing(first, end)
@@ -266,8 +283,9 @@ class _Line:
             if unknown and end == FOREVER:
                 more = more or first < known_end
             else:
-                found, reached = self.stream.data.read(first, known_end, room)
+                found, reached = self.stream.data.read(first, known_end, room, most)
                 data += found
+                most -= len(found)
                 room -= sum(self._size_of(payload) for _, payload in found)
                 final += self.stream.finals(first, reached)
                 if reached < known_end:
@@ -290,6 +308,7 @@ class _Line:
         return [Nack(self._pubend, new.ranges(), self._room_bytes)] if new else []
 
     def reconnected(self, now_s: float) -> list[Upstream]:
+        self._know_loss(0)
         self.readers.name_all()
         self.asked.questions.clear()
         unknown = TickSet(part for wanted in self._wanted.values() for part in wanted)

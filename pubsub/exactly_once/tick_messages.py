@@ -75,11 +75,11 @@ class TickMessages(Generic[M]):
         low = bisect_left(self._ticks, first, self._gone)
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
-    def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, M]], int]:
+    def read(self, first: int, end: int, max_bytes: int, most: int) -> tuple[list[tuple[int, M]], int]:
         """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``. If the messages exceed ``max_bytes``, it is one after the last returned message; at least
-        one is returned. Complexity: O(log messages + returned messages).
+        That end is ``end``. If the messages exceed ``max_bytes``, or are more than ``most``, it is one after the last
+        returned message; at least one is returned. Complexity: O(log messages + returned messages).
         """
         ticks, entries = self._ticks, self._entries
         found: list[tuple[int, M]] = []
@@ -87,7 +87,7 @@ class TickMessages(Generic[M]):
             tick = ticks[position]
             if tick >= end:
                 break
-            if found and max_bytes <= 0:
+            if found and (max_bytes <= 0 or len(found) >= most):
                 return found, found[-1][0] + 1
             message, size_bytes = entries[tick]
             found.append((tick, message))

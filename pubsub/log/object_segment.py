@@ -7,6 +7,7 @@ Invariants:
   one that was replaced, merges the same objects to the same bytes. A reader that misses an object looks for these.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
@@ -142,8 +143,8 @@ class ObjectSegment:
             pass
         return decode_object(data, 0, self.path).header.snapshot or b""
 
-    def read(self, first_tick: int, found: list[Record], left: int) -> int:
-        """Append about ``left`` bytes of records; see `segment.Segment.read`."""
+    def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
+        """Append about ``left`` bytes of records, however many; see `segment.Segment.read`."""
         pieces = self.pieces
         place = next((at for at, one in enumerate(pieces) if one.last_tick >= first_tick), len(pieces))
         while place < len(pieces):

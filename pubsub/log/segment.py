@@ -8,6 +8,7 @@ Invariants:
 """
 
 import os
+import sys
 import threading
 from array import array
 from bisect import bisect_left
@@ -39,6 +40,9 @@ SUFFIX = ".segment"
 
 _STEP_BYTES = 4096
 _INDEX_BYTES = 64 << 10
+_USUAL_BYTES = 256
+_MOST_ENDS = 64
+
 READ_BYTES = 1 << 20
 """The largest size of one read; only a larger record needs more."""
 
@@ -119,10 +123,11 @@ class Segment:
         with self.reading() as reader:
             return _read_header(self.path, reader.descriptor)[0].snapshot
 
-    def read(self, first_tick: int, found: list[Record], left: int) -> int:
+    def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
         """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the bytes still left.
 
-        It appends all records of a tick or none, and those of at least one tick if ``found`` is empty.
+        It appends all records of a tick or none, and those of at least one tick if ``found`` is empty. Otherwise
+        ``found`` has about ``most`` records at most.
 
         Raises:
             LogCorrupted: the next record is damaged; the records before it have been appended.
@@ -133,9 +138,10 @@ class Segment:
         with self.reading() as reader:
             offset = reader.seek(first_tick)
             while offset < reader.size:
-                reader.ahead = max(_STEP_BYTES, min(left, READ_BYTES))
+                reader.ahead = max(_STEP_BYTES, min(left, READ_BYTES, (most - len(found)) * _USUAL_BYTES))
                 head = reader.head(offset)
-                if found and left <= 0 and head.tick != found[-1].tick:
+                if found and (left <= 0 or len(found) >= most) and head.tick != found[-1].tick:
+                    self.index.note_end(found[-1].tick, offset)
                     break
                 payload = reader.payload(offset, head)
                 found.append(Record(head.tick, head.kind, payload))
@@ -268,7 +274,8 @@ class SegmentReader:
 class _SparseIndex:
     """The offsets of some records of one segment, in order, including the first. Threads may share it.
 
-    It costs sixteen bytes for each interval of the file.
+    It costs sixteen bytes for each interval of the file. It also has the ends of the latest reads, which the next ones
+    continue at.
 
     Invariant: between two neighbouring entries lie less than ``spacing`` bytes plus one record.
 
@@ -283,6 +290,7 @@ class _SparseIndex:
         self.spacing = spacing
         self._ticks = array("q")
         self._offsets = array("q")
+        self._ends: dict[int, int] = {}
         self._lock = threading.Lock()
         self.wanted = 0
         """The least offset at which the index needs another record."""
@@ -295,9 +303,18 @@ class _SparseIndex:
                 self._offsets.append(offset)
                 self.wanted = offset + self.spacing
 
+    def note_end(self, tick: int, offset: int) -> None:
+        """Note that the first record behind all those of ``tick`` is at ``offset``. O(1)."""
+        with self._lock:
+            self._ends[tick] = offset
+            if len(self._ends) > _MOST_ENDS:
+                del self._ends[next(iter(self._ends))]
+
     def seek(self, tick: int) -> int | None:
         """Return an offset with no record at or after ``tick`` before it; None for the first. O(log records)."""
         with self._lock:
+            if tick - 1 in self._ends:
+                return self._ends[tick - 1]
             place = bisect_left(self._ticks, tick)
             return self._offsets[place - 1] if place else None
 

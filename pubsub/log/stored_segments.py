@@ -3,6 +3,7 @@
 Threads may share them while another thread writes: a reader reads a copy of the list, up to the durable end.
 """
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ class Replay:
     tick: int
     records: Iterator[Record]
 
+
+_FIRST_READ_BYTES = 16 << 10
+"""The state at the beginning of a segment needs few records."""
 
 CLOSE_S = 30.0
 """The default time that the end of a log waits for another thread."""
@@ -128,7 +132,7 @@ class StoredSegments(ABC, Generic[S]):
         """Return the segments of now, oldest first; only the log changes them."""
         return tuple(self._segments)
 
-    def read(self, first_tick: int, max_bytes: int) -> list[Record]:
+    def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order; an empty list if there are none.
 
         It returns all records of a tick or none, so the caller continues at the last tick plus one.
@@ -136,6 +140,7 @@ class StoredSegments(ABC, Generic[S]):
         Args:
             first_tick: the tick to begin at; removed records are left out, see `first_tick`.
             max_bytes: the approximate size; all records of the first tick are returned in any case.
+            most: the approximate number of records; one that is in an object store does not count them.
 
         Raises:
             LogCorrupted: the records of the first tick are damaged, or damage hides them.
@@ -148,10 +153,10 @@ class StoredSegments(ABC, Generic[S]):
         for segment in self.segments():
             if segment.last_tick < first_tick:
                 continue
-            if found and left <= 0 and segment.tick_before != found[-1].tick:
+            if found and (left <= 0 or len(found) >= most) and segment.tick_before != found[-1].tick:
                 break
             try:
-                left = segment.read(first_tick, found, left)
+                left = segment.read(first_tick, found, left, most)
             except FileNotFoundError:
                 self._check_removed(segment)
                 found.clear()  # the segments before it are removed, too, and there must be no gap
@@ -188,10 +193,11 @@ class StoredSegments(ABC, Generic[S]):
     def _records(self, segment: S, last_tick: int) -> Iterator[Record]:
         found: list[Record] = []
         first_tick = 0
+        size = _FIRST_READ_BYTES
         while True:
             found.clear()
             try:
-                segment.read(first_tick, found, READ_BYTES)
+                segment.read(first_tick, found, size)
             except FileNotFoundError:
                 self._check_removed(segment)
                 raise self._begins_later(first_tick) from None
@@ -199,6 +205,7 @@ class StoredSegments(ABC, Generic[S]):
             if not found or found[-1].tick > last_tick:
                 return
             first_tick = found[-1].tick + 1
+            size = min(2 * size, READ_BYTES)
 
     def _begins_later(self, tick: int) -> LogError:
         return LogError(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DIFF: Final = "diff"
 
+_LIMIT: Final = 2**63
+
 
 def summed(time: Time, messages: Iterable[DataMessage]) -> DataMessage:
     """Return the sum of encoded changes, without records whose count is 0, as one message at ``time``.
@@ -65,9 +67,25 @@ def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
             "gives all of them the same types"
         ) from error
     names = [name for name in table.column_names if name != DIFF]
+    ends = pc.min_max(table.column(DIFF)).as_py().values()
+    is_large = max(abs(end or 0) for end in ends) * len(table) >= _LIMIT
+    if is_large:  # sums of int64 would wrap round
+        exact = table.column(DIFF).cast(pa.decimal128(19, 0))
+        table = table.set_column(table.schema.get_field_index(DIFF), DIFF, exact)
     found = table.group_by(names).aggregate([(DIFF, "sum")])
-    counts = found.column(f"{DIFF}_sum")
-    return found.select(names).append_column(DIFF, counts).filter(pc.not_equal(counts, 0))
+    counts, found = found.column(f"{DIFF}_sum"), found.select(names)
+    if is_large:
+        whole = list(map(int, counts.to_pylist()))
+        _check_counts((found.slice(row, 1).to_pylist()[0], count) for row, count in enumerate(whole))
+        counts = pa.array(whole, pa.int64())
+    return found.append_column(DIFF, counts).filter(pc.not_equal(counts, 0))
+
+
+def _check_counts(changes: Iterable[tuple[Any, int]]) -> None:
+    """Raise DeliveryError if a count needs more than 64 bits."""
+    for record, count in changes:
+        if not -_LIMIT <= count < _LIMIT:
+            raise DeliveryError(f"the record {record!r:.200} is there {count} times, and a count has 64 bits")
 
 
 class PresentState:
@@ -118,13 +136,16 @@ class PresentState:
 def _table_of(changes: list[tuple[Any, int]]) -> "pa.Table":
     import pyarrow as pa
 
+    from tidewheel.transport.arrow_columns import exact_array
+
+    _check_counts(changes)
     records = [record for record, _ in changes]
     columns = {"record": records}
     if records and all(isinstance(record, tuple) and len(record) == 2 for record in records):
         columns = {"key": [key for key, _ in records], "value": [value for _, value in records]}
     try:
         counts = pa.array([count for _, count in changes], pa.int64())
-        return pa.table({**{name: pa.array(values) for name, values in columns.items()}, DIFF: counts})
+        return pa.table({**{name: exact_array(values) for name, values in columns.items()}, DIFF: counts})
     except (ArithmeticError, TypeError, ValueError) as error:
         raise DeliveryError(
             f"its records make no columns: {error}. Use epochs(), or name columns in changes(columns=...)"

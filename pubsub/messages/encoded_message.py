@@ -35,6 +35,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.transport.batches import is_arrow, stream_of
 from tidewheel.transport.frames import LARGE, Payload, dumps, unpickled
+from tidewheel.transport.program_classes import ClassChanged
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1
@@ -108,9 +109,8 @@ def decode_batch(message: DataMessage) -> Any:
         what = f"a batch of {message.records} records does"
         if message.encoding == "ends":
             what = "the keys of substreams do"
-        raise DeliveryError(
-            f"{what} not decode in this process ({error}): the code that is needed must be importable here too"
-        ) from error
+        remedy = "" if isinstance(error, ClassChanged) else ". The code that is needed must be importable here too"
+        raise DeliveryError(f"{what} not decode in this process: {error}{remedy}") from error
 
 
 class Place(NamedTuple):

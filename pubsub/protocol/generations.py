@@ -5,8 +5,10 @@ Invariants:
 - A subscriber goes back with all partitions at once. Until each of them has said that it went back, what is new from
   those that did waits. So no epoch is made of parts of two generations.
 - A partition may go back again while what it said since its last return still waits. If that return stands, some of
-  what waits is void, and nothing else has changed. If not, the new return is in its place. With a log, what the
-  last return has made void stays so: epochs may have become complete since, and then the new one says nothing of them.
+  what waits is void, and the frontier behind the rest is that of the new return. The moves that wait do not say it:
+  a queue that is full makes several of them one, of which a part may be void. If it does not stand, the new return is
+  in its place. With a log, what the last return has made void stays so: epochs may have become complete since, and
+  then the new one says nothing of them.
 """
 
 from typing import TypeAlias
@@ -30,9 +32,11 @@ class Generations:
     >>> generations.start()
     []
     >>> generations.go_back(0, 8, WentBack(1, 5, [3]))
+    True
     >>> generations.is_ahead(0), generations.is_ahead(1), generations.take()
     (True, False, None)
     >>> generations.go_back(1, 12, WentBack(1, 10, [3]))
+    True
     >>> [(partition, sequence, message.number) for partition, sequence, message in generations.take()]
     [(0, 8, 5), (1, 12, 10)]
     """
@@ -48,14 +52,20 @@ class Generations:
         self._of[partition] = generation
         self._waits_from[partition] = sequence
 
-    def go_back(self, partition: int, sequence: int, message: WentBack) -> None:
-        """Record that a partition has gone back by message ``sequence``."""
+    def go_back(self, partition: int, sequence: int, message: WentBack) -> bool:
+        """Record that a partition has gone back by message ``sequence``.
+
+        Returns whether the first message that waits comes after it; if not, the one before it still stands.
+        """
         self._of[partition] = message.generation
         if message.standing is not None:
             self._returns.setdefault(partition, []).append((sequence, message))
         elif message.number < self._waits_from.get(partition, sequence):
             self._returns[partition] = [(sequence, message)]
             self._waits_from[partition] = sequence
+        else:
+            return False
+        return True
 
     def lower_of(self, partition: int, snapshot: list[Time]) -> list[Time]:
         """Return the lower frontier of a partition before the first message that waits."""

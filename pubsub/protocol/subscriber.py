@@ -6,11 +6,12 @@ Invariants:
 - Of each partition no message is missing, none comes twice, and each is where the protocol allows it.
 - A consumer sees all of an epoch or nothing of it, over all partitions; what it does not see is never decoded.
 - Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
-  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped.
+  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped. An epoch
+  that a partition has dropped stays so, though the job goes back and publishes it again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
   batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
-- With history, the epochs up to the last one that some partition has added up become one, at that time. So the first
+- With history, the epochs up to the last one that is complete at some partition become one, at that time. So the first
   epoch is the state as of then, over all partitions, and each later one is as published.
 - The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so no epoch that was published whole is missing.
@@ -21,6 +22,7 @@ The ends of partitions are added.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
 from tidewheel.pubsub.catalog.topic_schema import TopicSchema
@@ -133,8 +135,11 @@ class Subscriber:
                 raise self._without_state()
             stand = [one for one in self._waiting if one[0] == partition and self._stands(one[1], message)]
             others = [one for one in self._waiting if one[0] != partition]
+            if not self._generations.go_back(partition, numbered.sequence, message):
+                before = self._generations.lower_of(partition, self._snapshots[partition].lower)
+                move = [*((time, -1) for time in before), *((time, 1) for time in message.lower)]
+                stand.append((partition, Numbered(numbered.sequence, LowerFrontierUpdate(move))))
             self._waiting = [*stand, *others]  # what stands may be of epochs that others complete
-            self._generations.go_back(partition, numbered.sequence, message)
             return self._go_back() if self.is_ready else []
         if not self.is_ready or self._generations.is_ahead(partition):
             self._waiting.append((partition, numbered))
@@ -142,13 +147,18 @@ class Subscriber:
         return self._deliver(partition, numbered)
 
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
-        """Tell whether a message that waits is not void; of the moves of a log the return has the outcome."""
-        is_before = numbered.sequence <= returned.number
-        if returned.standing is None:
-            return is_before
-        if not isinstance(numbered.message, DataMessage):
-            return False
-        return is_before or not Antichain(self._domain, returned.lower).less_equal(numbered.message.time)
+        """Tell whether a message that waits is not void; of moves of the frontier the return has the outcome.
+
+        A note of dropped epochs is never void: the queue of the publisher leaves them out after the return, too.
+        """
+        match numbered.message:
+            case DataMessage(time=time):
+                is_complete = returned.standing is not None and not Antichain(self._domain, returned.lower).less_equal(
+                    time
+                )
+                return is_complete or numbered.sequence <= returned.number
+            case message:
+                return isinstance(message, EpochsDropped)
 
     @property
     def is_ready(self) -> bool:
@@ -208,7 +218,9 @@ class Subscriber:
         if self._began is None and (self.lacks_state or len(generations) > 1):
             self._as_of = self._domain.minimum()  # which does not come any more
             raise self._without_state()
-        for time in (time for history in histories.values() for time in history.as_of):
+        # All epochs before a frontier are complete. They are whole numbers where there is a history.
+        passed = [time - 1 for snapshot in self._snapshots.values() for time in snapshot.lower if time]
+        for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
                 self._as_of = time
         return [(at, Numbered(*message)) for at, history in histories.items() for message in history.messages]

@@ -14,12 +14,14 @@ from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Nack, Rejected
+from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.transport.background_turns import BackgroundTurns
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,6 +82,8 @@ class DurablePartition(Partition):
         self._housekeeping: asyncio.Task[None] | None = None
         self._kept_house_s = 0.0
         self._newest_after = -1
+        self._nacks = WaitingNacks()
+        self._answering = BackgroundTurns(self._loop, self._answer, lambda: self.core.messages)
         self.core = self._sink = self.awaiting = DurablePubend(
             directory,
             identity,
@@ -169,13 +173,22 @@ class DurablePartition(Partition):
                 self._reject(child, f"it asked pubend {self._identity.partition} about pubend {message.pubend}")
                 return
             elif isinstance(message, Nack):
-                self.core.nack(child, message)
+                self._nacks.add(child, message)
+                self._answering.wake()
             else:
                 self.core.ack(child, message)
                 self.audience.heard(child, message)
                 if self.core.log.newest_after != self._newest_after:  # older segments may be needed no more
                     self._look()
         self.changed.notify()
+
+    def _answer(self) -> bool:
+        """Answer a child that is curious; tell whether others wait."""
+        waiting = self._nacks.take()
+        if waiting is not None and not self._is_over:
+            self.core.nack(*waiting)
+            self.changed.notify()
+        return bool(self._nacks)
 
     def _tell(self, outgoing: list[Outgoing]) -> None:
         """Tell children something, which is also called as something has become durable."""
@@ -191,6 +204,7 @@ class DurablePartition(Partition):
         _LOG.debug("%r: %s: %s", self, child, why)
         # It may have come since the last look, and would count as about to come for a minute.
         self.audience.look(frozenset((*self.children.names, child)), self._loop.time())
+        self._nacks.leave(child)
         self.core.leave(child)
         self.core.subscriptions.lost(child)
 
@@ -277,6 +291,7 @@ class DurablePartition(Partition):
     async def stop(self) -> None:
         """Let go of everything without a word, as the end of a process does, and close the log. Raises LogError."""
         self._timer.cancel()
+        self._answering.close()
         if self._housekeeping is not None:
             await self._housekeeping
         self._let_go()

@@ -4,10 +4,14 @@ A read that is not ready raises `NotReady`. The caller has it fetched, and tries
 """
 
 import logging
+import sys
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from tidewheel.pubsub.exactly_once.pubend import NotReady
@@ -18,6 +22,7 @@ from tidewheel.pubsub.log.segmented_log import Log
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
+_MOST_RESTS = 4
 
 R = TypeVar("R")
 
@@ -35,11 +40,23 @@ class LogReads:
         self._later = later
         self._waiting: dict[object, list[Callable[[], None]]] = {}
         self._ready: dict[object, Any] = {}
+        self._rests: deque[tuple[int, list[Record]]] = deque(maxlen=_MOST_RESTS)
         self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
 
-    def read(self, first_tick: int, max_bytes: int) -> list[Record]:
-        """Return what `Log.read` returns; see `get`."""
-        return self.get((first_tick, max_bytes), partial(self._log.read, first_tick, max_bytes))
+    def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
+        """Return what `Log.read` returns; see `get`. It keeps the rest of what was fetched for the next reads."""
+        if self._threads is None:
+            return self._log.read(first_tick, max_bytes, most)
+        found = next((rest for tick, rest in self._rests if tick == first_tick), None)
+        if found is None:
+            found = self.get((first_tick, max_bytes), partial(self._log.read, first_tick, max_bytes))
+        if len(found) <= most:
+            return found
+        next_tick = found[most - 1].tick + 1
+        end = bisect_left(found, next_tick, most, key=attrgetter("tick"))
+        if end < len(found) and all(tick != next_tick for tick, _ in self._rests):
+            self._rests.append((next_tick, found[end:]))
+        return found[:end]
 
     def get(self, key: object, read: Callable[[], R]) -> R:
         """Return what ``read()`` returns, which has this key.

@@ -46,6 +46,9 @@ TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
 """A worker is told when so much is durable, or so often: its thread holds up the other."""
 
+TAKEN_AT_ONCE: Final = 256
+"""About so many messages of a worker are fed at a time: the loop does other things every few milliseconds."""
+
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
 
@@ -153,7 +156,9 @@ class WorkerLink:
         self._loop = loop
         self._sink = sink
         self._refused, self._begun = refused, begun
-        self._reader: FrameReader[EncodedMessage] = FrameReader(connection, decode_frame, room_for=sink.room_for)
+        self._reader: FrameReader[EncodedMessage] = FrameReader(
+            connection, decode_frame, room_for=sink.room_for, most_messages=TAKEN_AT_ONCE
+        )
         self._writer = SocketWriter(connection)
         self._eager = EagerLoop(loop, self._readable, SHORT_S if sink.is_eager else 0.0)
         self._has_begun = self.is_closed = False

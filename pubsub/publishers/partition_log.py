@@ -8,7 +8,7 @@ import msgspec
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
-from tidewheel.pubsub.exactly_once.messages import Ranges
+from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, Ranges
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.object_segment import ObjectSegment
 from tidewheel.pubsub.log.opening import AnyLog
@@ -238,15 +238,17 @@ class PartitionLog:
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
         """Return the durable messages from ``first`` up to ``end``, in order, and how far that is all.
 
+        It reads about `MOST_ANSWERED` records at most.
+
         Raises:
             LogCorrupted: the first of them is damaged.
             NotReady: they have to be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
-        position = first
-        while position < end and max_bytes > 0:
+        position, most = first, MOST_ANSWERED
+        while position < end and max_bytes > 0 and most > 0:
             try:
-                records = self._reads.read(position, max_bytes)
+                records = self._reads.read(position, max_bytes, most)
             except NotReady:
                 if position == first:
                     raise
@@ -256,6 +258,7 @@ class PartitionLog:
             within = [record for record in records if record.tick < end]
             found += [_message(record) for record in within if record.kind == _MESSAGE]
             max_bytes -= sum(len(record.payload) for record in within)
+            most -= len(within)
             position = end if len(within) < len(records) else within[-1].tick + 1
         return found, min(position, end)
 

@@ -1,8 +1,8 @@
 """The place of the log of a topic, and for how long it keeps messages for subscriptions without a reader."""
 
-import os
 import re
 from dataclasses import dataclass
+from reprlib import repr as short
 from typing import get_args
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.log.record_format import LogIdentity
-from tidewheel.transport.store_url import absolute
+from tidewheel.transport.store_url import absolute, is_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,15 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
             "same one goes on where it was",
             topic=topic,
         )
-    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory) or "\0" in str(directory):
-        raise DeliveryError(f"topic {topic!r}: log is a directory or a URL, not {directory!r}", topic=topic)
+    if not is_place(directory):
+        raise DeliveryError(f"topic {topic!r}: log is a directory or a URL, not {short(directory)}", topic=topic)
     if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
         raise DeliveryError(
             f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
         )
-    place = os.fsdecode(os.fspath(directory))
-    where = absolute(place, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic))
+    where = absolute(
+        directory, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic)
+    )
     return TopicLog(where, float(retention_s))
 
 

@@ -20,9 +20,11 @@ from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack, Rejected, Upstream, joined
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
+from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import ParentGone
+from tidewheel.transport.background_turns import BackgroundTurns
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
 from tidewheel.transport.log_lines import LogSettings
@@ -110,6 +112,8 @@ class RelayActor:
         self._changed = ChangeSignal()
         self._alive_s = 0.0
         self._messages = self._nacks_heard = self._nacks_asked = 0
+        self._nacks = WaitingNacks()
+        self._answering = BackgroundTurns(self._loop, self._answer, lambda: self._messages)
         self._running = self._loop.create_task(self._run())
 
     # ------------------------------------------------------------------ calls
@@ -238,6 +242,7 @@ class RelayActor:
     def _end(self) -> None:
         """Forget everything."""
         self._relay = None
+        self._nacks = WaitingNacks()
         self._is_announced = False
         if self._flushing is not None:
             self._flushing.cancel()
@@ -302,11 +307,19 @@ class RelayActor:
                 return
             elif isinstance(message, Nack):
                 self._nacks_heard += 1
-                told, asked = relay.nack(child, message, self._loop.time())
-                self._children.tell(told)
-                self._say(asked)
+                self._nacks.add(child, message)
+                self._answering.wake()
             else:
                 self._children.tell(relay.ack(child, message))
+
+    def _answer(self) -> bool:
+        """Answer a child that is curious, and ask for what it lacks; tell whether others wait."""
+        waiting = self._nacks.take()
+        if waiting is not None and self._relay is not None:
+            told, asked = self._relay.nack(*waiting, self._loop.time())
+            self._children.tell(told)
+            self._say(asked)
+        return bool(self._nacks)
 
     def _ask_for_wanted(self, relay: Relay) -> None:
         """Tell the parents what the children want, if they do not know."""
@@ -322,6 +335,7 @@ class RelayActor:
 
     def _gone(self, child: str, why: str) -> None:
         _LOG.debug("%s: %s: %s", self._name, child, why)
+        self._nacks.leave(child)
         if self._relay is not None:
             self._relay.leave(child)
 

@@ -38,7 +38,7 @@ class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
         for left_s in topic._waits(topic._expects_epoch, self._timeout):
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if left_s == inf else left_s):
-                    await topic._reader.read_async()
+                    await topic._reader.read_async(topic)
         if not topic._complete:
             raise StopAsyncIteration
         return topic._give_epoch()

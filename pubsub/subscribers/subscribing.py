@@ -30,12 +30,21 @@ from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Sta
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
 from tidewheel.pubsub.telemetry.asking import ask_for_telemetry
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.ray_cluster import cluster, connect_to_running, node_id, other_clusters, process_id
+from tidewheel.transport.ray_cluster import (
+    are_several_here,
+    cluster,
+    connect_to_running,
+    node_id,
+    other_clusters,
+    process_id,
+)
 from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
+_STARTS_WITHIN_S = 5.0
+"""The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
 _PING_TIMEOUT_S = 10.0
 
 
@@ -237,24 +246,27 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
         raise DeliveryError(
             f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
         )
-    deadline_s = None if timeout is None else time.monotonic() + timeout
+    deadline_s = math.inf if timeout is None else time.monotonic() + timeout
     warned_of: list[str] = []
     while True:
-        remaining_s = math.inf if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+        remaining_s = max(0.0, deadline_s - time.monotonic())
         try:
+            connect_to_running(NoCluster, max(remaining_s, _LOOKUP_S))
             if topic.startswith(TELEMETRY):
-                connect_to_running(NoCluster)
                 ask_for_telemetry(topic)
-            info: TopicInfo | None = ask_catalog("lookup", topic, min(remaining_s, _LOOKUP_S))
+            wait_s = min(remaining_s, _LOOKUP_S)
+            info: TopicInfo | None = ask_catalog("lookup", topic, wait_s, within_s=wait_s + _STARTS_WITHIN_S)
         except NoCluster as error:
-            if remaining_s <= _AGAIN_S or isinstance(error.__cause__, AuthenticationError):
+            is_final = isinstance(error.__cause__, AuthenticationError) or are_several_here()
+            if is_final or deadline_s - time.monotonic() <= _AGAIN_S:
                 raise
             time.sleep(_AGAIN_S)
             continue
         if info is not None:
             return info
         if remaining_s <= _LOOKUP_S:
-            known = (*LOCAL_CATALOG.names(), *(found.name for found in ask_catalog("topics")))
+            there = ask_catalog("topics", within_s=_STARTS_WITHIN_S)
+            known = (*LOCAL_CATALOG.names(), *(found.name for found in there))
             waited_s = timeout or 0.0
             names = ", ".join(map(repr, known)) or "none"
             where = f"here and on the Ray cluster at {cluster()}"

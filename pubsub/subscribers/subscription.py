@@ -29,9 +29,10 @@ class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
 
     These are `Batch`, `Frontier`, `Dropped`, `End`, and `SubstreamsEnded` where ends of substreams are published.
-    It ends when the topic ends. If the topic fails, or a publisher dies, or this subscriber is cut off, iteration
-    raises, after all that came before. After ``job.stop()`` iteration ends without an `End`, and without epochs that
-    were not published whole; `frontier` is where they begin. One thread reads; `close` may be called from another.
+    It ends when the topic ends, after an `End`, or when `close` is called. If the topic fails, or a publisher dies, or
+    this subscriber is cut off, iteration raises, after all that came before. After ``job.stop()`` iteration ends
+    without an `End`, and without epochs that were not published whole; `frontier` is where they begin. One thread
+    reads; `close` may be called from another.
     Several tasks of one event loop may read: each event, or epoch, goes to one of them.
 
     Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without
@@ -94,7 +95,10 @@ class Subscription:
         return self._subscriber.statistics()
 
     def close(self) -> None:
-        """Leave the topic; an iteration under way ends. Called again, it does nothing.
+        """Leave the topic. Called again, it does nothing.
+
+        An iteration under way ends, without an `End`. Unless the topic has ended, to begin another one, or to ask for
+        a table, is a `DeliveryError` from then on, and `take` returns nothing.
 
         Acknowledgements stay: with exactly-once delivery this waits, a few seconds at most, until they are noted. The
         next reader of a durable subscription receives again all that was not acknowledged.
@@ -104,6 +108,7 @@ class Subscription:
     # ------------------------------------------------------------------ events
 
     def __iter__(self) -> Self:
+        self._check_open()
         return self
 
     def __next__(self) -> Event:
@@ -116,7 +121,17 @@ class Subscription:
         return self._give_event()
 
     def __aiter__(self) -> Self:
+        self._check_open()
         return self
+
+    def _check_open(self) -> None:
+        """Raise DeliveryError if this was closed before the topic has ended: it would read as if nothing had come."""
+        if self._reader.is_closed and not self._subscriber.is_ended:
+            raise DeliveryError(
+                f"topic {self.topic!r}: this subscription is closed, so there is nothing to read, though the topic has "
+                "not ended. Read inside the with block, before close(), or subscribe again",
+                topic=self.topic,
+            )
 
     async def __anext__(self) -> Event:
         """Return the next event; a task that is cancelled while it waits loses nothing.
@@ -125,7 +140,7 @@ class Subscription:
         """
         self._settle()
         while self._expects_event(iterates=True):
-            await self._reader.read_async()
+            await self._reader.read_async(self)
         if not self._reader.events:
             raise StopAsyncIteration
         return self._give_event()
@@ -139,7 +154,7 @@ class Subscription:
         """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
 
         After those that came before it raises what iterating raises, and PublisherLost if the job was stopped.
-        `is_over` tells whether none will come.
+        `is_over` tells whether none will come, as the topic has ended, with an `End`, or this was closed.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout
@@ -201,6 +216,7 @@ class Subscription:
 
         Raises:
             TimeoutError: no epoch was complete in time; the iterator may be asked again.
+            DeliveryError: this subscription is closed.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -212,6 +228,7 @@ class Subscription:
         ...         print(epoch.time, epoch.records)
         0 [1, 2]
         """
+        self._check_open()
         return Epochs(self, timeout)
 
     def _give_epoch(self) -> Epoch:
@@ -246,7 +263,8 @@ class Subscription:
 
         Raises:
             TimeoutError: the epoch or state has not come in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, or its records make no table: then `epochs` has them.
+            DeliveryError: the topic has failed, this subscription is closed, or the records make no table: then
+                `epochs` has them.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -257,6 +275,7 @@ class Subscription:
         ...     topic.to_arrow(until=0).column("city").to_pylist()
         ['Oslo', 'Rome']
         """
+        self._check_open()
         self._settle()
         if until is not None or self.has_history:
             self._read_while(lambda: self._expects(until), timeout)

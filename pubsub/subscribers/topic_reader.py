@@ -96,14 +96,19 @@ class TopicReader(ABC):
         finally:
             self._turn.release()
 
-    async def read_async(self) -> None:
-        """Read on a thread of this reader; a read that is under way goes on though its task is cancelled."""
+    async def read_async(self, owner: object) -> None:
+        """Read on a thread of this reader; a read that is under way goes on though its task is cancelled.
+
+        Args:
+            owner: releases this reader as it is collected, and is not collected during the read. Otherwise the
+                collector may run on that thread, which would wait for its own lock.
+        """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")
         if self.is_closed:
             self._thread.shutdown(wait=False)
         try:
-            fetching = self.fetching or self._thread.submit(self._outcome, self.fetch_elsewhere, WAIT_S)
+            fetching = self.fetching or self._thread.submit(self._outcome, self.fetch_elsewhere, WAIT_S, owner)
         except RuntimeError:  # another thread has closed it just now
             return
         self.fetching = fetching
@@ -113,8 +118,10 @@ class TopicReader(ABC):
             self._receive(fetching.result())
 
     @staticmethod
-    def _outcome(fetch: Callable[[float], list[Fetched]], timeout_s: float) -> list[Fetched] | Exception:
-        """Return what ``fetch`` returns or raises, to be received on the thread that reads."""
+    def _outcome(
+        fetch: Callable[[float], list[Fetched]], timeout_s: float, owner: object = None
+    ) -> list[Fetched] | Exception:
+        """Return what ``fetch`` returns or raises, to be received on the thread that reads; ``owner`` lives so long."""
         try:
             return fetch(timeout_s)
         except Exception as error:  # noqa: BLE001 - the receiver raises it

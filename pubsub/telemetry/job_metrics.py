@@ -71,6 +71,7 @@ METRICS = tuple(
             ("operator_records_in_total", "Records that an operator has received.", "records_in"),
             ("operator_messages_out_total", "Messages that an operator has sent.", "messages_out"),
             ("operator_records_out_total", "Records that an operator has sent.", "records_out"),
+            ("operator_records_dropped_total", "Records sent to an output that nothing reads.", "records_dropped"),
             ("operator_queued_messages", "Messages that wait at the inputs of an operator.", "queue"),
             ("operator_state_keys", "Keys for which an operator keeps state.", "state_keys"),
             ("operator_state_bytes", "Size of the state of an operator.", "state_bytes"),

@@ -8,6 +8,7 @@ from typing import Any
 from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, Source, TimeDomain
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
+from tidewheel.runtime.description.origin import origin_of
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, DeclarationPlan, KeyedTransform, Plan, Transform
 from tidewheel.runtime.description.scope import Scope
@@ -45,6 +46,8 @@ class DataflowDescription:
     Attributes:
         effects: the numbers of the operators that do something though nothing reads what they send; False for those
             that the library adds, by which a stream is not yet read.
+        side_by_side: the outputs that a user was given together, by the names under which they can be read.
+        ignored: the outputs of which the user has said that nothing needs to read them.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
@@ -54,6 +57,8 @@ class DataflowDescription:
         self.telemetry = telemetry
         self.attachments: dict[str, Attachment] = {}
         self.effects: dict[int, bool] = {}
+        self.side_by_side: list[Mapping[str, Source]] = []
+        self.ignored: set[Source] = set()
         self._operators: list[DescribedOperator] = []
         self._names: dict[str, int] = {}
         self._named: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -181,11 +186,13 @@ class DataflowDescription:
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
+        side_by_side, ignored = list(self.side_by_side), set(self.ignored)
         try:
             yield
         except BaseException:
             del self._operators[size:]
             self._names, self._named, self.attachments, self.effects = names, named, attachments, effects
+            self.side_by_side, self.ignored = side_by_side, ignored
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
@@ -220,6 +227,7 @@ class DataflowDescription:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
         """
         check_substreams(self._operators, self._named["declaration"])
+        read = {source for operator in self._operators for source in operator.sources}
         plan = Plan(
             self.name,
             tuple(operator.plan() for operator in self._operators),
@@ -229,6 +237,7 @@ class DataflowDescription:
             dict(self._named["probe"]),
             dict(self._named["declaration"]),
             dict(self._named["lookup"]),
+            frozenset(source for outputs in self.side_by_side for source in outputs.values() if source not in read),
         )
         fused = fuse(plan)
         declared_substreams(fused, CompiledGraph(fused.graph()))
@@ -248,7 +257,8 @@ class DataflowDescription:
     def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
         if not callable(made.build):
             raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
-        made.name = self._unique_name(made.name, (*made.output_scopes, *made.input_scopes, self.root)[0])
+        made.origin = origin_of(made.name)
+        self._name(made, (*made.output_scopes, *made.input_scopes, self.root)[0])
         self._operators.append(made)
         sources = (Source(self.size - 1, port) for port in range(len(made.output_scopes)))
         return tuple(Outlet(self, *place, substreams) for place in zip(sources, made.output_scopes, strict=True))
@@ -256,16 +266,17 @@ class DataflowDescription:
     def _error(self, said: str) -> GraphError:
         return GraphError(f"dataflow {self.name!r}: {said}")
 
-    def _unique_name(self, name: str, scope: Scope) -> str:
-        check_name("an operator", name, self._error, MOST_OF_OPERATORS)
-        full = f"{scope.path}/{name}" if scope.path else name
+    def _name(self, made: DescribedOperator, scope: Scope) -> None:
+        """Give an operator a name that is unique."""
+        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
+        full = f"{scope.path}/{made.name}" if scope.path else made.name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:
             count += 1
             unique = f"{full}-{count}"
         self._names[full] = max(count, 1)
         self._names[unique] = 1
-        return unique
+        made.name, made.base_name = unique, full
 
     def _check_ours(self, name: str, outlet: Outlet) -> None:
         if outlet.description is not self:

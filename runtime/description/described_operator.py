@@ -1,9 +1,10 @@
 """An operator of a dataflow that is being described."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidewheel.progress import GraphError, OperatorShape, PathSummary, Source
+from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import (
     Build,
@@ -39,6 +40,9 @@ class DescribedOperator:
     transform: Transform | None = None
     with_keys: KeyedTransform | None = None
     by_substream: BySubstream = False
+    origin: Origin = field(default_factory=Origin)
+    base_name: str = ""
+    """The name before it was made unique."""
 
     def plan(self) -> OperatorPlan:
         """Return the form that workers run; raise GraphError if an input was never connected."""
@@ -52,7 +56,8 @@ class DescribedOperator:
         stages = () if self.transform is None else (Stage(self.name, self.transform, self.with_keys),)
         ends = self.by_substream if isinstance(self.by_substream, EndsWanted) else None
         leaves = self.by_substream == "left"
-        return OperatorPlan(shape, sources, self.pacts, self.build, self.notify, stages, ends, leaves)
+        origin, base = self.origin, self.base_name
+        return OperatorPlan(shape, sources, self.pacts, self.build, self.notify, stages, ends, leaves, origin, base)
 
     def outline(self, root: Scope, marks: tuple[str, ...]) -> OperatorOutline:
         """Return the form that is drawn, with the names by which it is known outside."""

@@ -69,6 +69,7 @@ def fuse(plan: Plan) -> Plan:
         topics={name: place[index] for name, index in plan.topics.items()},
         lookups={name: place[index] for name, index in plan.lookups.items()},
         probes={name: moved(source) for name, source in plan.probes.items()},
+        dropping=frozenset(map(moved, plan.dropping)),
         declarations={
             name: replace(declared, operator=place[declared.operator]) for name, declared in plan.declarations.items()
         },

@@ -1,4 +1,4 @@
-"""The streams of a dataflow that nobody reads, which are most often a forgotten sink."""
+"""The streams of a dataflow that nobody reads, which are most often a forgotten sink, and sometimes lost records."""
 
 import logging
 
@@ -13,7 +13,7 @@ def loose_ends(description: DataflowDescription) -> list[str]:
     A loop that nobody reads is none if something within has an effect. O(operators), and of loops O(n) for each.
     """
     operators, effects = description.operators, description.effects
-    read = {source.operator for source in description.probes.values()}
+    read = {source.operator for source in (*description.probes.values(), *description.ignored)}
     for index in reversed(range(len(operators))):  # what the library adds comes before what reads it
         if index in read or effects.get(index, True):
             read |= {source.operator for source in operators[index].sources if source is not None}
@@ -31,8 +31,24 @@ def loose_ends(description: DataflowDescription) -> list[str]:
     return found
 
 
+def unread_outputs(description: DataflowDescription) -> list[str]:
+    """Return which of several outputs nothing reads, such as ``'window'.late``, where something reads another. Linear.
+
+    A probe reads an output, and so does `Stream.ignore`.
+    """
+    read = {source for operator in description.operators for source in operator.sources}
+    read |= {*description.probes.values(), *description.ignored}
+    return [
+        f"{description.operators[next(iter(outputs.values())).operator].name!r}{name}"
+        for outputs in description.side_by_side
+        if not read.isdisjoint(outputs.values())
+        for name, source in outputs.items()
+        if source not in read
+    ]
+
+
 def warn_of_loose_ends(description: DataflowDescription) -> None:
-    """Log a warning of streams that nobody reads, or that there are no operators at all."""
+    """Log a warning of streams that nobody reads, one of outputs that nobody reads, or that there are no operators."""
     if not description.size:
         _LOG.warning("dataflow %r is empty: it ends at once. Add streams with its input(), source()", description.name)
     if names := loose_ends(description):
@@ -41,4 +57,12 @@ def warn_of_loose_ends(description: DataflowDescription) -> None:
             "another sink, probe(name) to wait for it, or use inspect(function) for an effect",
             description.name,
             " and ".join(map(repr, names)),
+        )
+    if unread := unread_outputs(description):
+        _LOG.warning(
+            "dataflow %r: nothing reads %s, so records that leave there are lost. Add capture(name), publish(topic) "
+            "or another sink to each, or call its ignore() if that is meant. job.statistics() counts these records as "
+            "dropped",
+            description.name,
+            ", ".join(unread),
         )

@@ -29,6 +29,9 @@ class PartitionedSource(Protocol[Record_co]):
 
     The source is pickled to every worker, and opens there what it needs. The annotation of its batches tells the type
     of the stream's records: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
+
+    A source without end has an attribute ``endless = True``. Its job never completes. So the end of the job's ``with``
+    block raises, as for an open input, unless the program has called `Job.stop`.
     """
 
     def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
@@ -59,7 +62,13 @@ class PlacedSource(PartitionedSource[Record_co], Protocol[Record_co]):
 
 
 class OperatorSource(ABC, Generic[Record_co]):
-    """Records from outside by an operator of the source's own, which may hold tokens as it likes."""
+    """Records from outside by an operator of the source's own, which may hold tokens as it likes.
+
+    Attributes:
+        endless: whether the source has no end, as for `PartitionedSource`.
+    """
+
+    endless: bool = False
 
     @abstractmethod
     def build(self, context: OperatorContext) -> Schedule:

@@ -6,6 +6,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.transport.batches import Batch
 
@@ -87,6 +88,10 @@ class OperatorPlan:
     """What it wants to know of the ends of substreams at its inputs; None if nothing."""
     leaves_substreams: bool = False
     """Whether what it sends is of no substream."""
+    origin: Origin = field(default_factory=Origin)
+    """The method that adds it."""
+    base_name: str = ""
+    """Its name before a number was added to tell it from others of that name."""
 
     @property
     def name(self) -> str:
@@ -97,6 +102,11 @@ class OperatorPlan:
     def is_stage(self) -> bool:
         """Whether it is stateless."""
         return bool(self.stages)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it is a source that says that it has no end."""
+        return bool(getattr(self.build, "endless", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,8 @@ class Plan:
     """Where substreams are declared, by the declaration's name; they are numbered in this order."""
     lookups: Mapping[str, int] = field(default_factory=dict)
     """The operators that `Job.lookup` asks, by name."""
+    dropping: frozenset[Source] = frozenset()
+    """Those of the outputs with names, such as the late records of windows, that no operator reads."""
 
     def graph(self, workers: int = 1) -> GraphShape:
         """Return what progress tracking needs to know, where ``workers`` run this."""
@@ -129,6 +141,11 @@ class Plan:
         pacts = {at: self.operators[at.operator].pacts[at.port] for at in targets}
         apart = frozenset(at for at, pact in pacts.items() if pact is not None and pact.counts_apart)
         return GraphShape(tuple(operator.shape for operator in self.operators), edges, apart, workers)
+
+    @property
+    def endless(self) -> tuple[str, ...]:
+        """The names of the sources that have no end."""
+        return tuple(operator.name for operator in self.operators if operator.is_endless)
 
     def input_nesting(self, name: str) -> Nesting:
         """Return the nesting of an input's times."""

@@ -16,6 +16,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable
 from functools import cache
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ Snapshots and the logs of exactly-once topics depend on it. A restored job looks
 its hash. tests/behaviour/runtime/test_frozen_hashes.py holds the hashes of all kinds of keys.
 """
 
+KEYS = (
+    "a key is None, a number, a string, bytes, a date, a time, a timedelta, a UUID, a member of an Enum, or a tuple of "
+    "these (docs/operators.md, Keys)"
+)
+"""The one rule of what a key may be, for errors."""
+
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
@@ -45,8 +52,8 @@ _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 def stable_hash(key: Any) -> int:
     """Return a 64-bit hash of ``key`` that is the same in every process.
 
-    Keys may be None, numbers, strings, bytes, dates and times, UUIDs, members of an Enum, NumPy scalars, and tuples of
-    these.
+    Keys may be None, numbers, strings, bytes, dates, times, timedeltas, UUIDs, members of an Enum, NumPy scalars, and
+    tuples of these; `KEYS` says so in errors.
 
     Within a `HASH_VERSION` it depends on nothing but the key, with two exceptions. A time in a named zone is hashed as
     the moment in UTC by this machine's time zone database. A number of a class of yours, if not whole, is hashed by it.
@@ -82,10 +89,7 @@ def _fold_plain(key: Any) -> int:
     for kind, fold in _FOLDS:
         if isinstance(key, kind):
             return fold(key)
-    raise TypeError(
-        f"a key of type {type(key).__qualname__} cannot be exchanged: use None, a number, a string, bytes, a date, a "
-        "time, a UUID or an Enum member. A tuple of these will do, too"
-    )
+    raise TypeError(f"{short(key)} of type {type(key).__qualname__} cannot be a key: {KEYS}")
 
 
 def _fold_number(key: Any) -> int:
@@ -137,7 +141,7 @@ def _microseconds(duration: datetime.timedelta) -> int:
 def _fold_numpy(key: Any) -> int:
     """Fold a NumPy scalar as the Python value that it is equal to; a date of NumPy's is equal to its midnight."""
     if not hasattr(key, "dtype") or key.ndim:
-        raise TypeError(f"a key of type {type(key).__qualname__} cannot be exchanged: use a scalar")
+        raise TypeError(f"{short(key)} of type {type(key).__qualname__} cannot be a key: {KEYS}")
     if key.dtype.kind not in "mM":
         return _fold_number(key) if isinstance(key, numbers.Number) else _fold_plain(key.item())
     if key != key:  # noqa: PLR0124 - not a time

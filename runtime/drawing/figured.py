@@ -27,5 +27,6 @@ def with_figures(outline: Outline, figures: Mapping[str, OperatorStatistics]) ->
 def _said(operator: OperatorOutline, done: OperatorStatistics) -> str:
     received = f"{count_text(done.records_in)} in" if operator.sources else ""
     sent = f"{count_text(done.records_out)} out" if operator.outputs else ""
+    dropped = f"{count_text(done.records_dropped)} dropped" if done.records_dropped else ""
     frontier = ", ".join(map(repr, done.frontier))
-    return ", ".join(filter(None, (received, sent, f"at {frontier}" if frontier else "ended")))
+    return ", ".join(filter(None, (received, sent, dropped, f"at {frontier}" if frontier else "ended")))

@@ -9,6 +9,7 @@ from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
 from tidewheel.transport.batches import Batch, length, unpack
 from tidewheel.transport.html_table import html_table
+from tidewheel.transport.program_classes import checked
 
 if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
@@ -120,7 +121,8 @@ class CapturedOnWorkers(CapturedBatches):
         with self._fetching:
             if self._fetched is None:
                 try:
-                    parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
+                    with checked():
+                        parts = ray.get(self._packed, timeout=_FETCH_TIMEOUT_S)
                 except ray.exceptions.RayError as error:
                     raise self._error(error) from error
                 self._fetched = [Captured(at, unpack(batch)) for part in parts for at, batch in part]

@@ -251,6 +251,8 @@ class Job(ReadableJob):
         _LOGGER.info(said, self.name, state, sent, extra=about(self.name))
         self._feed.tell_end(self._error)
         try:
+            if state == "complete":
+                self._keep_captured()
             for job in list(self._added.values()):
                 job._end(on_purpose=on_purpose)
             self._attachments.finish(reason, on_purpose=is_cut_short)
@@ -292,13 +294,18 @@ class Job(ReadableJob):
     def _explainer(self) -> Explainer:
         """Return what explains the job as it is at this moment."""
         view = JobView(self.plan, self._compiled, self._reports())
-        return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()))
+        return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()), self._next_snapshot)
 
     def _standing(self, before: Standing | None) -> Standing:
         """Return how far the job has come."""
         view = JobView(self.plan, self._compiled, self._reports())
-        explainer = Explainer(view, self._feed, self._notes())
+        explainer = Explainer(view, self._feed, self._notes(), self._next_snapshot)
         return standing_of(view, self._feed, explainer, before, time.monotonic())
+
+    @property
+    def _next_snapshot(self) -> str:
+        """The snapshot that comes next, in words; empty if the job keeps none."""
+        return "" if self._snapshots is None else self._snapshots.next
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""

@@ -1,6 +1,7 @@
 """The ``with`` block of a job, and the wait for its end.
 
-The end of the block waits for work that is under way, and raises the error that ended the job.
+The end of the block waits until the job is complete. It raises if the program would have to do something first, and it
+raises the error that ended the job. So a block that ends without an exception has lost no work.
 """
 
 import logging
@@ -8,12 +9,13 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Self
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.shown_progress import ShownProgress
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.explaining.standing import Standing
 from tidewheel.runtime.inputs.feed import Feed
@@ -21,11 +23,11 @@ from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
-_FINISH_S = 10.0
-_FINISH_SOURCES_S = 1.0
 _PROGRESS_S = 60.0
 _WARNS_AFTER_S = 1.0
 """The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
+_BLOCK_WARNS_AFTER_S = 10.0
+"""The seconds that the end of a block waits before it warns that it may wait for ever."""
 
 
 class JobBlock(ABC):
@@ -62,6 +64,10 @@ class JobBlock(ABC):
         """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
         return {}
 
+    @abstractmethod
+    def _check_missed(self) -> None:
+        """Raise Rewound if the job has gone back to a snapshot, and the program has to send something again."""
+
     @property
     @abstractmethod
     def is_complete(self) -> bool:
@@ -80,6 +86,8 @@ class JobBlock(ABC):
         self._added: dict[str, Self] = {}
         self._error: TidewheelError | None = None
         self._stopped = self._started = self._is_interrupted = False
+        self._has_waited = False
+        """Whether the program has waited for some of the work, or has looked at a probe."""
         self._since_s = self._next_progress_s = time.monotonic()
         self._told_progress = ""
         self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
@@ -96,7 +104,7 @@ class JobBlock(ABC):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._finish(time.monotonic())
+                self._finish()
         finally:
             self._end(on_purpose=False)
         if kind is None:
@@ -153,57 +161,85 @@ class JobBlock(ABC):
         if self._feed.left_open:
             warning.start()
         try:
-            with self._shown.shown(progress):
-                self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
+            self._wait_for_end(timeout, progress)
         finally:
             warning.cancel()
         for job in list(self._added.values()):
             job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()), progress=progress)
+
+    def _wait_for_end(self, timeout: float | None, progress: bool | None) -> None:
+        """Wait until this dataflow is complete, those that were added apart."""
+        self._has_waited = True
+        with self._shown.shown(progress):
+            self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", timeout)
 
     def _warn_of_open_inputs(self) -> None:
         if self._feed.left_open and not self._has_ended:
             said = "job %r waits for its end, but inputs are open: close() %s"
             _LOGGER.warning(said, self.name, self._feed.to_close, extra=about(self.name))
 
-    def _finish(self, since: float) -> None:
-        """Wait for the end of a job whose inputs are closed, and of those that were added; warn if that takes long."""
-        if not self._has_ended and not self.is_complete and not self._is_fed:
-            limit_s = _FINISH_SOURCES_S if self._has_sources else _FINISH_S
-            left_s = max(0.0, since + limit_s - time.monotonic()) if self._started else 0.0
+    def _finish(self) -> None:
+        """Wait until the job, and all that was added to it, is complete.
+
+        Raises:
+            JobError: it was never started, or an input is open or a source has no end, so that it cannot complete.
+        """
+        if self._has_ended:
+            return
+        unfinished = [job for job in self._family() if not (job._has_ended or job.is_complete)]
+        for job in unfinished:
+            job._check_can_complete()
+        for job in unfinished:
+            warning = threading.Timer(_BLOCK_WARNS_AFTER_S, job._warn_of_long_wait)
+            warning.start()
             try:
-                self._wait_for(lambda: self.is_complete, f"job {self.name!r} to end", round(left_s, 1))
-            except (TidewheelError, TimeoutError) as error:
-                if not self._has_ended:
-                    _LOGGER.warning(
-                        "job %r is cut short: its with block has ended, and the rest of its work is lost. Call "
-                        "job.wait() in the block, or job.stop() if you want to stop early (%s)",
-                        self.name,
-                        error if self._started else PAUSED,
-                        extra=about(self.name),
-                    )
-        elif not self._has_ended and self._feed.left_open:
+                job._wait_for_end(None, None)
+            finally:
+                warning.cancel()
+
+    def _family(self) -> "Iterator[Self]":
+        """Yield this dataflow, and all that were added to it or to those."""
+        yield self
+        for added in list(self._added.values()):
+            yield from added._family()
+
+    def _check_can_complete(self) -> None:
+        """Raise JobError if only this program can bring about the end of the job, and Rewound as `wait` does."""
+        self._check_missed()
+        endless = " and ".join(map(repr, self.plan.endless))
+        if not self._started:
+            missing, remedy = PAUSED, ""
+        elif self._feed.left_open:
+            inputs = f"input{'s' * (len(self._feed.left_open) > 1)} {self._feed.to_close}"
+            missing, remedy = f"inputs are open: {inputs}", ". close() each after its last batch"
+        elif endless:
+            missing, remedy = f"source {endless} has no end", ""
+        else:
+            return
+        raise JobError(
+            f"job {self.name!r} cannot complete, and its with block has ended, so the rest of its work is lost: "
+            f"{missing}{remedy}. To end the job early, call job.stop() in the block"
+        )
+
+    def _warn_of_long_wait(self) -> None:
+        """Warn that the end of the block waits for what may never end; there is none of a job that only takes long."""
+        fed = [f"handles of input {name!r} elsewhere" for name, one in self._feed.inputs.items() if one.handed_over]
+        reports = self._look(_WARNS_AFTER_S)[1] if fed else ()
+        if not any(isinstance(report, WorkerReport) and report.feeders for report in reports):
+            fed = []
+        inputs = self.plan.inputs.values()
+        others = (
+            one.name for number, one in enumerate(self.plan.operators) if not one.sources and number not in inputs
+        )
+        waits = [f"source {name!r}" for name in others] + fed
+        if waits and not self._has_ended:
             _LOGGER.warning(
-                "job %r is cut short: its with block has ended, and inputs are open. close() %s after the last batch, "
-                "or call job.stop() if you want to stop early",
+                "job %r: its with block has ended, and waits until the job is complete. If %s will not end, call "
+                "job.stop() in the block",
                 self.name,
-                ", ".join(map(repr, self._feed.left_open)),
+                " or ".join(waits),
                 extra=about(self.name),
             )
-        for added in list(self._added.values()):
-            added._finish(since)
-
-    @property
-    def _has_sources(self) -> bool:
-        """Whether an operator of the dataflow reads from elsewhere than its inputs, perhaps without end."""
-        inputs = self.plan.inputs.values()
-        return any(not one.sources and number not in inputs for number, one in enumerate(self.plan.operators))
-
-    @property
-    def _is_fed(self) -> bool:
-        """Whether an input is open, in this process or in another one."""
-        if self._feed.left_open or not any(fed.handed_over for fed in self._feed.inputs.values()):
-            return bool(self._feed.left_open)
-        return any(report.feeders for report in self._reports() if isinstance(report, WorkerReport))
 
     def _raise_failure(self) -> None:
         """Raise what ended a dataflow or one that was added to it, but no interrupt: the program has got that."""

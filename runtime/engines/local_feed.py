@@ -68,7 +68,7 @@ class LocalFeed(Feed):
             if not job._is_at_rest:
                 rests_since = time.monotonic()
             until = time.monotonic() + _QUIET_S
-            has_run = job.run_round() or rounds.sleep(until if deadline is None else min(until, deadline))
+            has_run = job._run_round() or rounds.sleep(until if deadline is None else min(until, deadline))
             if condition():
                 return Admission.ROOM
             # Other dataflows may feed this one, or go on for ever.

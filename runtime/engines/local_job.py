@@ -163,6 +163,7 @@ class LocalJob(Job):
                 on_leak=self.config.on_leak,
                 beginning=beginning,
                 is_tracked=snapshots is not None,
+                run="" if snapshots is None else snapshots.for_workers.run,
             )
             self._cores.append(core)
             self._writers.append(None if snapshots is None else snapshots.for_workers.writer())
@@ -188,6 +189,10 @@ class LocalJob(Job):
         Raises:
             JobError: an operator of this dataflow raised, now or before.
         """
+        self._has_waited = True
+        return self._run_round()
+
+    def _run_round(self) -> bool:
         with self._lock:
             self._check_alive()
             if self._rounds.is_under_way:
@@ -195,7 +200,7 @@ class LocalJob(Job):
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes. On the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
-            if self._snapshots is not None and self._snapshots.is_due and self._started:
+            if self._snapshots is not None and self._snapshots.is_due and self._started and not self._has_processed_all:
                 self._feed.begin_snapshot(self._snapshots.begin())
             has_run = self._rounds.run() or self._take_awaited_snapshot()
             self._tell_progress()
@@ -204,7 +209,7 @@ class LocalJob(Job):
 
     def _run_or_sleep(self) -> bool:
         """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
-        return self.run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
+        return self._run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
 
     def _run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
@@ -258,7 +263,7 @@ class LocalJob(Job):
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         with self._lock:
-            while snapshots.is_under_way and self.run_round():
+            while snapshots.is_under_way and self._run_round():
                 pass
             number = snapshots.begin()
             self._feed.begin_snapshot(number)
@@ -298,7 +303,12 @@ class LocalJob(Job):
     def is_complete(self) -> bool:
         """Whether every frontier is empty and nothing is in flight."""
         with self._lock:
-            return not any(self._in_flight) and all(core.is_complete for core in self._cores)
+            return not any(self._in_flight) and self._has_processed_all
+
+    @property
+    def _has_processed_all(self) -> bool:
+        """Whether every frontier is empty, so that no later snapshot is needed."""
+        return all(core.is_complete for core in self._cores)
 
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
@@ -309,7 +319,7 @@ class LocalJob(Job):
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
             until = self._shown.look(deadline)
-            if not self.run_round() and not self._rounds.sleep(until) and not condition():
+            if not self._run_round() and not self._rounds.sleep(until) and not condition():
                 inputs = self._feed.describe()
                 why = self._explainer().stuck(probe) if self._started else f"call start() first ({inputs})"
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")

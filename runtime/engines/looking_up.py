@@ -80,6 +80,7 @@ class LookUp:
                 continue
             time = max(answer.time for answer in answers.values())
             self._job._note_read(self._name, self._feed, time)
+            self._job._has_waited = True
             counts = {
                 key: dict(found)
                 for worker, keys in self._keys.items()

@@ -28,6 +28,7 @@ class ProbeHandle:
     def frontier(self) -> Antichain:
         """The lower bound on the times that can still occur; empty once the stream has ended."""
         self.job._check_alive()
+        self.job._has_waited = True
         return self.job._feed.frontier(self.name, self._domain)
 
     def has_reached(self, time: Time) -> bool:

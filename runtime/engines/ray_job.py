@@ -32,8 +32,10 @@ from tidewheel.transport.attachment import Attachment, AttachmentHost
 from tidewheel.transport.figures import size_text
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.log_lines import about
+from tidewheel.transport.program_classes import CLASSES
 from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
+from tidewheel.transport.unpicklable_part import way_to_unpicklable
 
 _LOGGER = logging.getLogger(__name__)
 _TOLD_S = 10.0
@@ -259,6 +261,10 @@ class RayJob(Job):
     def _fetch_captured(self, name: str) -> CapturedBatches:
         return CapturedOnWorkers(self.name, name, self._workers.actors)
 
+    def _keep_captured(self) -> None:
+        if self._workers.are_in_contact:
+            super()._keep_captured()
+
     def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
         return ask_workers(self._workers.actors, self.name)
 
@@ -332,9 +338,10 @@ def _pack(plan: Plan) -> Any:
     """Put the plan in the object store; raise GraphError naming the operator whose function cannot be pickled."""
     import ray
 
+    CLASSES.pickle_anew()
     try:
         return ray.put(plan)
-    except Exception as error:
+    except Exception:
         functions = [
             (part.name, part.transform if isinstance(part, Stage) else part.build)
             for operator in plan.operators
@@ -343,8 +350,10 @@ def _pack(plan: Plan) -> Any:
         for name, function in functions:
             reason = unpicklable(function)
             if reason is not None:
+                way = way_to_unpicklable(function)
+                found = f", found at {way}" if way else ""
                 raise GraphError(
-                    f"operator {name!r} cannot be pickled, so it cannot be sent to the workers: {reason}. "
+                    f"operator {name!r} cannot be pickled, so it cannot be sent to the workers: {reason}{found}. "
                     "Make what its function uses inside the function, or in build()"
-                ) from error
+                ) from None  # Ray's own error has a page of text
         raise

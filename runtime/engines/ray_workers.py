@@ -197,6 +197,11 @@ class RayWorkers:
                 return
         job._fail(self._error)
 
+    @property
+    def are_in_contact(self) -> bool:
+        """Whether this process is still connected to the cluster on which they were made."""
+        return not left(self._joined)
+
     def drop(self, job: str) -> None:
         """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
         import ray

@@ -1,10 +1,12 @@
 """A job as readers of its results see it: what it has captured, and the collections that it keeps."""
 
 from abc import abstractmethod
+from contextlib import suppress
 from itertools import count
 from threading import RLock
 from typing import Any
 
+from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
@@ -23,6 +25,8 @@ class ReadableJob(RememberingJob):
         super().__init__(plan, workers)
         self._questions = count()
         self._read: dict[str, tuple[Feed, int]] = {}
+        self._captured: dict[str, CapturedBatches] = {}
+        """All that was captured, by name, once the job is complete."""
 
     @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches:
@@ -32,16 +36,43 @@ class ReadableJob(RememberingJob):
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
 
         It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
-        `wait`. On the local engine nothing runs before something is waited for. On Ray the batches stay on the workers'
-        nodes, in the object store, until the sequence is first looked at, which may be after the job has ended.
+        `wait`. What a complete job has captured can also be read after its ``with`` block. On Ray the batches stay on
+        the workers' nodes, in the object store, until the sequence is first looked at.
 
         Raises:
-            JobError: there is no capture of that name, the job has failed, or it was stopped before: read captures
-                inside the ``with`` block.
+            JobError: there is no capture of that name, or the job has failed, or was stopped before it was complete.
+                Or the program has neither waited for the job nor looked at a probe, so that it cannot know what is
+                there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("squares")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]]))
+        >>> _ = numbers.map(lambda n: n * n).capture("squares")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     pass  # its end waits until the job is complete
+        >>> job.captured("squares")
+        [Captured(time=0, batch=[1, 4])]
         """
         known(self.plan, "capture", name, self.plan.captures)
+        if name in self._captured:
+            return self._captured[name]
         self._check_alive()
+        if self.is_complete:
+            self._captured[name] = self._fetch_captured(name)
+            return self._captured[name]
+        if not self._has_waited:
+            raise JobError(
+                f"job {self.name!r} is not complete, and nothing was waited for, so capture {name!r} may have nothing "
+                f"yet: call job.wait() first, or wait for a probe, job.probe(name).wait_until(time) "
+                f"({self._feed.describe()})"
+            )
         return self._fetch_captured(name)
+
+    def _keep_captured(self) -> None:
+        """Fetch what the job, which is complete and about to end, has captured."""
+        for name in self.plan.captures:
+            with suppress(TidewheelError):  # such as for records that cannot be pickled: then it cannot be read later
+                self._captured.setdefault(name, self._fetch_captured(name))
 
     def lookup(self, name: str, key: Any, *, time: int | None = None, timeout: float | None = 10.0) -> LookedUp:
         """Return the values that a collection has for a key, or several, at one epoch that is complete.

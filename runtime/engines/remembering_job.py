@@ -99,6 +99,10 @@ class RememberingJob(JobBlock):
         for handle in others.values():
             handle._go_back(self._feed, handle.number, None)
 
+    def _check_missed(self) -> None:
+        self._feed.wait_until_usable()
+        self._tell_of_missed(self._missed)
+
     def _tell_of_missed(self, missed: Sequence[InputHandle]) -> None:
         """Raise Rewound if this thread waits for what some handles have to send again."""
         if missed:

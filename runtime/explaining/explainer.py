@@ -9,6 +9,7 @@ from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.explanation import Explanation, Holder
 from tidewheel.runtime.explaining.job_view import JobView, Reach
 from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.worker.worker_report import NEXT_SNAPSHOT
 
 PAUSED = "the job was deployed with paused=True and has not been started: call start()"
 """The reason why a job that was not started does not go on."""
@@ -53,14 +54,16 @@ class Explainer:
         view: the job at one moment.
         feed: the driver's end of its inputs; None in a process that does not know what the driver has sent.
         notes: what else may keep the job from going on.
+        next_snapshot: the snapshot that comes next, in words; empty where this is not known.
     """
 
-    def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = (), next_snapshot: str = "") -> None:
         self._view = view
         self._compiled = view.compiled
         self._plan = view.plan
         self._feed = feed
         self._notes = notes
+        self._next_snapshot = next_snapshot
         self._ends = explicable(view.plan)
         self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
 
@@ -208,6 +211,9 @@ class Explainer:
         held = f"operator {operator!r} holds {count} for time {reach.time!r}{_on(workers)}"
         if not holding:
             return _Account(held, "a worker that did not answer has it")
+        waits_for = self._waits_for(at.operator, workers)
+        if waits_for and not waits and (idle or self._is_expecting(at.operator, workers)):
+            return self._by_design(operator, waits_for, held, workers)
         if waits or not idle:
             return _Account(held, self._when_it_runs(at.operator, operator, workers), workers)
         if not plan.shape.inputs:
@@ -215,10 +221,26 @@ class Explainer:
             return _Account(held, advice, workers)
         return self._of_idle(at, reach, held, workers)
 
+    def _is_expecting(self, number: int, workers: tuple[int, ...]) -> bool:
+        """Tell whether an operator waits, on all of ``workers``, for a thread to activate it."""
+        expecting = {report.worker for report in self._view.reports if number in report.expected}
+        return bool(workers) and expecting.issuperset(workers)
+
+    def _waits_for(self, number: int, workers: tuple[int, ...]) -> str:
+        """Return the event for which an operator of the library keeps tokens on some workers; empty if for none."""
+        said = [report.waits_for.get(number, "") for report in self._view.reports if report.worker in workers]
+        return next(filter(None, said), "")
+
+    def _by_design(self, operator: str, waits_for: str, held: str, workers: tuple[int, ...]) -> _Account:
+        """Say what an operator of the library waits for."""
+        if waits_for != NEXT_SNAPSHOT:
+            return _Account(f"{held}, and waits for {waits_for}", f"{operator!r} goes on once that has come", workers)
+        advice = f"{operator!r} goes on once that snapshot is durable; job.snapshot() takes one now"
+        return _Account(f"{held}, and waits for {self._next_snapshot or waits_for}", advice, workers)
+
     def _when_it_runs(self, number: int, operator: str, workers: tuple[int, ...]) -> str:
         """Say what an operator that will be scheduled again waits for."""
-        expecting = {report.worker for report in self._view.reports if number in report.expected}
-        if workers and expecting.issuperset(workers):
+        if self._is_expecting(number, workers):
             return f"{operator!r} expects a thread to call context.activate()"
         return f"{operator!r} is about to run"
 

@@ -23,6 +23,7 @@ class OperatorStatistics:
         seconds: how long its function ran, all together.
         messages_in, records_in: what it has received.
         messages_out, records_out: what it has sent; a message to several readers counts once.
+        records_dropped: how many of these left by an output that nothing reads, such as the late records of windows.
         frontier: the earliest times that it can still receive, empty if its inputs have ended; at an operator without
             inputs, those that it can still send.
     """
@@ -33,6 +34,7 @@ class OperatorStatistics:
     records_in: int = 0
     messages_out: int = 0
     records_out: int = 0
+    records_dropped: int = 0
     frontier: tuple[Time, ...] = ()
 
 
@@ -123,9 +125,16 @@ class JobStatistics:
         return tuple(_summed(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
 
     def __str__(self) -> str:
-        operators = [
-            (name, *_OPERATOR_COUNTS(one), ", ".join(map(repr, one.frontier)) or "ended")
-            for name, one in self.operators.items()
+        done = self.operators
+        drops = any(one.records_dropped for one in done.values())
+        operators: list[_Row] = [
+            (
+                name,
+                *_OPERATOR_COUNTS(one),
+                *([one.records_dropped] if drops else []),
+                ", ".join(map(repr, one.frontier)) or "ended",
+            )
+            for name, one in done.items()
         ]
         edges = [(f"{edge.source} -> {edge.target}", edge.messages, edge.records, edge.bytes) for edge in self.edges]
         inputs = [(name, one.batches, one.records, one.bytes, one.seconds_waited) for name, one in self.inputs.items()]
@@ -137,7 +146,7 @@ class JobStatistics:
         workers: list[_Row] = list(map(_WORKER_COUNTS, self.workers))
         workers += [(worker, "busy in an operator, did not answer", "", "", "", "", "") for worker in self.silent]
         tables = (
-            _table("operator, schedules, seconds, records in, records out, frontier", operators),
+            _table(f"operator, schedules, seconds, records in, records out, {'dropped, ' * drops}frontier", operators),
             _table("edge, messages, records, bytes", edges),
             _table("input, batches, records, bytes, seconds waited", inputs),
             _table(f"topic, partition, {', '.join(_TOPIC_COUNTS)}".replace("_", " "), topics),

@@ -157,7 +157,8 @@ class Feeders:
     snapshot: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _feeders: dict[int, _Feeder] = field(default_factory=dict)
-    _owners: dict[int, FeederName] = field(default_factory=dict)
+    _owners: dict[int, int] = field(default_factory=dict)
+    """The number of the feeder that has, or had, each handle; of a feeder that has left, nothing else is kept."""
     _gone: dict[str, InputStatistics] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -172,9 +173,10 @@ class Feeders:
     def claim(self, handle: int, feeder: FeederName) -> Claim:
         """Give a handle that was handed over to the process that uses it first; say who has it if it is too late."""
         with self._lock:
-            owner = self._owners.setdefault(handle, feeder)
-            if owner.number != feeder.number:
-                return Claim(owner.process)
+            owner = self._owners.setdefault(handle, feeder.number)
+            if owner != feeder.number:
+                known = self._feeders.get(owner)
+                return Claim("a process that has left since" if known is None else known.name.process)
             if feeder.number not in self._feeders:
                 death = (lambda: None) if feeder.actor is None else self.watch(feeder.actor)
                 self._feeders[feeder.number] = _Feeder(feeder, self.clock(), death)

@@ -181,8 +181,8 @@ class RemoteFeed(RayFeed):
             raise
         if claim.owner is not None:
             why = (
-                f"was pickled once and unpickled twice: {claim.owner} uses it already. Give each process a clone() of "
-                "its own; what the function of an operator holds is unpickled on every worker"
+                f"was pickled once and unpickled twice: {claim.owner} was the first to use it. Give each process a "
+                "clone() of its own; what the function of an operator holds is unpickled on every worker"
             )
             refused = self.inputs[name].open.pop(handle, None)
             if refused is not None:

@@ -5,8 +5,13 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import MAGIC_NUMBER
+from itertools import chain
 from typing import Any, TypeVar
+
+import msgspec
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
@@ -14,6 +19,14 @@ from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.inputs.input_position import InputPosition, Positions
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotFolderGone
+from tidewheel.runtime.snapshots.known_operators import (
+    Found,
+    Keeps,
+    KnownOperator,
+    find_operators,
+    known_operators,
+    without_own_names,
+)
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
@@ -24,8 +37,11 @@ from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
+_LEAST_PAUSE_S = 0.001
 _AGAIN_S = 1.0
 """The first pause before an awaited snapshot that has failed is tried again; each further one is twice as long."""
+_PYTHON = MAGIC_NUMBER.hex()
+"""The version of bytecode, without which digests of functions cannot be compared."""
 _MOST_FAILURES = 16
 """So many failures are remembered, for threads that wait for one of them."""
 
@@ -55,6 +71,9 @@ class JobSnapshots:
     def __init__(self, settings: Snapshots, job: str, plan: Plan, workers: int) -> None:
         self._settings = settings
         self._plan = plan
+        self._known = known_operators(plan)
+        self._known_by_name = False
+        self._run = ""
         self._workers = workers
         self._folder = SnapshotFolder(settings.folder)
         self.url = self._folder.url
@@ -123,14 +142,21 @@ class JobSnapshots:
     def _for_workers(self, folder: SnapshotFolder) -> WorkerSnapshots:
         owner, manifest = (self._ownership.incarnation, self._ownership.identity), self.manifest
         if manifest is None:
-            return WorkerSnapshots(folder, *owner, self._number)
+            self._run = self._ownership.first_identity
+            return WorkerSnapshots(folder, *owner, self._run, self._number)
         body = manifest.body
-        self._check_fits(body)
+        names = self._operators_in(body)
         blobs = {blob.name: blob for blob in manifest.blobs}
         files = [[blobs[name] for name in names] for names in body["files"]]
-        return WorkerSnapshots(folder, *owner, self._number, files, classes_of_main())
+        self._run = body["run"]
+        return WorkerSnapshots(folder, *owner, self._run, self._number, files, classes_of_main(), names)
 
-    def _check_fits(self, body: Mapping[str, Any]) -> None:
+    def _operators_in(self, body: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the name of each operator that goes on, by that in the snapshot.
+
+        Raises:
+            SnapshotError: the snapshot does not fit the dataflow.
+        """
         where = f"snapshot {self._committed} in {self.url}"
         if body["dataflow"] != self._plan.name:
             raise SnapshotError(
@@ -141,12 +167,50 @@ class JobSnapshots:
                 f"{where} has keys hashed by version {body['hash_version']}, and this tidewheel has {HASH_VERSION}: "
                 "run the job with the release that has taken it"
             )
-        has = {operator.name for operator in self._plan.operators}
-        missing = [name for name in body["operators"] if name not in has and name not in self._settings.without]
+        has = {one.name for one in self._known}
+        dropped = {name for name in self._settings.without if name not in has}
+        try:
+            known = msgspec.convert(body["operators"], list[KnownOperator])
+        except msgspec.ValidationError as error:
+            raise SnapshotError(
+                f"{where} does not say of its operators what this tidewheel has to know: run the job with the release "
+                "that has taken it, or use another folder"
+            ) from error
+        saved = [one for one in known if one.name not in dropped]
+        found = find_operators(
+            saved,
+            self._known,
+            where=where,
+            accept=self._settings.accept,
+            compares_functions=body["python"] == _PYTHON,
+        )
+        missing = [one.name for one in saved if one.keeps and one.name not in found.gone_on]
         if missing:
             raise SnapshotError(
                 f"dataflow {self._plan.name!r} has no operator {missing[0]!r}, and {where} has: give the operator or "
                 f"input that name. To go on without what it had, run with Snapshots(..., without={missing!r})"
+            )
+        self._warn(found, where)
+        return found.names
+
+    def _warn(self, found: Found, where: str) -> None:
+        """Say which operators go on though they are not quite those of the snapshot."""
+        if found.changed:
+            _LOGGER.warning(
+                "%s had other functions: %s. What they keep goes on with the new ones. If it is right for these, run "
+                "with Snapshots(..., accept=%r)",
+                where,
+                "; ".join(f"operator {one.name!r}, {', '.join(one.arguments)}" for one in found.changed),
+                [one.name for one in found.changed],
+                extra=about(self._job),
+            )
+        if found.moved:
+            _LOGGER.warning(
+                "operators without names of their own go on under other names than in %s, as they have the same "
+                "arguments and inputs: %s",
+                where,
+                ", ".join(f"{has!r} with what {had!r} had" for had, has in found.moved.items()),
+                extra=about(self._job),
             )
 
     # ------------------------------------------------------------------ taking one
@@ -160,6 +224,15 @@ class JobSnapshots:
     def is_due(self) -> bool:
         """Whether it is time to begin one, and none is under way."""
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
+
+    @property
+    def next(self) -> str:
+        """The snapshot that comes next, in words, and when it begins."""
+        if self._ended:
+            return f"a snapshot, but {self._ended}"
+        if self.is_under_way:
+            return f"snapshot {self._number}, which is being taken"
+        return f"the next snapshot, in {max(0.0, self._due_at - time.monotonic()):.0f} s"
 
     @property
     def committed(self) -> int:
@@ -228,10 +301,13 @@ class JobSnapshots:
         if failures:
             self._fail("; ".join(failures))
             return
+        known = self._known_in(parts)
         body = {
             "dataflow": self._plan.name,
+            "run": self._run,
             "workers": self._workers,
-            "operators": [operator.name for operator in self._plan.operators if not operator.stages],
+            "operators": known,
+            "python": _PYTHON,
             "hash_version": HASH_VERSION,
             "files": [[blob.name for blob in part.blobs] for part in parts],
             "positions": base64.b64encode(parts[0].positions).decode(),
@@ -248,12 +324,39 @@ class JobSnapshots:
                 raise
             return
         self._committed = self._number
+        self._pause()
         self._note(blobs)
+        self._warn_of_names(known)
         self._begun_at, self._pause_s = None, 0.0
         try:
             self._ownership.prune()
         except SnapshotError as error:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error, extra=about(self._job))
+
+    def _pause(self) -> None:
+        """Let the job go on for a while where the snapshot that ends took longer than the time between two of them."""
+        now = time.monotonic()
+        if now >= self._due_at:
+            self._due_at = now + max(self.every_s, _LEAST_PAUSE_S)
+
+    def _known_in(self, parts: Sequence[WrittenPart]) -> list[KnownOperator]:
+        """Return the operators of the dataflow, with what a snapshot of these parts has of them."""
+        keeps: dict[str, Keeps] = dict.fromkeys(chain.from_iterable(part.with_records for part in parts), "records")
+        keeps |= dict.fromkeys(chain.from_iterable(part.with_state for part in parts), "state")
+        return [replace(one, keeps=keeps.get(one.kept_as, "")) for one in self._known]
+
+    def _warn_of_names(self, known: Sequence[KnownOperator]) -> None:
+        """Say once which operators with state have names that another program may give to others."""
+        unnamed, self._known_by_name = [] if self._known_by_name else without_own_names(known), True
+        if unnamed:
+            _LOGGER.warning(
+                "operators with state have no names of their own in dataflow %r: %s. A changed program may not find "
+                "what they had in %s. Give each a name, as in stateful_map(..., name='totals')",
+                self._plan.name,
+                ", ".join(map(repr, unnamed)),
+                self.url,
+                extra=about(self._job),
+            )
 
     def _note(self, blobs: Mapping[str, Blob]) -> None:
         """Record what was taken."""
@@ -269,6 +372,7 @@ class JobSnapshots:
 
     def _fail(self, reason: str) -> None:
         self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}
+        self._pause()
         self._begun_at = None
         self._pause_s = min(2 * self._pause_s or _AGAIN_S, self.every_s)
         self._again_at = time.monotonic() + self._pause_s

@@ -79,6 +79,13 @@ class LocalFolder:
                 with suppress(FileNotFoundError):
                     _sync_directory(directory)
 
+    def remove_empty_folders(self) -> None:
+        """Remove the folder and those in it that have no files."""
+        with self._clear_errors("", "removed"):
+            for folder in (*self._path.iterdir(), self._path):
+                with suppress(OSError):  # a file, or it has some
+                    folder.rmdir()
+
     @contextmanager
     def _written(self, name: str, frames: Sequence[memoryview]) -> Iterator[tuple[Path, Path]]:
         """Write a temporary file and sync it; yield its path and the final one, and remove it at the end."""

@@ -54,6 +54,13 @@ class Log:
         return entry if isinstance(entry, Owner) else None
 
     @property
+    def first_owner(self) -> Owner | None:
+        """The first owner whose entry is there; None if there has been none."""
+        owners = [number for number, entry in self.entries.items() if isinstance(entry, Owner)]
+        entry = self.entries.get(min(owners, default=0))
+        return entry if isinstance(entry, Owner) else None
+
+    @property
     def is_released(self) -> bool:
         """Whether the last owner has released the folder, or there has been none."""
         owner = self.owner

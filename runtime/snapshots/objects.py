@@ -15,6 +15,9 @@ class ObjectFolder(Objects, Protocol):
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
         """Put an object that consists of frames, one after the other; readers see all of it or nothing."""
 
+    def remove_empty_folders(self) -> None:
+        """Remove the folder and those in it that have no objects."""
+
 
 def run(calls: Calls[T], folder: ObjectFolder) -> T:
     """Carry out calls one after the other; return the result of the generator."""

@@ -35,6 +35,7 @@ class Ownership:
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat(objects, owner)
         self._is_abandoned = False
+        self._is_emptied = False
 
     @property
     def incarnation(self) -> int:
@@ -45,6 +46,11 @@ class Ownership:
     def identity(self) -> str:
         """Some digits that no other owner has, whatever its incarnation."""
         return self._owner.identity[:8]
+
+    @property
+    def first_identity(self) -> str:
+        """Digits that all owners of the folder have in common, from when it was empty until it has a snapshot."""
+        return self._log.first_owner.identity[:8] if self._log.first_owner is not None else self.identity
 
     @property
     def next_snapshot(self) -> int:
@@ -83,6 +89,7 @@ class Ownership:
             return Manifest(number, self.incarnation, created, needed, body, kept, self._owner.identity)
 
         self._append(manifest)
+        self._is_emptied = False
         found = self._committed(self._log, number)
         assert found is not None
         return found
@@ -145,7 +152,7 @@ class Ownership:
         run(protocol.remove_old(self._log, self._owner), self._objects)
 
     def delete(self, number: int) -> None:
-        """Delete a snapshot, and its blobs that no other snapshot needs.
+        """Delete a snapshot, and its blobs that no other snapshot needs. After the last one, `release` removes all.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -160,6 +167,7 @@ class Ownership:
 
         self._append(deletion)
         self.prune()
+        self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
         """End the ownership of a folder that was removed, and remove what this owner has put there since.
@@ -187,11 +195,14 @@ class Ownership:
             return
         self._heartbeat.stop()
         try:
-            self._append(lambda log: None if log.is_released else Release(self._owner.identity))
+            if self._is_emptied:
+                run(protocol.remove_all(self._owner), self._objects)
+                self._objects.remove_empty_folders()
+            else:
+                self._append(lambda log: None if log.is_released else Release(self._owner.identity))
+                self._heartbeat.remove()
         except FencedError as error:
             _logger.warning("%s: %s", self._url, error)
-        else:
-            self._heartbeat.remove()
 
     def __enter__(self) -> Self:
         return self

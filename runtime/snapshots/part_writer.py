@@ -62,7 +62,14 @@ class PartWriter:
             return WrittenPart(part.number, part.worker, failure=reason)
         self._forget_old(part)
         frozen = dict.fromkeys(blob for blob, _ in self._frozen.values())
-        return WrittenPart(part.number, part.worker, (*frozen, *self._files.values()), dumps(part.positions))
+        return WrittenPart(
+            part.number,
+            part.worker,
+            (*frozen, *self._files.values()),
+            dumps(part.positions),
+            with_state=part.with_state,
+            with_records=part.with_records,
+        )
 
     def _name(self, part: WorkerPart, kind: str = "") -> str:
         return blob_name(self._incarnation, part.number, f"worker-{part.worker}{kind}-{self._identity}")

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias, TypeVar
 from tidewheel.runtime.snapshots.entries import Blob, Entry, FoundEntry, Owner, decode, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
-from tidewheel.runtime.snapshots.names import HEARTBEATS, LOG, PARTS, entry_name, entry_number, half_written_entry
+from tidewheel.runtime.snapshots.names import (
+    HEARTBEATS,
+    LOG,
+    PARTS,
+    entry_name,
+    entry_number,
+    half_written_entry,
+    heartbeat_name,
+)
 
 _MOST_READS = 20
 
@@ -145,6 +153,21 @@ def remove_old(log: Log, owner: Owner) -> Calls[None]:
     yield from _remove(log.unneeded_blobs(names, owner))
     names = yield Sizes(HEARTBEATS)
     yield from _remove(old_heartbeats(names, owner))
+
+
+def remove_all(owner: Owner) -> Calls[None]:
+    """Remove what is left in a folder without snapshots, behind `remove_old`. What a later owner puts meanwhile stays.
+
+    Entries go in their order, so a snapshot goes before the entry that ends it.
+
+    Raises:
+        FencedError: another owner has claimed the folder.
+    """
+    log = yield from read_log()
+    check_owner(log, owner)
+    names: Mapping[str, int] = yield Sizes(HEARTBEATS)
+    yield from _remove([*old_heartbeats(names, owner), heartbeat_name(owner.incarnation)])
+    yield from _remove(map(entry_name, sorted(log.entries)))
 
 
 def _remove(names: Any) -> Calls[None]:

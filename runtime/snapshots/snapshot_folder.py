@@ -1,6 +1,7 @@
 """A folder of snapshots: blobs that any process writes and reads, and the claim of a job on all of it."""
 
 import logging
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class SnapshotFolder:
         SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong.
     """
 
-    def __init__(self, url: str | Path, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str | os.PathLike[str], *, timeout_s: float = 30.0) -> None:
         self.url = absolute(url, "folder for snapshots", SnapshotError)
         self._timeout_s = timeout_s
         self._objects = _open(self.url, timeout_s)

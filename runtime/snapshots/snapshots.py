@@ -1,11 +1,12 @@
 """The settings of a job's snapshots."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from reprlib import repr as short
 
 from tidewheel.runtime.errors import ConfigError
-from tidewheel.transport.store_url import absolute
+from tidewheel.transport.store_url import absolute, is_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,13 @@ class Snapshots:
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
             several nodes it is one that all of them reach. Credentials come from the environment.
-        every_s: how many seconds pass from one snapshot to the next.
+        every_s: how many seconds pass from one snapshot to the next; after one that has taken longer, again so many.
         keep: how many snapshots remain in the folder.
         restarts: how often a job on Ray goes back to the last snapshot when a process dies, before it fails. After ten
             minutes without a failure the count begins again.
         without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
+        accept: the names of operators whose functions, or types of records, are others than in the snapshot, and whose
+            state is right all the same.
 
     Raises:
         ConfigError: a setting is out of its range.
@@ -33,15 +36,18 @@ class Snapshots:
     tidewheel.runtime.errors.ConfigError: Snapshots(every_s=0): a number of seconds above 0
     """
 
-    folder: str | Path
+    folder: str | os.PathLike[str]
     every_s: float = 10.0
     keep: int = 3
     restarts: int = 3
     without: Sequence[str] = ()
+    accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | Path) or not str(self.folder):
-            raise ConfigError(f"Snapshots({self.folder!r}): the path of a folder, or the URL of one in an object store")
+        if not is_place(self.folder):
+            raise ConfigError(
+                f"Snapshots({short(self.folder)}): the path of a folder, or the URL of one in an object store"
+            )
         absolute(self.folder, "folder for snapshots", ConfigError)
         if not (isinstance(self.every_s, int | float) and self.every_s > 0):
             raise ConfigError(f"Snapshots(every_s={self.every_s!r}): a number of seconds above 0")
@@ -49,5 +55,6 @@ class Snapshots:
             raise ConfigError(f"Snapshots(keep={self.keep!r}): a whole number, at least 1")
         if not isinstance(self.restarts, int) or isinstance(self.restarts, bool) or self.restarts < 0:
             raise ConfigError(f"Snapshots(restarts={self.restarts!r}): a whole number, 0 for none")
-        if isinstance(self.without, str):
-            raise ConfigError(f"Snapshots(without={self.without!r}): a list of names, [{self.without!r}]")
+        for name, given in {"without": self.without, "accept": self.accept}.items():
+            if isinstance(given, str):
+                raise ConfigError(f"Snapshots({name}={given!r}): a list of names, [{given!r}]")

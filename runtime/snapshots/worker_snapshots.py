@@ -1,7 +1,7 @@
 """The snapshots of a job as its workers know them: where they write their parts, and which ones they begin with."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.snapshots.entries import Blob
@@ -19,17 +19,21 @@ class WorkerSnapshots:
     Attributes:
         folder: where they write their parts.
         incarnation: of the owner of the folder, and ``identity``, which is in the names of all that they write.
+        run: what all jobs have in common that go on from each other's snapshots, or begin again before the first one.
         number: the snapshot that they begin with, 0 for none.
         files: of each worker that took part in that, its files, oldest first.
         classes: those of the main program, pickled.
+        names: the name of each operator that goes on, by that in the snapshot.
     """
 
     folder: SnapshotFolder
     incarnation: int
     identity: str
+    run: str
     number: int = 0
     files: Sequence[Sequence[Blob]] = ()
     classes: bytes = b""
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def writer(self) -> PartWriter:
         """Return what writes the parts of one worker."""
@@ -55,4 +59,6 @@ class WorkerSnapshots:
             read_worker([self.folder.read(blob) for blob in files if needs_all or number == worker])
             for number, files in enumerate(self.files)
         ]
+        for one in saved:
+            one.operators = {self.names[name]: it for name, it in one.operators.items() if name in self.names}
         return beginning(self.number, plan, saved, worker, workers)

@@ -14,6 +14,8 @@ class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
         blobs: the files that the part consists of, oldest first.
         positions: how far feeders had sent, pickled; worker 0 knows.
         failure: why it could not be written, None if it was.
+        with_state: the names of the operators that keep state.
+        with_records: the names of the operators for which records wait.
     """
 
     number: int
@@ -21,3 +23,5 @@ class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
     blobs: tuple[Blob, ...] = ()
     positions: bytes = b""
     failure: str | None = None
+    with_state: tuple[str, ...] = ()
+    with_records: tuple[str, ...] = ()

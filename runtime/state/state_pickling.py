@@ -1,11 +1,12 @@
 """The pickled form of what operators keep, in which timestamp tokens may occur.
 
 A token is pickled as its place: the output of its operator, the time and the substream. Whoever unpickles it makes a
-new token there. Everything else is pickled as `tidewheel.transport.pickling` does it: the fast way, or by value where
+new token there. Everything else is pickled as `tidewheel.transport.frames` does it: the fast way, or by value where
 other processes cannot import a class. Slices of Arrow take no more rows along than they have.
 
-A class of the main program is pickled by its name as well. The program that goes on from a snapshot defines the class
-anew, and what was saved has to be of that class: else keys would not equal those of new records.
+The program that goes on from a snapshot defines its classes anew, and what was saved has to be of those classes: else
+keys would not equal those of new records. `tidewheel.transport.program_classes` sees to that. Here a class that a
+function of the main program has made is pickled by its name as well, as it has another id in each run.
 
 A frozen value never changes, such as a batch of an arrangement. In the states that a cut pickles there are only the
 names of such values. The first snapshot that needs one writes it to a file, which later snapshots name again.
@@ -15,7 +16,7 @@ import copyreg
 import io
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +29,8 @@ from tidewheel.progress import Time
 from tidewheel.runtime.substreams.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.transport.batches import pack, unpack
-from tidewheel.transport.frames import PROTOCOL, goes_by_value
+from tidewheel.transport.frames import goes_by_value
+from tidewheel.transport.program_classes import CLASSES, PROTOCOL, ByValuePickler
 
 
 class TokenPlace(NamedTuple):
@@ -53,8 +55,8 @@ Stamp: TypeAlias = tuple[int, Time]
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
 
-_CLASSES_FOUND: dict[str, type] = {}
-"""Classes of the main program that have come to this process by value, by name."""
+_KNOWN: list[type] = []
+"""Classes of the main program that has deployed a job to this process; what is unpickled is of these."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
 _FROZEN: ContextVar[Callable[[str], Any]] = ContextVar("_FROZEN")
@@ -92,7 +94,7 @@ def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
             return pickled
     except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
         pass
-    return _pickled(_ByValue, {}, value, kinds)
+    return _pickled(_StatePickler, {}, value, kinds)
 
 
 def unpickle_state(
@@ -121,11 +123,11 @@ def classes_of_main() -> bytes:
 
 def know_classes(data: bytes) -> None:
     """Let what is unpickled be of the classes that the main program has now, as are the records that it sends."""
-    _CLASSES_FOUND.update(pickle.loads(data))  # noqa: S301 - from the driver of this job
+    _KNOWN.extend(pickle.loads(data).values())  # noqa: S301 - from the driver of this job
 
 
-class _ByValue(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
-    """A pickler that heeds a ``dispatch_table`` of its own, and pickles classes of the main program by name, too."""
+class _StatePickler(ByValuePickler):
+    """A pickler that heeds a ``dispatch_table`` of its own, and pickles classes of functions by name, too."""
 
     dispatch_table: dict[Any, Any]
 
@@ -134,8 +136,8 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
         reduce = self.dispatch_table.get(type(value))
         if reduce is not None:
             return reduce(value)
-        if isinstance(value, type) and value.__module__ == "__main__":
-            return _class_of_main, (value.__qualname__, cloudpickle.dumps(value, PROTOCOL))
+        if isinstance(value, type) and value.__module__ == "__main__" and "<locals>" in value.__qualname__:
+            return _class_of_function, (value.__qualname__, cloudpickle.dumps(value, PROTOCOL))
         return super().reducer_override(value)
 
 
@@ -166,26 +168,10 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any, frozen_k
     return Pickled(file.getvalue(), tuple(tokens.values()), frozen)
 
 
-def _class_of_main(name: str, by_value: bytes) -> Any:
-    """Return a class of the main program: as that defines it now, or as the dataflow has brought it to this worker."""
-    found: Any = sys.modules.get("__main__")
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, type):
-        return found
-    known = _CLASSES_FOUND.get(name)
-    if known is None:
-        brought = (one for one in _subclasses(object) if one.__module__ == "__main__" and one.__qualname__ == name)
-        known = next(brought, None) or pickle.loads(by_value)  # noqa: S301 - from the snapshots of this job
-        _CLASSES_FOUND[name] = known
-    return known
-
-
-def _subclasses(kind: type) -> Iterator[type]:
-    found: list[type] = type.__subclasses__(kind)
-    for one in found:
-        yield one
-        yield from _subclasses(one)
+def _class_of_function(name: str, by_value: bytes) -> Any:
+    """Return the class that has a name here, else the class that was saved."""
+    known = CLASSES.with_name(name)
+    return pickle.loads(by_value) if known is None else known  # noqa: S301 - from the snapshots of this job
 
 
 def _token_at(*place: Any) -> TimestampToken:

@@ -51,6 +51,12 @@ class OperatorPart:
     mailbox: MailboxPart | None = None
     substreams: SubstreamPart | None = None
 
+    @property
+    def has_state(self) -> bool:
+        """Whether the operator keeps state, even if that is empty now."""
+        kept = self.kept.states or self.kept.keyed or self.kept.times
+        return bool(kept) or self.mailbox is not None or self.substreams is not None
+
 
 @dataclass(slots=True)
 class WorkerPart:
@@ -74,6 +80,16 @@ class WorkerPart:
         """Whether all that is kept by key is in it, so that it needs no part before it."""
         cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
         return all(cut.begins and cut.ends for cut in cuts)
+
+    @property
+    def with_state(self) -> tuple[str, ...]:
+        """The names of the operators that keep state, even if that is empty now."""
+        return tuple(name for name, one in self.operators.items() if one.has_state)
+
+    @property
+    def with_records(self) -> tuple[str, ...]:
+        """The names of the operators for which records wait."""
+        return tuple(name for name, one in self.operators.items() if any(one.unread))
 
 
 class SavedMailbox(NamedTuple):

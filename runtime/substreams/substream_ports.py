@@ -35,7 +35,7 @@ class SubstreamChannel(Channel):
         try:
             parts = list(self.pact.labelled_parts(batch, self.host.workers, label))
         except Exception as error:
-            raise PartError(self.name, time, "could not exchange a record") from error
+            raise PartError(self.name, time, f"could not exchange a record of {self.sender!r}") from error
         for worker, part, of_part in parts:
             assert of_part is not None, "a part of labelled records is labelled"
             location = self.locations[worker]

@@ -26,7 +26,15 @@ from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.merge_patch import Document
 
-_OPERATOR_COUNTS = ("schedules", "seconds", "messages_in", "records_in", "messages_out", "records_out")
+_OPERATOR_COUNTS = (
+    "schedules",
+    "seconds",
+    "messages_in",
+    "records_in",
+    "messages_out",
+    "records_out",
+    "records_dropped",
+)
 _EDGE_COUNTS = ("messages", "records", "bytes")
 _WORKER_COUNTS = ("steps", "bytes_in_flight", "progress_messages", "progress_bytes", "leaks")
 _MOST_TIMES: Final = 20
@@ -201,7 +209,7 @@ class Collector:
         view.kept = self._kept.look(view, self._tokens.oldest())
         found: dict[str, Document] = {}
         earlier = {} if self._before is None else self._before["probes"]
-        explainer = Explainer(view, seen.feed, seen.notes)
+        explainer = Explainer(view, seen.feed, seen.notes, seen.next_snapshot)
         began = self._clock()
         turn = self._turn % len(names)
         for name in (names[turn:] + names[:turn])[:_MOST_EXPLAINED]:

@@ -222,6 +222,7 @@ class JobTelemetry(NoTelemetry):
             notes=(*job._notes(), *job._attachments.problems()),
             returns=job._returns,
             topics={} if self._is_over or state == "going back" else self._topics(job),
+            next_snapshot="" if taken is None else taken.next,
             snapshots=None if taken is None else {"folder": taken.url, **taken.last},
             lines=() if self._lines is None else self._lines.of(job.name),
         )

@@ -44,6 +44,7 @@ class Observation:
         returns: how often it has gone back to a snapshot.
         topics: the statistics of each partition, by topic; a topic that is left out is as it was.
         lines: the last warnings and errors that the driver has logged; those of workers are in their reports.
+        next_snapshot: the snapshot that comes next, in words; empty if the job keeps none.
         snapshots: the last snapshot and where it is; None if the job keeps none.
     """
 
@@ -55,5 +56,6 @@ class Observation:
     notes: tuple[str, ...] = ()
     returns: int = 0
     topics: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
+    next_snapshot: str = ""
     snapshots: Mapping[str, Any] | None = None
     lines: Sequence[LogLine] = ()

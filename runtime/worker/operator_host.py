@@ -52,15 +52,18 @@ class Saving:
     Args:
         number: the snapshot that the worker begins with.
         are_taken: whether there are any.
+        run: what all returns of the job have in common, also to its beginning, and no other job has; empty if there
+            are no snapshots.
 
     Attributes:
         number: the snapshot that the worker is in.
         saved: the last one that is known to be durable.
     """
 
-    def __init__(self, number: int, *, are_taken: bool) -> None:
+    def __init__(self, number: int, *, are_taken: bool, run: str = "") -> None:
         self.number = self.saved = number
         self.are_taken = are_taken
+        self.run = run
         self._waiting: dict[int, tuple[int, bool]] = {}
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:

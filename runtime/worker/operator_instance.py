@@ -94,6 +94,8 @@ class OperatorInstance(PortOwner):
         gate: which keys it may let in; only operators that declare substreams have one.
         stages: what it is made of, if it is stateless.
         kept: what it keeps from one call to the next.
+        waits_for: the event for which it keeps tokens though its inputs have passed their times, in words; empty if it
+            keeps none so. The operators of the library say it, and `Job.explain` tells it.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -110,6 +112,7 @@ class OperatorInstance(PortOwner):
         self.gate: SubstreamGate | None = None
         self.stages: list[RunningStage] = []
         self.kept: OperatorState
+        self.waits_for = ""
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
@@ -177,13 +180,15 @@ class OperatorInstance(PortOwner):
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
         """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""
+        dropped = sum(port.records for port in self.outputs if port.drops)
         for running in self.stages:
             received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)
-            yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent)
+            lost = dropped if running is self.stages[-1] else 0
+            yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent, lost)
         if not self.stages:
             received = sum(port.consumed for port in self.inputs), sum(port.records for port in self.inputs)
             sent = sum(port.sent for port in self.outputs), sum(port.records for port in self.outputs)
-            yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent)
+            yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent, dropped)
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:

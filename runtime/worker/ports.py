@@ -130,9 +130,10 @@ class RunningOutput:
         ledger: records the tokens for this output; it belongs to one worker.
         channels: the edges that lead from here.
         sent, records: how many messages it has sent, and how many records in them.
+        drops: whether these are records that the user could read and does not.
     """
 
-    __slots__ = ("channels", "domain", "ledger", "location", "owner", "port", "records", "sent")
+    __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")
 
     def __init__(self, host: OperatorHost, owner: PortOwner, port: int, location: int, domain: TimeDomain) -> None:
         self.owner = owner
@@ -142,6 +143,7 @@ class RunningOutput:
         self.ledger = host.ledger
         self.channels: list[Channel] = []
         self.sent = self.records = 0
+        self.drops = False
 
     def initial_token(self) -> TimestampToken:
         """Make the token with which the operator begins, and count it as held."""
@@ -212,6 +214,7 @@ class Channel:
         locations: the number of the input port to which it leads, on each worker.
         put: receives a message at that port on this worker.
         operator: the number of the operator of that port, and ``name``, its name.
+        sender: the name of the operator whose records come over the edge.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
@@ -224,6 +227,7 @@ class Channel:
     put: Callable[[Message], None]
     operator: int
     name: str
+    sender: str
     pact: Pact | None
     takes_marks: bool = False
     messages: int = 0
@@ -245,7 +249,7 @@ class Channel:
         try:
             parts = self.pact.split(batch, self.host.workers)
         except Exception as error:
-            raise PartError(self.name, time, "could not exchange a record") from error
+            raise PartError(self.name, time, f"could not exchange a record of {self.sender!r}") from error
         for worker, (location, part) in enumerate(zip(self.locations, parts, strict=True)):
             if part is not None:
                 self._deliver(worker, Message(location, time, part, self._count(part, length(part)), here))

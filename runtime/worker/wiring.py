@@ -60,6 +60,8 @@ def wire(
             make_output(host, instance, port, compiled.index[Source(index, port)], nesting.domain)
             for port, nesting in enumerate(shape.outputs)
         )
+        for output in instance.outputs:
+            output.drops = Source(index, output.port) in plan.dropping
         for entry in instance.inputs if operator.ends is not None else ():
             assert isinstance(entry, SubstreamInput), "an operator that asks for ends reads a stream with substreams"
             entry.ends = WaitingEnds()
@@ -73,7 +75,7 @@ def wire(
             described = operator.pacts[port]
             pact = None if described is None else described.beside(attachments, host.worker)
             locations = [compiled.index[compiled.graph.target(index, port, peer)] for peer in range(host.workers)]
-            channel = make_channel(host, locations, entry.put, index, asking, pact)
+            channel = make_channel(host, locations, entry.put, index, asking, plan.name_at(source), pact)
             instances[source.operator].outputs[source.port].channels.append(channel)
             edges.append((source, Target(index, port), channel))
     return instances, edges

@@ -24,6 +24,7 @@ from tidewheel.transport.batches import pack
 from tidewheel.transport.link import Receiver, Sender
 from tidewheel.transport.log_lines import LogSettings, about
 from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
+from tidewheel.transport.program_classes import CLASSES
 from tidewheel.transport.ray_link import CallReceiver, RaySender
 from tidewheel.transport.recent_lines import RecentLines
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
@@ -76,6 +77,7 @@ class WorkerActor:
         self._workers = workers
         self._operators = operators
         self._job = job
+        CLASSES.is_worker = True
         keep_freed_memory()
         collect_rarely()
         self._beginnings: dict[str, WorkerBeginning | None] = {}

@@ -58,7 +58,7 @@ class WorkerCore(OperatorHost):
         nodes: where the workers are, as `OperatorContext` has it.
         on_leak: whether a token that an operator drops fails the worker, or is only logged.
         beginning: what it has of a snapshot; None begins anew.
-        is_tracked: whether snapshots are taken of it.
+        is_tracked: whether snapshots are taken of it, and ``run``, what identifies them.
 
     Attributes:
         probes: the frontiers at the probes.
@@ -84,6 +84,7 @@ class WorkerCore(OperatorHost):
         on_leak: LeakPolicy = "fail",
         beginning: WorkerBeginning | None = None,
         is_tracked: bool = False,
+        run: str = "",
     ) -> None:
         self.plan, self.clock, self.worker, self.workers = plan, clock, worker, workers
         self.ledger = TokenLedger(wake)
@@ -101,7 +102,7 @@ class WorkerCore(OperatorHost):
         self.activate = self.agenda.activate
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing, self.questions = Closing(), Questions(self.activate)
-        self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked)
+        self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked, run=run)
         self.received, self.shared = None, {}
         self.leaks, self._leaked_by, self._on_leak = list[Leak](), Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
@@ -299,6 +300,7 @@ class WorkerCore(OperatorHost):
             open_substreams=self._substreams.open_substreams(),
             expected=self.agenda.awaited(),
             asked=self.agenda.asked(),
+            waits_for={instance.number: instance.waits_for for instance in self._instances if instance.waits_for},
             leaked=self._leaked_by.copy(),
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values(), self._compiled.together),

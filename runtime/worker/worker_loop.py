@@ -103,6 +103,7 @@ class WorkerLoop:
             on_leak=config.on_leak,
             beginning=beginning,
             is_tracked=snapshots is not None,
+            run="" if snapshots is None else snapshots.run,
         )
         begun = self._told_snapshot = self._core.memory.cut.number
         self.feeders = Feeders(config.hang_timeout_s + _BEAT_LATE_S, time.monotonic, snapshot=begun)

@@ -15,6 +15,9 @@ from tidewheel.transport.recent_lines import LogLine
 if TYPE_CHECKING:
     from tidewheel.runtime.worker.ports import RunningInput
 
+NEXT_SNAPSHOT = "the next snapshot"
+"""The event for which an operator waits that sends what a durable snapshot has."""
+
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""
 
@@ -33,6 +36,7 @@ class WorkerReport:
         held: those that have arrived, and may not be received yet for what else is to come of their substream.
         scheduled: the numbers of the operators that run in its next step.
         expected: the numbers of the operators that wait for a thread to activate them, and for nothing else.
+        waits_for: the events for which operators keep tokens by design, by the number of the operator, in words.
         asked: the numbers of the operators that have asked to be scheduled, now or later, whatever arrives.
         statistics: what it has done; the operators' frontiers are left out.
         open_substreams: those of which it lets more in.
@@ -58,6 +62,7 @@ class WorkerReport:
     feeders: tuple[str, ...] = ()
     expected: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
+    waits_for: Mapping[int, str] = field(default_factory=dict)
     queued_bytes: Mapping[int, int] = field(default_factory=dict)
     leaked: Mapping[str, int] = field(default_factory=dict)
     state_keys: Mapping[str, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ A program that may be killed at any moment and started again, and writes each ep
 
 import os
 from collections.abc import Mapping
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
@@ -22,6 +23,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.transport.store_url import is_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -164,12 +166,12 @@ def _check_dataframe(df: object, name: str) -> None:
 
 
 def _checkpoint_folder(checkpoint: object, name: str) -> str:
-    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+    if not is_place(checkpoint):
         raise BridgeError(
-            f"feed() of input {name!r} takes a directory as checkpoint=, not {checkpoint!r}: without one a "
+            f"feed() of input {name!r} takes a directory as checkpoint=, not {short(checkpoint)}: without one a "
             "program that is started again would read everything again"
         )
-    return str(os.fspath(checkpoint))
+    return os.fspath(checkpoint)
 
 
 def _checked_trigger(trigger: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.transport.store_url import local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -263,8 +264,5 @@ def _folders(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str]) -
     return place, saved
 
 
-def _local(name: str, folder: str | os.PathLike[str]) -> Path:
-    text = os.fsdecode(os.fspath(folder))
-    if not text or "\0" in text or "://" in text or text.startswith("file:"):
-        raise BridgeError(f"{name} is a folder on a local disk, such as '/data/epochs', not {text!r}")
-    return Path(text).expanduser().resolve()
+def _local(name: str, folder: object) -> Path:
+    return local_path(folder, f"write_epochs: {name}", BridgeError).expanduser().resolve()

@@ -135,6 +135,8 @@ def test_snapshots_are_listed_described_and_deleted(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().err == f"tidewheel: {folder.url} has no snapshot 2. It has: 1\n"
     assert main(["snapshots", folder.url, "--delete", "2"]) == 1
     assert "has no snapshot 2" in capsys.readouterr().err
+    assert main(["snapshots", folder.url, "--delete", "1"]) == 0
+    assert not (tmp_path / "job").exists()
 
 
 @pytest.mark.parametrize("more", [[], ["3"], ["--delete", "3"]])

@@ -1,8 +1,8 @@
 """A topic whose job goes back to a snapshot, again and again: subscribers see every epoch whole, and once.
 
 What a worker sends again differs from what it sent before, and goes to any partition. So an epoch that is made of parts
-of two lives, or misses one, is noticed. Publishers die, too, and their subscribers come back. A failure says the seed
-that repeats it.
+of two lives, or misses one, is noticed. Publishers die, too, and their subscribers come back. Queues are full at times,
+as subscribers are slow, and have conditions. A failure says the seed that repeats it.
 """
 
 from collections import deque
@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.simulation_pubsub.conditions import WHERES, Condition, wanted
 from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
-from tests.simulation_pubsub.scenario import Order
+from tests.simulation_pubsub.scenario import PLENTY, Order
 from tidewheel.progress import Time
-from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, RolledBack, Subscriber
+from tidewheel.pubsub import DeliveryError, Dropped, EpochAssembler, Publisher, PublisherLost, RolledBack, Subscriber
 from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
+from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Epoch, Event
 from tidewheel.pubsub.messages.wire import (
+    EpochsDropped,
     FeedEvent,
     Generation,
     InitialFrontierSnapshot,
@@ -30,10 +34,13 @@ from tidewheel.pubsub.messages.wire import (
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 
-RUNS = 400
+RUNS = 800
 STEPS = 150
-TRIES = 400
+TRIES = 800
 NUMBERS = 1_000_000
+CAPACITIES = (PLENTY, PLENTY, 500, 600, 800, 1500)
+CONDITIONS: tuple[Condition, ...] = ("all", "all", "even", "few")
+SLOW: tuple[Slow, ...] = ("drop_epochs", "drop_epochs", "disconnect", "block")
 
 
 class Cut(NamedTuple):
@@ -48,8 +55,9 @@ class Cut(NamedTuple):
 class Worker:
     """One worker, its publisher, and what is under way between them."""
 
-    def __init__(self, order: Order, random: Random, numbers: "count[int]") -> None:
+    def __init__(self, order: Order, random: Random, numbers: "count[int]", capacity_bytes: int = PLENTY) -> None:
         self._domain = DOMAINS[order]
+        self._capacity_bytes = capacity_bytes
         self._random = random
         self.upstream = Partition(order, random, numbers)
         self.replace_publisher()
@@ -77,15 +85,22 @@ class Worker:
         self._sent.add(event)
         self._pipe.append(event)
 
-    def receive(self) -> None:
-        """Have the publisher receive what was sent first."""
-        if self._pipe:
-            self.publisher.feed([self._pipe.popleft()])
-            self._received.append(self.publisher.number)
+    def receive(self) -> bool:
+        """Have the publisher receive what was sent first, unless a subscriber holds it back; tell whether it has."""
+        if not self._pipe or self.publisher.is_held:
+            return False
+        self.publisher.feed([self._pipe.popleft()])
+        self._received.append(self.publisher.number)
+        return True
+
+    def receive_all(self) -> None:
+        """Have the publisher receive what was sent, up to where a subscriber holds it back."""
+        while self.receive():
+            pass
 
     def replace_publisher(self) -> None:
         """Start a publisher, also where one has died."""
-        self.publisher = Publisher(self._domain, has_begun=False)
+        self.publisher = Publisher(self._domain, self._capacity_bytes, has_begun=False)
 
     def cut(self) -> Cut:
         """Return what a snapshot has."""
@@ -113,22 +128,31 @@ class Worker:
         self.is_connected = True
 
     def end(self) -> None:
-        """Publish the end, and have the publisher receive everything."""
+        """Connect, and send the end."""
         if not self.is_connected:
             self.connect()
         event = self.upstream.end()
         if event is not None:
             self._send(event)
-        while self._pipe:
-            self.receive()
 
 
 class Reader:
     """One subscriber, which connects to the partitions at any moments."""
 
-    def __init__(self, name: str, order: Order, publishers: list[Publisher], random: Random) -> None:
+    def __init__(
+        self,
+        name: str,
+        order: Order,
+        publishers: list[Publisher],
+        random: Random,
+        condition: Condition = "all",
+        slow: Slow = "disconnect",
+    ) -> None:
         self._name, self._publishers, self._random = name, publishers, random
-        self._core = Subscriber(DOMAINS[order], len(publishers), may_drop=random.random() < 0.3)
+        self._capacity_bytes = publishers[0].capacity_bytes
+        self.condition = condition
+        self._options = DeliveryOptions(WHERES.get(condition), slow)
+        self._core = Subscriber(DOMAINS[order], len(publishers), may_drop=slow == "drop_epochs")
         self._assembler = EpochAssembler(DOMAINS[order])
         self._acknowledged: dict[int, int] = {}
         self._joined: dict[int, Publisher] = {}
@@ -137,15 +161,19 @@ class Reader:
         self.is_lost = False
         self.is_first = random.random() < 0.5
         self.epochs: list[Epoch] = []
-        self.batches: dict[Time, list[Any]] = {}
+        self.dropped: list[Time] = []
         if self.is_first:
             for number in range(len(publishers)):
                 self._join(number)
 
     def _join(self, number: int, *, again: bool = False) -> None:
         publisher = self._joined[number] = self._publishers[number]
-        publisher.subscribe(self._name, again=again)
         self._acknowledged[number] = -1
+        try:
+            publisher.subscribe(self._name, self._options, again=again)
+        except DeliveryError:
+            assert self._capacity_bytes < PLENTY, "what it has missed is kept"
+            self._lose_all()
 
     def step(self, most_bytes: int) -> bool:
         """Connect to a partition, or read from one; tell whether anything was there."""
@@ -171,12 +199,23 @@ class Reader:
                 standing = getattr(numbered.message, "standing", None)
                 assert standing is not None, "it came in time"
                 assert standing > self._received[number], "it had all that stands"
-                self.is_lost = True
+                self._lose_all()
+                return False
+            except DeliveryError:
+                assert self._capacity_bytes < PLENTY, "its queue was not full"
+                self._lose_all()
                 return False
             self._received[number] = numbered.sequence
             for event in events:
                 self.epochs += self._assembler.receive(event)
+                self.dropped += event.times if isinstance(event, Dropped) else ()
         return bool(found)
+
+    def _lose_all(self) -> None:
+        """Read no more."""
+        self.is_lost = True
+        for publisher in self._joined.values():
+            publisher.unsubscribe(self._name)
 
     def lose(self, number: int) -> None:
         """Receive what the socket of a publisher has that dies, of some publishers not all that it has sent."""
@@ -192,9 +231,13 @@ def run(seed: int) -> int:
     random = Random(seed)
     order: Order = random.choice(("total", "product"))
     numbers = count()
-    workers = [Worker(order, random, numbers) for _ in range(random.randint(1, 3))]
+    capacity_bytes = random.choice(CAPACITIES)
+    workers = [Worker(order, random, numbers, capacity_bytes) for _ in range(random.randint(1, 3))]
     publishers = [worker.publisher for worker in workers]
-    readers = [Reader(f"reader {n}", order, publishers, random) for n in range(random.randint(1, 3))]
+    readers = [
+        Reader(f"reader {n}", order, publishers, random, random.choice(CONDITIONS), random.choice(SLOW))
+        for n in range(random.randint(1, 3))
+    ]
     versions: list[Version] = []
     cuts = [worker.cut() for worker in workers]
     generation = 0
@@ -215,10 +258,11 @@ def run(seed: int) -> int:
     for worker in workers:
         worker.end()
     versions.append(version_of(workers))
-    for reader in readers:
-        quiet = 0
-        while quiet < 100:
-            quiet = 0 if reader.step(10**6) else quiet + 1
+    quiet = 0
+    while quiet < 100:
+        moves = [worker.receive() for worker in workers] + [reader.step(10**6) for reader in readers]
+        quiet = 0 if any(moves) else quiet + 1
+    assert all(publisher.is_finished for publisher in publishers), f"seed {seed}: some partition never ends"
     for reader in readers:
         check(reader, versions, order, f"seed {seed}")
     return generation
@@ -267,16 +311,104 @@ def complete(time: Time, versions: list[Version], order: Order) -> list[list[int
 
 
 def check(reader: Reader, versions: list[Version], order: Order, say: str) -> None:
-    """Check that a reader has seen every epoch once, whole, and in order."""
+    """Check that a reader has seen every epoch once, whole, and in order, but for those that were dropped."""
+
+    def right(time: Time) -> list[list[int]]:
+        return [wanted(reader.condition, records) for records in complete(time, versions, order)]
+
     seen = {epoch.time: sorted(epoch.records) for epoch in reader.epochs}
     assert len(seen) == len(reader.epochs), f"{say}: an epoch comes twice: {reader.epochs}"
     for time, records in seen.items():
-        right = complete(time, versions, order)
-        assert records in right, f"{say}: epoch {time} has {records}, of {right}"
-    missed = [time for time in versions[-1].found if time not in seen and all(complete(time, versions, order))]
+        assert records in right(time), f"{say}: epoch {time} has {records}, of {right(time)}"
+    dropped = set(reader.dropped)
+    assert len(dropped) == len(reader.dropped), f"{say}: an epoch is dropped twice: {reader.dropped}"
+    assert not dropped & seen.keys(), f"{say}: epochs {dropped & seen.keys()} are dropped, and come"
+    known = seen.keys() | dropped
+    missed = [time for time in versions[-1].found if time not in known and all(right(time))]
     if reader.is_first and not reader.is_lost:
         assert not missed, f"{say}: epochs {missed} were never shown"
     assert reader.is_lost or not len(reader._assembler), f"{say}: some epochs were never complete"
+
+
+class FullQueues:
+    """Two partitions with little room, and a subscriber for which they drop epochs; it connects to the first one."""
+
+    def __init__(self) -> None:
+        domain = DOMAINS["total"]
+        self._publishers = [Publisher(domain, 600, has_begun=False) for _ in range(2)]
+        self._core = Subscriber(domain, 2, may_drop=True)
+        self._assembler = EpochAssembler(domain)
+        self._read = [-1, -1]
+        self.epochs: list[tuple[Time, list[Any]]] = []
+        self.dropped: list[Time] = []
+        self.go_back([(0, -1), (0, -1)], 0)
+        self.connect(0)
+
+    def go_back(self, places: list[tuple[Time, int]], generation: int) -> None:
+        """Have both workers begin at a frontier, behind the message with a number."""
+        for publisher, (lower, number) in zip(self._publishers, places, strict=True):
+            publisher.begin(WorkerPosition([lower], {}, 0, Generation(generation), number))
+
+    def connect(self, partition: int) -> None:
+        """Have the subscriber connect to a partition."""
+        self._publishers[partition].subscribe("reader", DeliveryOptions(slow="drop_epochs"))
+
+    def publish(self, partition: int, *times: Time, passed: tuple[Time, Time] | None = None) -> None:
+        """Publish a batch at each time, of which there is no room for two, and then a move of the frontier."""
+        publisher = self._publishers[partition]
+        for time in times:
+            publisher.data(encode_batch(time, [f"{partition}{'.' * 300}"]))
+        if passed is not None:
+            publisher.frontier([(passed[0], -1), (passed[1], 1)])
+
+    def read(self, partition: int) -> None:
+        """Have the subscriber read all that waits for it."""
+        for numbered in self._publishers[partition].fetch("reader", self._read[partition]):
+            self._read[partition] = numbered.sequence
+            for event in self._core.receive(partition, numbered):
+                self.epochs += [(one.time, one.records) for one in self._assembler.receive(event)]
+                self.dropped += event.times if isinstance(event, Dropped) else ()
+
+    @property
+    def frontier(self) -> list[Time]:
+        """What the subscriber may still see."""
+        return list(self._core.frontier)
+
+
+def test_an_epoch_stays_dropped_over_a_return() -> None:
+    """A partition has dropped an epoch, and its note waits: the other partition's part does not come alone."""
+    topic = FullQueues()
+    topic.publish(0, 1, 2)
+    topic.read(0)
+    topic.go_back([(0, -1), (0, -1)], 1)
+    topic.read(0)
+    topic.connect(1)
+    topic.read(1)
+    for partition in range(2):
+        topic.publish(partition, 1, passed=(0, 2))
+        topic.read(partition)
+    assert (topic.epochs, topic.dropped, topic.frontier) == ([], [1, 2], [2])
+
+
+def test_moves_that_a_full_queue_has_made_one_stand_in_part() -> None:
+    """A return between two moves that wait as one leaves the frontier where the return says, and epochs go on."""
+    topic = FullQueues()
+    topic.connect(1)
+    topic.read(1)
+    topic.go_back([(0, -1), (0, -1)], 1)
+    topic.read(0)
+    topic.publish(0, passed=(0, 2))
+    stands = topic._publishers[0].number
+    topic.publish(0, 2, 3, passed=(2, 4))
+    topic.read(0)
+    topic.go_back([(2, stands), (0, -1)], 2)
+    topic.read(0)
+    topic.read(1)
+    for partition in range(2):
+        topic.publish(partition, 5, passed=(2 * (not partition), 6))
+        topic.read(partition)
+    assert topic.frontier == [6]
+    assert [time for time, _ in topic.epochs] == [5]
 
 
 def test_every_epoch_is_shown_once() -> None:
@@ -368,6 +500,38 @@ def _open_epochs_are_latent(patch: pytest.MonkeyPatch) -> None:
     alter(patch, Publisher, "_introduce", introduce)
 
 
+def _notes_of_dropped_epochs_become_void(patch: pytest.MonkeyPatch) -> None:
+    """A note that waits is forgotten at a return like a batch, though the queue goes on to leave its epochs out."""
+
+    def stands(method: Any, self: Subscriber, numbered: Numbered, returned: WentBack) -> bool:
+        is_void = isinstance(numbered.message, EpochsDropped) and numbered.sequence > returned.number
+        return not is_void and method(self, numbered, returned)
+
+    alter(patch, Subscriber, "_stands", stands)
+
+
+def _moves_that_wait_are_lost(patch: pytest.MonkeyPatch) -> None:
+    """A return after what waits of a partition says nothing of its frontier."""
+    alter(patch, Generations, "go_back", lambda method, *args: method(*args) or True)
+
+
+def _queues_forget_what_they_have_dropped(patch: pytest.MonkeyPatch) -> None:
+    """A queue forgets at a return what it has left out, and sends the rest."""
+
+    def begin(method: Any, self: Publisher, position: WorkerPosition) -> None:
+        for queue in self.queues.values():
+            queue._dropped.clear()
+        method(self, position)
+
+    def drop(method: Any, self: Subscriber, times: list[Time]) -> list[Event]:
+        events = list(method(self, times))
+        self._dropped.clear()
+        return events
+
+    alter(patch, Publisher, "begin", begin)
+    alter(patch, Subscriber, "_drop", drop)
+
+
 FAULTS: Iterable[Callable[[pytest.MonkeyPatch], None]] = (
     _partitions_go_back_alone,
     _one_message_too_many_stands,
@@ -380,6 +544,9 @@ FAULTS: Iterable[Callable[[pytest.MonkeyPatch], None]] = (
     _standing_messages_may_be_missing,
     _nothing_is_kept_for_those_who_come_back,
     _open_epochs_are_latent,
+    _notes_of_dropped_epochs_become_void,
+    _moves_that_wait_are_lost,
+    _queues_forget_what_they_have_dropped,
 )
 
 

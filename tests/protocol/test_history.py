@@ -85,7 +85,7 @@ class HistoricReader(Reader):
         super().__init__(name, "total", publishers, random)
         self._core = Subscriber(DOMAIN, len(publishers))
         self.lives = 1
-        self.has_state = False
+        self.complete_until = -1
 
     def _read(self, number: int, most_bytes: int) -> bool:
         found = self._joined[number].fetch(self._name, self._acknowledged[number], most_bytes)
@@ -106,7 +106,8 @@ class HistoricReader(Reader):
         snapshot = numbered.message
         if isinstance(snapshot, InitialFrontierSnapshot) and number not in self._received:
             assert snapshot.history is not None
-            self.has_state = self.has_state or bool(snapshot.history.as_of)
+            passed = (time - 1 for time in snapshot.lower)
+            self.complete_until = max([self.complete_until, *passed, *snapshot.history.as_of])
         events = self._core.receive(number, numbered)
         self._received[number] = numbered.sequence
         for event in events:
@@ -121,7 +122,7 @@ class HistoricReader(Reader):
         self._joined.clear()
         self._received.clear()
         self.lives += 1
-        self.has_state = False
+        self.complete_until = -1
 
 
 def run(seed: int) -> Counter[str]:
@@ -153,6 +154,7 @@ def run(seed: int) -> Counter[str]:
             random.choice(readers).step(random.choice((1, 300, 10**6)))
     for worker in workers:
         worker.end()
+        worker.receive_all()
     versions.append(version_of(workers))
     readers.append(HistoricReader("last", publishers, random))
     for reader in readers:
@@ -171,8 +173,11 @@ def check(reader: Reader, versions: list[Version], say: str) -> Counter[str]:
     if not reader.epochs:
         return counts
     first, *later = reader.epochs
-    if reader.has_state:
+    has_state = first.time <= reader.complete_until
+    if has_state:
         check_state(first, versions, say)
+        apart = [epoch.time for epoch in later if epoch.time <= reader.complete_until]
+        assert not apart, f"{say}: some partition had {apart} complete, which the state at {first.time} lacks"
     else:
         later = reader.epochs
     times = [epoch.time for epoch in reader.epochs]
@@ -182,8 +187,8 @@ def check(reader: Reader, versions: list[Version], say: str) -> Counter[str]:
         assert sorted(epoch.records) in right, f"{say}: epoch {epoch.time} has {epoch.records}, of {right}"
     last = [time for time in versions[-1].found if time > first.time and all(complete(time, versions, "total"))]
     assert reader.is_lost or set(last) <= set(times), f"{say}: epochs {set(last) - set(times)} were never shown"
-    is_late = reader.has_state and first.time > 2
-    return counts + Counter({"states": int(reader.has_state), "late states": is_late, "later epochs": len(later)})
+    is_late = has_state and first.time > 2
+    return counts + Counter({"states": int(has_state), "late states": is_late, "later epochs": len(later)})
 
 
 def check_state(first: Epoch, versions: list[Version], say: str) -> None:

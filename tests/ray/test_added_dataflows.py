@@ -159,6 +159,7 @@ def test_a_dropped_dataflow_leaves_nothing_on_the_workers() -> None:
         assert eventually(lambda: all(not now - then for now, then in zip(held(), before, strict=True))), (
             f"held {held()} instead of at most {before}"
         )
+        job.stop()
 
 
 def test_dropping_does_not_wait_for_an_operator_that_does_not_return(caplog: pytest.LogCaptureFixture) -> None:
@@ -288,6 +289,7 @@ def test_a_reader_of_what_has_failed_does_not_hold_up_the_others() -> None:
             job.probe("done").wait_until((2**62), timeout=DEADLINE_S)
             assert time.monotonic() - since < 2
         job.drop("bad")
+        job.stop()
 
 
 def test_stopping_does_not_wait_for_operators_that_do_not_return() -> None:

@@ -31,6 +31,7 @@ def test_it_is_as_of_when_it_was_asked_for() -> None:
     """Later batches are not in it, wherever it is looked at; it is a sequence like a list, also after the job."""
     with tw.run(capturing(), workers=2) as job:
         with job.input("numbers") as handle:
+            assert list(job.probe("kept").frontier) == [0]
             assert job.captured("numbers") == []
             handle.send([1, 2, 3])
             handle.send([4])

@@ -80,6 +80,7 @@ def test_another_process_learns_soon_that_the_job_was_stopped(added: bool) -> No
             assert time.monotonic() - stopped_at < TOLD_WITHIN_S
         finally:
             ray.kill(feeder)
+        host.stop()
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -195,7 +195,7 @@ def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
     with tw.run(numbers_flow(), workers=1) as job:
         shared = ray.put([job.input("numbers")])
         pid = ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
-        with pytest.raises(tw.TokenError, match=rf"unpickled twice: process {pid} on node .* uses it already"):
+        with pytest.raises(tw.TokenError, match=rf"unpickled twice: process {pid} on node .* was the first to use it"):
             ray.get(feeders[1].keep.remote(shared), timeout=DEADLINE_S)
         ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
         job.wait(timeout=DEADLINE_S)
@@ -231,6 +231,7 @@ def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
     """Soon, with an error that says so; closing what it has left does not wait for ever."""
     with tw.run(numbers_flow(), workers=1) as job:
         ray.get(feeders[0].keep.remote([job.input("numbers")]), timeout=DEADLINE_S)
+        job.stop()
 
     def told() -> bool:
         try:

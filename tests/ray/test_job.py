@@ -5,7 +5,8 @@ import random
 import signal
 import threading
 import time
-from typing import TypeAlias
+from contextlib import nullcontext
+from typing import Any, TypeAlias
 
 import psutil
 import pytest
@@ -105,6 +106,7 @@ def test_a_probe_follows_the_epochs() -> None:
             assert list(done.frontier) == [epoch]
         with pytest.raises(TimeoutError, match=r"probe 'done' to reach 4.*'numbers' at time 3"):
             done.wait_until(4, timeout=0.1)
+        job.stop()
 
 
 def test_an_operators_exception_fails_the_job() -> None:
@@ -186,6 +188,7 @@ def test_stopping_a_job_that_still_runs_leaves_nothing() -> None:
         job.input("numbers").advance_to(1)
         with pytest.raises(TimeoutError):
             job.probe("done").wait_until(1, timeout=0.3)
+        job.stop()
     assert eventually(lambda: nothing_left(job))
     with pytest.raises(tw.JobError, match="was stopped"):
         job.wait()
@@ -271,7 +274,8 @@ def test_what_was_published_can_be_read_after_the_block(completes: bool) -> None
     """A subscription of the driver itself loses nothing because the driver was busy ending the job, nor delays it."""
     flow = tw.Dataflow("afterwards")
     flow.input("numbers").exchange(lambda n: n).publish("afterwards").probe("done")
-    with started(flow, 2) as job:
+    left: Any = nullcontext() if completes else pytest.raises(tw.JobError, match="inputs are open: input 'numbers'")
+    with left, started(flow, 2) as job:
         subscription = tw.subscribe("afterwards")
         job.input("numbers").send([1, 2, 3])
         job.input("numbers").advance_to(1)

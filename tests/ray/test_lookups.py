@@ -112,6 +112,7 @@ def test_an_idle_job_answers_at_once() -> None:
         assert sorted(seconds)[len(seconds) // 2] < 0.1
         with pytest.raises(TimeoutError, match=r"answer to look-up 'prices' as of epoch 7; .*job.explain\('prices'\)"):
             job.lookup("prices", ("left", 1), time=7, timeout=0.2)
+        job.stop()
 
 
 @pytest.mark.long
@@ -124,6 +125,7 @@ def test_values_that_cannot_be_sent_fail_the_look_up_only() -> None:
         with pytest.raises(tw.JobError, match=r"0 cannot answer: its values cannot be pickled: .*lock"):
             job.lookup("values", 1)
         assert job.lookup("values", 2).values == []
+        job.stop()
 
 
 @pytest.mark.long

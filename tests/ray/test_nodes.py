@@ -146,6 +146,7 @@ def place(workers: int, settings: Settings) -> None:
         zones = {node["NodeID"]: node["Labels"].get("zone") for node in ray.nodes()}
         placed = [zones[node] for node, _ in members(job)]
         free = ray.available_resources()
+        job.stop()
     gone = eventually(lambda: ray.available_resources().get("gold") == 3 and not left_behind(job.name))
     say({"zones": placed, "gold": free.get("gold", 0), "gone": gone})
 

@@ -73,6 +73,37 @@ def test_all_workers_may_die_at_once(tmp_path: Path) -> None:
     assert found == undisturbed()
 
 
+def test_a_job_that_goes_back_before_its_first_snapshot_keeps_its_own_output(tmp_path: Path) -> None:
+    """It begins anew: what it has written to files and logs is not that of another run, and all is there once."""
+    flow = tw.Dataflow("goes back early")
+    numbers = flow.input("numbers")
+    numbers.capture_to(tmp_path / "log").write_files(tmp_path / "files", "jsonl").probe("written")
+    killer = WorkerKiller(Random(0))
+    with nothing_left(), run(flow, tmp_path / "snapshots", every_s=1000.0) as job:
+        handle, returns = job.input("numbers"), 0
+        while True:
+            try:
+                for time in range(handle.position.batches, 6):
+                    handle.advance_to(time)
+                    handle.send([time])
+                    if time == 3 and not killer.killed:
+                        job.probe("written").wait_until(3, timeout=DEADLINE_S)
+                        killer.strike()
+                handle.close()
+                job.wait(DEADLINE_S)
+                break
+            except tw.Rewound:
+                assert handle.position.batches == 0
+                returns += 1
+    assert returns
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == [f"epoch={time}" for time in range(6)]
+    again = tw.Dataflow("again")
+    again.source("log", tw.ReplaySource(tmp_path / "log")).capture("numbers")
+    with tw.run(again, engine="local") as job_again:
+        job_again.wait()
+        assert sorted((one.time, one.batch) for one in job_again.captured("numbers")) == [(n, [n]) for n in range(6)]
+
+
 @pytest.mark.parametrize(
     "step", ["deploy", *(pytest.param(step, marks=pytest.mark.long) for step in ("process", "read", "listen", "start"))]
 )

@@ -36,6 +36,7 @@ def running_job(name: str) -> Iterator[tw.Job]:
         running.input("numbers").advance_to(1)
         running.probe("done").wait_until(1, DEADLINE_S)
         yield running
+        running.stop()
 
 
 @pytest.fixture(scope="module")

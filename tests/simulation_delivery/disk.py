@@ -6,6 +6,7 @@ from typing import Any
 from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 MESSAGE, RESERVATION = "message", "reservation"
+_AT_ONCE = 30
 
 
 class Disk:
@@ -13,6 +14,7 @@ class Disk:
 
     Attributes:
         published: all messages that are or were durable, by tick, forgotten or not.
+        removed_end, lost_end: where the records begin, and one after the last message that was before that.
     """
 
     def __init__(self) -> None:
@@ -21,6 +23,7 @@ class Disk:
         self._standings: dict[str, Standing | None] = {}
         self.published: dict[int, Any] = {}
         self.standings: dict[str, Standing] = {}
+        self.removed_end = self.lost_end = 0
 
     def write(self, kind: str, tick: int, message: Any = None) -> None:
         """Write a record, which is not durable."""
@@ -51,16 +54,19 @@ class Disk:
 
     def trim(self, tick: int) -> None:
         """Forget the messages before a tick."""
+        removed = [at for kind, at, _ in self._durable if kind == MESSAGE and at < tick]
+        self.removed_end = max(self.removed_end, tick)
+        self.lost_end = max([self.lost_end, *(at + 1 for at in removed)])
         self._durable = [record for record in self._durable if record[1] >= tick or record[0] == RESERVATION]
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return messages of a range, and how far that is all."""
+        """Return messages of a range, and how far that is all: some at a time, as a log that takes its time does."""
         found = []
         for kind, tick, message in self._durable:
             if kind == MESSAGE and first <= tick < end:
                 found.append((tick, message))
                 max_bytes -= len(message)
-                if max_bytes <= 0:
+                if max_bytes <= 0 or len(found) >= _AT_ONCE:
                     return found, tick + 1
         return found, end
 

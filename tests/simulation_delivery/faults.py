@@ -267,6 +267,19 @@ class TakesAnyUnion(Relay):
         return super().receive(message, now_s)
 
 
+def _loses_for_good(line: Any, lost_end: int) -> None:
+    line.fanout.lost_end = max(line.fanout.lost_end, lost_end)
+
+
+class KeepsLosses(Relay):
+    """Takes for lost what an earlier life of a pubend had forgotten, though the next one has it again."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for line in self._lines:
+            line._know_loss = partial(_loses_for_good, line)  # type: ignore[method-assign]
+
+
 # ---------------------------------------------------------------------- subends
 
 
@@ -374,6 +387,7 @@ _RELAYS: list[type] = [
     TakesFilteredForSilent,
     ForgetsAFilter,
     TakesAnyUnion,
+    KeepsLosses,
 ]
 _SUBENDS: list[type] = [
     MergesEarly,

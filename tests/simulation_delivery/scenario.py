@@ -41,7 +41,8 @@ def run(seed: int) -> World:
     world = World(random, network, random.randint(1, 3))
     build(world, random)
     for subend in world.subends.values():
-        subend.begins_s = random.choice([0.0, random.random() * TROUBLE_S / 2])
+        latest_s = TROUBLE_S / 2 if subend.habits.is_durable else 2 * TROUBLE_S
+        subend.begins_s = random.choice([0.0, random.random() * latest_s])
     world.look()
     world.largest = random.choice([LARGEST, LARGEST, HUGE])
     for number in range(random.randint(1, 60)):
@@ -104,6 +105,8 @@ def trouble(world: World, random: Random) -> None:
     for _ in range(random.choice([0, 0, 1, 3])):
         node = random.choice(world.nodes)
         network.at(random.random() * TROUBLE_S, partial(world.crash, node, random.random()))
+    for _ in range(random.choice([0, 0, 1])):  # which relays outlive
+        network.at(random.random() * TROUBLE_S, partial(world.crash, random.choice(world.pubends), random.random()))
     for _ in range(random.choice([0, 0, 1, 3])):
         one, other = random.sample([node.name for node in world.nodes], 2)
         network.at(random.random() * TROUBLE_S, partial(network.cut, one, other, random.random()))

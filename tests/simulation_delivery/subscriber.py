@@ -82,8 +82,9 @@ class SubendNode:
         self._begun += 1
         self.reader = f"{self.name}, life {self._begun}"
         is_durable = self.habits.is_durable
+        start = None if is_durable or self._world.random.random() < 0.5 else 0
         for number, node in enumerate(self._world.pubends):
-            begin = node.subscribe(self._subscription, self.reader, durable=is_durable)
+            begin = node.subscribe(self._subscription, self.reader, start, durable=is_durable)
             self.starts.setdefault(number, TickSet(begin.acknowledged).prefix_end)
             if not self.habits.keeps_cursor:
                 self._cursors[number] = TickSet()
@@ -151,7 +152,8 @@ class SubendNode:
         assert self.core is not None
         if self._world.pubends[pubend].is_there:
             position = self.core.acknowledged(pubend).prefix_end
-            self._world.pubends[pubend].subscribe(self._subscription, self.reader, position, durable=False)
+            node = self._world.pubends[pubend]
+            node.subscribe(self._subscription, self.reader, position, durable=False, again=True)
             self.core.reconnected()
 
     def read(self) -> None:

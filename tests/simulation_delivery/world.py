@@ -34,6 +34,8 @@ CACHE_BYTES = 60
 PAUSED_S = 0.1
 LEASE_S = 5.0
 NOTICED_S = 1.0
+TRIMMED = 0.1
+"""The chance that a disk is trimmed at a look: it has for a while what its pubend has forgotten."""
 
 
 class PubendNode:
@@ -61,7 +63,14 @@ class PubendNode:
         """Begin, or go on from what is on the disk."""
         disk = self.disk
         self.core = Kinds.pubend(
-            self._number, self._pubends, disk, len, cache_bytes=CACHE_BYTES, next_tick=disk.next_tick
+            self._number,
+            self._pubends,
+            disk,
+            len,
+            cache_bytes=CACHE_BYTES,
+            next_tick=disk.next_tick,
+            first_tick=disk.removed_end,
+            lost_end=disk.lost_end,
         )
         self.subscriptions = Kinds.subscriptions(self.core, disk.standings, self.name)
         self._living = LivingReaders(self.subscriptions.known, LEASE_S, inf)
@@ -123,7 +132,9 @@ class PubendNode:
         for name in self._living.look((), now_s).over:
             self.subscriptions.end(name)
         if now_s >= self._forgets_from_s:
-            self.disk.trim(self.core.forget(self.subscriptions.needed_from))
+            forgotten = self.core.forget(self.subscriptions.needed_from)
+            if self._world.random.random() < TRIMMED:
+                self.disk.trim(forgotten)
 
     def _be_silent(self, core: Pubend) -> None:
         until = core.reserve(self._now, AHEAD)
@@ -148,11 +159,11 @@ class PubendNode:
             self._note()
             self.tell([Outgoing(sender, Stranger(self._number, reader)) for reader in strangers])
 
-    def subscribe(self, name: str, reader: str, start: int | None = None, *, durable: bool = True) -> Begun:
-        """Take on a subscription, or go on with the one there is, and give it to a reader; with a start, once again."""
-        begun = self.subscriptions.subscribe(
-            name, reader, start, lambda _: FRONTIERS, durable=durable, again=start is not None
-        )
+    def subscribe(
+        self, name: str, reader: str, start: int | None = None, *, durable: bool = True, again: bool = False
+    ) -> Begun:
+        """Take on a subscription, or go on with the one there is, and give it to a reader."""
+        begun = self.subscriptions.subscribe(name, reader, start, lambda _: FRONTIERS, durable=durable, again=again)
         self._living.seat(name, self._world.network.now_s)
         self._note()
         return begun

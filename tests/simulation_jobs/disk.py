@@ -46,11 +46,11 @@ class DiskSegment:
         """Return the state before the first record."""
         return self._snapshot
 
-    def read(self, first_tick: int, found: list[Record], left: int) -> int:
+    def read(self, first_tick: int, found: list[Record], left: int, most: int) -> int:
         """Append about ``left`` bytes of records, all of a tick or none; return the bytes still left."""
         for record in self.records:
             if record.tick >= first_tick:
-                if found and left <= 0 and record.tick != found[-1].tick:
+                if found and (left <= 0 or len(found) >= most) and record.tick != found[-1].tick:
                     break
                 found.append(record)
                 left -= len(record.payload)

@@ -39,6 +39,7 @@ class PublishingJob(Simulation):
     Attributes:
         topic: what it publishes.
         generations: how often the topic has gone back.
+        refusals: how often a snapshot was refused, as a later life had begun without it.
         compared: how often epochs that came again were compared.
         is_over: whether it has ended.
     """
@@ -50,11 +51,12 @@ class PublishingJob(Simulation):
         topic = self.described.publication
         assert isinstance(topic, Publication), "it is described so"
         self.topic = topic
-        self.generations = self.compared = 0
+        self.generations = self.compared = self.refusals = 0
         self.is_over = False
         self._life, self._left, self._done = -1, 0, 0
         self._cluster_now: Cluster | None = None
         self._snapshot: Restored | None = None
+        self._left_behind: list[Restored] = []
         self._connections: list[WorkerConnection] = []
         self._generation = FIRST
         self._calls: list[Callable[[], Any]] = []
@@ -92,7 +94,9 @@ class PublishingJob(Simulation):
         else:
             self._connect()
             self._compare()
-            if self._ends:
+            if any(connection.is_refused for connection in self._connections):
+                self._begin_without()
+            elif self._ends:
                 self._end(self._cluster_now)
             else:
                 self._live_on(self._cluster_now)
@@ -148,13 +152,36 @@ class PublishingJob(Simulation):
         return [{TOPIC: connection} for connection in [*self._connections, *idle]]
 
     def _crash(self, cluster: Cluster) -> None:
-        """Crash all workers, and the publishers or not; it begins again by itself, from a snapshot or not.
+        """Crash all workers; the next life begins from the last snapshot, without one, or from one left behind."""
+        random = self._random_now
+        newest = self._after_crash(cluster, random) or self._snapshot
+        choice = random.random()
+        if choice < 0.3:
+            self._snapshot = None
+        elif choice < 0.6 and self._left_behind:
+            self._snapshot = random.choice(self._left_behind)
+        else:
+            self._snapshot = newest
+        if newest is not None and self._snapshot is not newest:
+            self._left_behind.append(newest)
+        self._die()
+
+    def _begin_without(self) -> None:
+        """Do what the error says as a publisher refuses the snapshot: begin the life again, without it."""
+        if not any(self._snapshot is one for one in self._left_behind):
+            raise ViolationError("refused", "no life has begun without the snapshot of this one, and it is refused")
+        self.refusals += 1
+        self._snapshot = None
+        self.outputs = {}
+        self._life -= 1
+        self._die()
+
+    def _die(self) -> None:
+        """End all workers, and the publishers or not.
 
         Publishers that live receive what was on its way, up to some moment, and then nothing more of these workers.
         """
         random, world = self._random_now, self._outside
-        found = self._after_crash(cluster, random)
-        self._snapshot = None if random.random() < 0.2 else found or self._snapshot
         self._cluster_now = None
         self._calls = []
         self._is_dying = True

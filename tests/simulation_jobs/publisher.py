@@ -11,7 +11,7 @@ from tests.simulation_delivery.world import BEGIN_S, PAUSED_S, SLOWEST_SYNC_S, P
 from tests.simulation_jobs.disk import Commit, DiskLog
 from tests.simulation_jobs.wire import Wire
 from tidewheel.progress import Time
-from tidewheel.pubsub.exactly_once.journal import LogPlace, OutdatedWorkerError
+from tidewheel.pubsub.exactly_once.journal import LogPlace, OutdatedWorkerError, VoidSnapshotError
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.messages import Begun, Nack, Ranges, Upstream
 from tidewheel.pubsub.log.record_format import LogIdentity
@@ -113,6 +113,9 @@ class Publisher(PubendNode):
             self.core.begin(position)
         except OutdatedWorkerError:
             wire.is_cut = True
+            return
+        except VoidSnapshotError:
+            wire.refuse()
             return
         if self.wire is not wire:
             self.close_worker()

@@ -69,6 +69,10 @@ class Wire:
         """Say where the worker begins."""
         self._post(self._there, lambda: self._receiver.begin(self, position))
 
+    def refuse(self) -> None:
+        """Tell the worker that the snapshot from which it goes on is refused, and let go of it."""
+        self._connection.is_refused = self.is_cut = True
+
     def confirm(self, confirmed: Confirmed) -> None:
         """Tell the worker what is durable."""
         self._post(self._back, lambda: self._connection.confirmed(self, confirmed))
@@ -98,6 +102,7 @@ class WorkerConnection(PublisherConnection):
 
     Attributes:
         wire: to its publisher, while there is one.
+        is_refused: whether its publisher has refused the snapshot from which it goes on.
         is_dead: whether the worker has crashed.
     """
 
@@ -109,7 +114,7 @@ class WorkerConnection(PublisherConnection):
         self._sent = SentEvents(domain, None, generation, keeps_end=True)
         self._frontier: ChangeBatch[Time] = ChangeBatch([(domain.minimum(), 1)])
         self.wire: Wire | None = None
-        self.is_dead = False
+        self.is_dead = self.is_refused = False
 
     def go_on(self, saved: Saved | None) -> None:
         """Begin to send where a snapshot is."""

@@ -160,6 +160,7 @@ def test_a_job_that_is_left_stops_the_query(spark: "SparkSession", tmp_path: Pat
     with tw.run(flow_of(), engine="local") as job:
         feeding = feed(job.input("rows"), reading(spark, tmp_path / "in"), checkpoint=tmp_path / "check")
         assert feeding.query.isActive
+        job.stop()
     assert eventually(lambda: not feeding.query.isActive, STOPS_WITHIN_S)
 
 
@@ -254,10 +255,12 @@ def test_what_is_wrong_is_said_at_once(spark: "SparkSession", tmp_path: Path) ->
         feeding.stop()
         with pytest.raises(BridgeError, match="input 'rows' is closed"):
             feed(input, rows, checkpoint=check)
+        unit_job.stop()
     with tw.run(flow_of(), engine="local") as job:
         job.input("rows").advance_to(3)
         with pytest.raises(BridgeError, match="is at time 3 already, and micro-batches with lower ids would be taken"):
             feed(job.input("rows"), rows, checkpoint=check)
+        job.stop()
 
 
 @pytest.mark.long

@@ -46,6 +46,7 @@ def publishing(topic: str, log: Path) -> Iterator[Any]:
     flow.input("rows").publish(topic, delivery="exactly_once", log=log)
     with tw.run(flow, workers=2) as job:
         yield job
+        job.stop()
 
 
 def rows(epoch: int) -> list[int]:

@@ -339,6 +339,7 @@ def test_results() -> None:
     """Whoever looks at a stream gets it back."""
     stream = numbers()
     assert_type(stream.probe("probe"), tw.Stream[int])
+    assert_type(stream.ignore(), tw.Stream[int])
     assert_type(stream.capture("capture"), tw.Stream[int])
     assert_type(stream.publish("topic"), tw.Stream[int])
     assert_type(stream.capture_to("folder"), tw.Stream[int])

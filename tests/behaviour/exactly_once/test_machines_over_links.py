@@ -133,5 +133,5 @@ def test_all_of_it_arrives_once(node: Node, every: int) -> None:
             node.hear()
             step += 1
     assert quick.sizes == slow.sizes == sizes
-    assert (node.children["slow"].link.dropped > 30) == (every > 1)
+    assert (node.children["slow"].link.dropped > 0) == (every > 1)
     assert node.children["quick"].link.dropped == 0

@@ -204,7 +204,7 @@ def test_a_combine_that_returns_nothing_is_an_error() -> None:
 @pytest.mark.parametrize("combined", [False, True])
 def test_a_key_that_cannot_be_hashed_is_named(combined: bool) -> None:
     """The error names the operator, the key or its type, and what a key can be."""
-    message = r"(?s)operator 'aggregate.*(\[5\] of type list cannot be a key|key of type list cannot be exchanged)"
+    message = r"(?s)operator 'aggregate.*\[5\] of type list cannot be a key"
     with pytest.raises(tw.JobError, match=message):
         run(
             lambda stream: stream.aggregate(

@@ -92,7 +92,7 @@ def test_branches_have_their_names() -> None:
     assert list(branches) == [branches.count, branches.index, branches.rest]
     assert len(branches) == 3
     assert {"count", "index", "rest"} <= set(dir(branches))
-    with pytest.raises(AttributeError, match="there is no branch 'cuont'; there are count, index, rest"):
+    with pytest.raises(AttributeError, match=r"no attribute 'cuont'; it has the streams \.count, \.index and \.rest"):
         _ = branches.cuont
     assert not hasattr(branches, "_rest")
 

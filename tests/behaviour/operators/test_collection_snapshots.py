@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.collections.plain_collection import PlainCollection
-from tests.kit.collections.programs import INPUTS, Change, Program, histories, inputs_at, interpret, programs
+from tests.kit.collections.programs import Change, Program, histories, inputs_at, interpret, programs
+from tests.kit.collections.replaced_workers import NAMES, replaced
 from tests.kit.operators.harness import operator_settings
 from tests.kit.runtime.snapshot_group import SnapshotGroup, UnevenGroup
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
@@ -148,28 +149,9 @@ def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any
 def outcome(program: Program, history: list[Change], kind: type[SnapshotGroup], workers: int, random: Random) -> Any:
     """Return the changes of each epoch of a program whose workers are replaced by others every now and then."""
     flow = tw.Dataflow("program")
-    names = [f"input {number}" for number in range(INPUTS)]
-    interpret(program, [flow.input(name).as_collection(diff=True) for name in names]).changes().capture("changes")
-    group = kind(flow, workers, random)
-    for change in history:
-        for name in names:
-            if change.epoch > group._times[name]:
-                group.advance(name, change.epoch)
-        group.send(names[change.input], change.updates)
-        group.run_for(30)
-        if random.random() < 0.5:
-            group.take_snapshot()
-            group.run_for(10)
-            if random.random() < 0.6:
-                group = group.gone_on(random.choice((1, 2, 3)))
-    for name in names:
-        group.close(name)
-    group.run_for(30)
-    group.take_snapshot()
-    group = group.gone_on(random.choice((1, 2, 3)))
-    group.finish()
+    interpret(program, [flow.input(name).as_collection(diff=True) for name in NAMES]).changes().capture("changes")
     found: dict[int, Counter[Any]] = defaultdict(Counter)
-    for epoch, batch in group.captured("changes"):
+    for epoch, batch in replaced(flow, [(change, change.updates) for change in history], kind, workers, random):
         for record, count in batch:
             found[epoch][record] += count
     return found

@@ -1,8 +1,13 @@
 """Collections used in a wrong way say which operator, why, and what to do; loops have what they promise."""
 
 from collections import Counter
+from decimal import Decimal
+from itertools import permutations, product
+from math import fsum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidewheel as tw
@@ -36,14 +41,15 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
     [
         (lambda c: c.join(c, name="meet"), r"operator 'meet' takes pairs \(key, value\), and 7 is none: make pairs"),
         (lambda c: c.reduce_min(name="least"), r"operator 'least' takes pairs .* and 7 is none"),
-        (lambda c: c.map(lambda n: ([n], 1)).distinct(name="each"), "a key of type list cannot be exchanged"),
+        (lambda c: c.map(lambda n: ([n], 1)).distinct(name="each"), r"\[\d\] of type list cannot be a key"),
+        (lambda c: c.map(lambda n: [n], name="listed"), r"a record of 'listed' .*\[\d\] of type list cannot be a key"),
         (lambda c: c.map(lambda n: (n, {})).reduce_max(), "has to be hashable all through, and {} is not"),
         (lambda c: c.map(lambda n: n[:1], columns=True), "returned 1 values for 2 records"),
         (lambda c: c.map(lambda n: (n, n, n), columns=True), "returned 3 columns"),
         (lambda c: c.iterate(lambda i: i.enter_at(lambda n: "x")), r"enter_at\(\) is to return rounds, .* not \['x'\]"),
         (
             lambda c: c.map(lambda n: (0, n if n < 8 else "x")).reduce_min(),
-            "have no order, .*: give the values .* one type",
+            "values of key 0 have no order, .*: give the values .* one type",
         ),
         (lambda c: c.threshold(lambda n, count: count / 2), r"threshold\(\) is to return a whole number, not 0\.5"),
         (lambda c: c.threshold(lambda n, count: n / 0), r"ZeroDivisionError: .* \(record \([78], 1\)\)"),
@@ -54,10 +60,17 @@ def twice_joined(pairs: tw.Collection, times: int) -> tw.Collection:
         ),
         (lambda c: c.map(lambda n: (n, n)).reduce(lambda k, v: 7), r"return a list of results, \[result\], not 7"),
         (lambda c: c.map(lambda n: (n, n)).join(c.map(lambda n: (n, n)), lambda k, a, b: a / 0), r"\(record \([78],"),
-        (lambda c: c.map(lambda n: (n, None)).reduce_sum(), "cannot be added up, .*: leave out nulls before"),
-        (lambda c: c.iterate(lambda i: i.concat(i)), "count of a record needs more than 64 bits: .* distinct"),
-        (lambda c: c.threshold(lambda n, count: -(2**63)).negate(), "count of a record needs more than 64 bits"),
-        (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), "count of a record needs more than 64 bits: .* distinct"),
+        (lambda c: c.map(lambda n: (n, None)).reduce_sum(), r"added up, .*: leave out .*\(record \([78], \[None\]"),
+        (
+            lambda c: c.map(lambda n: (n, (n, n))).reduce_sum(),
+            "cannot be added up, .* type tuple is no number: give the",
+        ),
+        (lambda c: c.map(lambda n: (n, 10**400)).reduce_mean(), r"too large for a float \(record \([78], \[1000"),
+        (lambda c: c.iterate(lambda i: i.concat(i)), "feedback: sums' .* count of [78] needs more .* distinct"),
+        (lambda c: often(c, -(2**63)).negate(), "'negate' .* count of [78] needs more than 64 bits"),
+        (lambda c: often(c, 2**63), "'threshold' .* count of [78] needs more than 64 bits"),
+        (lambda c: often(c).map(lambda n: "x").distinct(), "'distinct' .* count of 'x' needs more than 64 bits"),
+        (lambda c: twice_joined(c.map(lambda n: (0, n)), 7), r"join.* count of \(0, \(0, 0\)\) needs more .* distinct"),
         (lambda c: c.filter(lambda n: n + 1, columns=True), "return an array with True or False for each of 2 records"),
     ],
 )
@@ -120,13 +133,44 @@ def often(collection: tw.Collection, count: int = 2**62) -> tw.Collection:
         ([(1, value) for value in range(1, 6)], lambda c: often(c, 2).top_k(3), {(1, 5): 2, (1, 4): 1}),
         ([(1, 2**53 + 1), (1, 2**31), (1, -(2**31))], tw.Collection.reduce_mean, {(1, (2**53 + 1) / 3): 1}),
         ([(2, 7), (1, 1e16), (1, 1.0), (1, -1e16), (1, 3.0)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
-        ([(2, 7), (1, 3.0), (1, -1e16), (1, 1.0), (1, 1e16)], tw.Collection.reduce_sum, {(1, 4.0): 1, (2, 7): 1}),
+        ([(1, 0.1), (1, 0.2), (1, 0.3), (1, -0.6)], tw.Collection.reduce_sum, {(1, fsum([0.1, 0.2, 0.3, -0.6])): 1}),
+        ([(1, 0.1)] * 3 + [(1, -0.3)], tw.Collection.reduce_mean, {(1, fsum([0.1, 0.1, 0.1, -0.3]) / 4): 1}),
     ],
 )
 def test_large_numbers_are_exact(records: list[Any], describe: Any, wanted: dict[Any, int]) -> None:
-    """So many that their counts do not add up to 64 bits; and in an order that does not depend on that of arrival."""
-    for workers in (1, 2):
-        assert result_of([(0, records)], describe, workers) == wanted
+    """So many that their counts do not add up to 64 bits; whatever the order of arrival, and beside another type."""
+
+    def beside(records: tw.Collection) -> Any:
+        other = records.flat_map(lambda record: [(9, Decimal(record[0]))])
+        return describe(records.concat(other)).filter(lambda record: record[0] != 9)
+
+    for workers, one in product((1, 2), (records, records[::-1])):
+        assert result_of([(0, one)], describe, workers) == wanted
+        assert result_of([(0, one)], beside, workers) == wanted
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("describe", [lambda c: c.count(), lambda c: c.top_k(1), lambda c: c.join(c)])
+def test_a_count_that_outgrows_64_bits_over_time_names_its_record(describe: Any, workers: int) -> None:
+    """Though each of the changes has room; other records are there as well."""
+    changes = [(epoch, [(("a", "x"), 2**62), (("b", epoch), 1)]) for epoch in range(3)]
+    flow = tw.Dataflow("test")
+    describe(flow.source("changes", tw.IterableSource([changes])).as_collection(diff=True)).changes().capture("made")
+    with (
+        pytest.raises(tw.JobError, match=r"the count of \('a', \(?'x'.* needs more than 64 bits"),
+        tw.run(flow, workers=workers, engine="local") as job,
+    ):
+        job.wait(60)
+
+
+def test_a_count_from_outside_has_64_bits() -> None:
+    flow = tw.Dataflow("test")
+    flow.source("changes", tw.IterableSource([[(0, [("a", 1), ("b", 2**63)])]])).as_collection(diff=True).changes()
+    with (
+        pytest.raises(tw.JobError, match="counts of 64 bits, and 'b' is there 9223372036854775808 times"),
+        tw.run(flow, engine="local") as job,
+    ):
+        job.wait(60)
 
 
 def test_a_threshold_may_be_a_condition() -> None:
@@ -176,6 +220,91 @@ def test_columns_of_objects_can_be_computed_with() -> None:
     """A column of texts is an array of Python objects."""
     made = lambda c: c.map(lambda words: (words + "!", 1), columns=True)  # noqa: E731
     assert result_of([(0, ["a", "b"])], made) == {("a!", 1): 1, ("b!", 1): 1}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("tea", 3),
+        ("tea", 2.5),
+        (2**53 + 1, 0.5),
+        (2**64 - 1, 1),
+        ("a\0", "b"),
+        (b"a\0", b"b"),
+        (b"a", "b"),
+        (True, "x"),
+        (None, 1),
+        ((1, 2), (3, 4)),
+        (np.int8(1), np.bool_(True)),
+    ],
+)
+def test_columns_of_python_values_keep_them(values: tuple[Any, ...]) -> None:
+    """In lists and tuples, and one value for all; each is found again when it is removed, also in another batch."""
+    texts = {str(value): repr(value.item() if isinstance(value, np.generic) else value) for value in values}
+    batches = [(0, [(str(value), (value, 0)) for value in values])]
+
+    def made(batches: Batches, function: Any) -> dict[Any, int]:
+        typed: Any = lambda record: (record[0], repr(record[1]))  # noqa: E731
+        return result_of(batches, lambda c: c.map(function, columns=True).map(typed))
+
+    wanted = dict.fromkeys(texts.items(), 1)
+    assert made(batches, lambda key, rows: (key, [row[0] for row in rows])) == wanted
+    assert made(batches, lambda key, rows: (key, tuple(row[0] for row in rows))) == wanted
+    for value in values:
+        if not isinstance(value, tuple):  # which is a column
+            one = made([(0, ["a", "b"])], lambda records, value=value: (records, value))
+            assert one == {(key, texts[str(value)]): 1 for key in "ab"}
+    flow = tw.Dataflow("test")
+    rows = [(str(value), (value, 0)) for value in values]
+    changes = [(0, [(row, 1) for row in rows]), *((epoch, [(row, -1)]) for epoch, row in enumerate(rows, 1))]
+    collection = flow.source("rows", tw.IterableSource([changes])).as_collection(diff=True)
+    columns = collection.map(lambda key, found: (key, *zip(*found, strict=True)), columns=["key", "value", "other"])
+    columns.changes().capture("changes")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        left: Counter[Any] = Counter()
+        for captured in job.captured("changes"):
+            for record, count in captured.batch:
+                left[record] += count
+    assert not any(left.values())
+
+
+LARGE: list[Batches] = [
+    [(0, [(1, 2)]), (1, [(3, 2**31)])],
+    [(0, [(1, 0.5)])],
+    [(0, [("a", None)]), (1, [(1, 2)]), (2, [(1, (2,))])],
+]
+
+
+@pytest.mark.parametrize("batches", LARGE)
+@pytest.mark.parametrize(
+    "describe",
+    [
+        tw.Collection.distinct,
+        lambda c: c.threshold(lambda record, count: count),
+        lambda c: c.concat(c.map(lambda record: "no pair")).filter(lambda record: record != "no pair"),
+        lambda c: c.concat(c.map(lambda record: "no pair")).consolidate().filter(lambda record: record != "no pair"),
+    ],
+)
+def test_functions_of_columns_get_the_keys_and_values_of_pairs(batches: Batches, describe: Any) -> None:
+    """Whatever the pairs are, also behind operators that compare whole records, and where others were among them."""
+    pairs = [pair for _, batch in batches for pair in batch]
+
+    def late(collection: tw.Collection) -> tw.Collection:
+        def body(inner: tw.Collection) -> tw.Collection:
+            entered = describe(collection).enter_at(lambda key, value: np.full(len(key), 3), columns=True)
+            return inner.concat(entered).distinct()
+
+        return collection.empty().iterate(body)
+
+    for workers in (1, 2):
+        made = result_of(batches, lambda c: describe(c).map(lambda *columns: columns[::-1], columns=True), workers)
+        assert made == {(value, key): 1 for key, value in pairs}
+        kept = result_of(
+            batches, lambda c: describe(c).filter(lambda k, v: np.ones(len(k), bool), columns=True), workers
+        )
+        assert kept == dict.fromkeys(pairs, 1)
+        assert result_of(batches, late, workers) == dict.fromkeys(pairs, 1)
 
 
 def test_values_of_any_kind_are_reduced() -> None:
@@ -232,9 +361,73 @@ def test_nan_within_values_is_greater_than_all_numbers() -> None:
         assert sorted(found) == ["(1.0, -2.0)", "(1.0, 0.5)", "(1.0, nan)"]
 
 
+@pytest.mark.parametrize(
+    ("describe", "taken"),
+    [
+        (tw.Collection.reduce_max, {3}),
+        (tw.Collection.reduce_min, {1}),
+        (lambda c: c.top_k(2), {3, 2}),
+        (lambda c: c.top_k(2, greatest=False), {1, 2}),
+    ],
+)
+def test_columns_behind_nan_decide(describe: Any, taken: set[int]) -> None:
+    """In rows of columns as in tuples, whatever the order in which they come, and which object each NaN is."""
+    rows = [(float("nan"), 1), (float("nan"), 3), (float("nan"), 2)]
+
+    def days(collection: tw.Collection) -> Any:
+        return describe(collection).map(lambda record: record[1][1])
+
+    for some in permutations(rows):
+        assert set(result_of([(0, [("a", row) for row in some])], days)) == taken
+        table = pa.table({"k": ["a"] * 3, "price": [price for price, _ in some], "day": [day for _, day in some]})
+        flow = tw.Dataflow("test")
+        source = flow.source("rows", tw.IterableSource([[(0, table)]]))
+        days(source.as_collection(columns=table.column_names)).changes().capture("days")
+        with tw.run(flow, engine="local") as job:
+            job.wait(60)
+            assert {day for one in job.captured("days") for day, _ in one.batch} == taken
+
+
 def arrangements(flow: tw.Dataflow) -> list[str]:
     """Return the names of the operators of a dataflow that arrange a collection by key."""
     return [one.name for one in description_of(flow).operators if ": by key" in one.name]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ([1, 2], ["1", "2"], "as 1 is of type int and '1' is of type str: convert the keys of one side before"),
+        ([(1, "a")], [("1", "a")], "as (1, 'a') is of type tuple and ('1', 'a') is of type tuple"),
+        (["a"], [b"a"], "as 'a' is of type str and b'a' is of type bytes"),
+        ([1, "a"], [2.5], ""),
+        ([True, None], [Decimal(2), None], ""),
+        ([None], [1], ""),
+        ([], [1], ""),
+    ],
+)
+def test_joins_of_keys_that_cannot_be_equal_warn(
+    left: list[Any], right: list[Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, by the name of the operator; an antijoin as well, which keeps all of them."""
+    joins: list[Any] = [
+        lambda one, other: one.join(other, name="meet"),
+        lambda one, other: one.antijoin(other.map(lambda record: record[0]), name="meet"),
+    ]
+    for describe in joins:
+        caplog.clear()
+        flow = tw.Dataflow("test")
+        sides = []
+        for number, keys in enumerate((left, right)):
+            changes = [(epoch, [(key, epoch) for key in keys]) for epoch in range(3) if keys]
+            sides.append(flow.source(f"side {number}", tw.IterableSource([changes])).as_collection())
+        describe(*sides).changes().capture("made")
+        with tw.run(flow, engine="local") as job:
+            job.wait(60)
+        warnings = [one.getMessage() for one in caplog.records if "no key of one side" in one.getMessage()]
+        assert len(warnings) == bool(said)
+        for one in warnings:
+            assert one.startswith("operator 'meet")
+            assert said in one
 
 
 def test_joins_of_a_collection_share_its_arrangement() -> None:

@@ -11,8 +11,9 @@ from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
 from tidewheel.runtime.description.dataflow_description import description_of
 
-NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by"}
-"""Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`."""
+NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"}
+"""Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`, and
+`ignore` adds nothing."""
 
 
 def first_cases() -> list[OperatorCase]:

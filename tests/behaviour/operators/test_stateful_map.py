@@ -186,7 +186,10 @@ def test_a_step_that_returns_no_pair_is_an_error(returned: Any) -> None:
 
 def test_a_key_that_cannot_be_one_is_named() -> None:
     """The error names the operator, and says what a key can be."""
-    with pytest.raises(tw.JobError, match=r"operator 'stateful_map' could not exchange a record .* key of type list"):
+    with pytest.raises(
+        tw.JobError,
+        match=r"operator 'stateful_map' could not exchange a record of 'input .*' .* of type list cannot be a key",
+    ):
         run(lambda stream: stream.stateful_map(lambda n: [n], int, lambda s, n: (s, n)), Case([(0, [5])]))
 
 

@@ -231,6 +231,7 @@ def test_of_events_in_order_substreams_are_the_sessions_that_windows_find(
     timed.collect_substream(_in_order).capture("substreams")
     windowed = events.window(tw.SessionWindows(gap), key=lambda e: e.key, at=lambda e: e.at)
     windowed.results.map(lambda one: _in_order(one.key, one.value)).capture("windows")
+    windowed.late.ignore()
     at = 0
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("events") as handle:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.operators.harness import ignore_others
 from tidewheel.transport.batches import records
 
 OPERATORS: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
@@ -42,6 +43,7 @@ def run(operator: str, schemas: list[pa.Schema], workers: int) -> list[str]:
     batches = [pa.Table.from_pylist(rows, schemas[place % len(schemas)]) for place, rows in enumerate(ROWS)]
     parts = [[(0, batches[0]), (0, batches[1]), (1, batches[2])], [(0, batches[1]), (0, batches[0])]]
     OPERATORS[operator](flow.source("rows", tw.IterableSource(parts))).capture("results")
+    ignore_others(flow)
     with tw.run(flow, workers=workers, engine="local") as job:
         job.wait()
         results = job.captured("results")

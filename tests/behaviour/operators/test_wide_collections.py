@@ -1,6 +1,8 @@
 """Collections of named columns used in a wrong way say which operator, column and collection, and what to do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -82,14 +84,18 @@ def test_columns_that_are_not_there_are_refused(describe: Any, said: str) -> Non
         (
             lambda c: c.select("user", "item").reduce_max(),
             True,
-            "the values of a key have no order, .* leave out nulls",
+            "the values of key '...' have no order, .* leave out nulls",
         ),
         (
             lambda c: c.map(lambda s: (s[0], s[1][0] or 7)),
             ["user", "item"],
             "'item' has values that are not of one type",
         ),
-        (lambda c: c.map(lambda s: (s[0], 2**63)), ["user", "item"], "'item' has values that are not of int64"),
+        (
+            lambda c: c.map(lambda s: (s[0], 2**64)),
+            ["user", "item"],
+            "'item' has values .* no type for whole numbers from 18446744073709551616",
+        ),
         (
             lambda c: c.select("item"),
             pa.schema({"item": pa.int64()}),
@@ -150,6 +156,94 @@ def test_nulls_and_no_rows_at_all_are_fine() -> None:
     assert changes_of(lambda c: c.filter(price > 3), table=SALES)["price"] == [4, 5]
     kept = lambda c: c.concat(c.filter(lambda user, *_: np.zeros(len(user), bool), columns=True).select(*NAMES))  # noqa: E731
     assert changes_of(kept)["price"] == [3, 4, 5]
+
+
+DAY, NOON = date(2024, 1, 1), datetime.fromisoformat("2024-01-01T12:00")
+UTC_NOON = NOON.replace(tzinfo=UTC)
+KOLKATA = timezone(timedelta(hours=5, minutes=30))
+
+
+def table_of(values: Sequence[Any], describe: Callable[[tw.Collection], tw.Collection]) -> list[Any]:
+    """Return values that are records with their numbers, in their order, as a table has them."""
+    flow = tw.Dataflow("test")
+    pairs = flow.source("pairs", tw.IterableSource([[(0, list(enumerate(values)))]])).as_collection()
+    describe(pairs).changes(columns=["number", "value"]).capture("changes")
+    with tw.run(flow, engine="local") as job:
+        job.wait(60)
+        found: list[Any] = job.captured("changes")[0].batch.sort_by("number")["value"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (2**63, 1),
+        (0.5, 2**53, None),
+        (UTC_NOON, UTC_NOON.astimezone(KOLKATA)),
+        (Decimal("1.50"), 2),
+        ((1, 2), (1, 2, 3)),
+        (DAY, None),
+        (NOON, None),
+        (1.0, float("nan")),
+    ],
+)
+def test_tables_have_the_values_of_records(values: tuple[Any, ...]) -> None:
+    found = table_of(values, tw.Collection.distinct)
+    same = [list(value) if isinstance(value, tuple) else value for value in values]
+    assert same == found or repr(same) == repr(found)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (DAY, NOON),
+        (NOON, DAY),
+        ("b", b"a"),
+        (NOON, UTC_NOON),
+        (NOON.time(), UTC_NOON.timetz()),
+        (UTC_NOON.timetz(), None),
+        (DAY, 3),
+        (timedelta(1), 3),
+        (2**53 + 1, 0.5),
+        (-1, 2**63),
+        ((DAY, 1), (NOON, 1)),
+        (("a",), (b"a",)),
+    ],
+)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_values_that_a_table_would_change_are_refused(values: tuple[Any, ...], turn: int) -> None:
+    """In whatever order they come, also within tuples; and where an expression needs a table."""
+    said = "column 'value' has values that are not of one type: "
+    with pytest.raises(tw.JobError, match=f"operator 'changes' .* {said}"):
+        table_of(values[::turn], tw.Collection.distinct)
+    names = ["number", "value"]
+    with pytest.raises(tw.JobError, match=f"operator 'filter' .* {said}"):
+        table_of(values[::turn], lambda c: c.map(lambda *pair: pair, columns=names).filter(pc.field("number") >= 0))
+
+
+def test_whole_numbers_from_2_to_the_63_on_are_filtered() -> None:
+    """As well as lesser ones, which come in epochs of their own; an error says how to write numbers beside them."""
+    batches = [(0, [1, 2**63, 2**64 - 1]), (1, [2, 3]), (2, [2**63 + 1])]
+    tables = [(epoch, pa.table({"n": pa.array(numbers, pa.uint64())})) for epoch, numbers in batches]
+
+    def kept(condition: Any, *, as_collection: bool) -> list[int]:
+        flow = tw.Dataflow("test")
+        source = flow.source("numbers", tw.IterableSource([tables]))
+        if as_collection:
+            source.as_collection(columns=["n"]).filter(condition).changes(columns=True).capture("kept")
+        else:
+            source.filter(condition).capture("kept")
+        with tw.run(flow, engine="local") as job:
+            job.wait(60)
+            return [n for one in job.captured("kept") for n in one.batch["n"].to_pylist()]
+
+    for as_collection in (True, False):
+        for least in (2, 2**63):
+            condition = pc.field("n") >= pa.scalar(least, pa.uint64())
+            wanted = [n for _, numbers in batches for n in numbers if n >= least]
+            assert kept(condition, as_collection=as_collection) == wanted
+        with pytest.raises(tw.JobError, match=r"Beside uint64, write whole numbers as pa\.scalar\(n, pa\.uint64\(\)\)"):
+            kept(pc.field("n") > 1, as_collection=as_collection)
 
 
 def test_tables_have_the_types_of_a_schema() -> None:

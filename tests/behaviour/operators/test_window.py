@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, operator_settings
+from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, ignore_others, operator_settings
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of, plain
 from tests.kit.operators.window_oracle import Event, Kind, Outcome, epoch_windows, expected_windows, windows_of
 from tidewheel.runtime.state.shards import owner_of
@@ -290,6 +290,7 @@ def test_a_window_has_its_records_in_order_of_event_time() -> None:
         numbers.window(
             kind, key=lambda n: 0, at=lambda n: n, lateness=10, start=str, add=lambda text, n: f"{text}{n}", finish=int
         ).results.capture("folds")
+        ignore_others(flow)
         with tw.run(flow, engine="local") as job:
             with job.input("numbers") as handle:
                 for epoch, batch in feed.items():
@@ -311,6 +312,7 @@ def test_a_key_with_nan_is_one_key_after_a_snapshot(tmp_path: Path, windows: Any
         records = flow.input("records")
         records.probe("done")
         records.window(windows, key=lambda record: record[0], at=at, finish=len).results.capture("counts")
+        ignore_others(flow)
         return tw.run(flow, engine="local", snapshots=tw.Snapshots(folder))
 
     def send(job: Any, epoch: int) -> None:

@@ -144,7 +144,9 @@ def test_what_is_late_is_counted_though_nobody_reads_it() -> None:
     """A stream that is left lying still shows in the statistics what has gone that way."""
     flow = tw.Dataflow("windows")
     numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 20]), (1, [2, 3, 25])]]))
-    numbers.window(tw.TumblingWindows(10), key=_key, at=lambda n: n).results.capture("results")
+    windowed = numbers.window(tw.TumblingWindows(10), key=_key, at=lambda n: n)
+    windowed.results.capture("results")
+    windowed.late.ignore()
     with tw.run(flow, engine="local") as job:
         job.wait(DEADLINE_S)
         assert job.statistics().operators["window late"].records_in == 2

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.operators.harness import ignore_others
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
 
 CASES = [
@@ -142,6 +143,7 @@ def schemas_of(flow: tw.Dataflow, streams: Sequence[tw.Stream[Any]], workers: in
     """Return which schemas the batches of each stream have that is not empty."""
     for number, stream in enumerate(streams):
         stream.capture(f"results {number}")
+    ignore_others(flow)
     with tw.run(flow, workers=workers, engine="local") as job:
         job.wait()
         return [

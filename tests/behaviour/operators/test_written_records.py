@@ -59,6 +59,7 @@ def test_late_records_can_be_written(kind: Any, tmp_path: Path) -> None:
     hits = [(0, [{"user": "ann", "at": 50}]), (1, [{"user": "bob", "at": 70}]), (2, [{"user": "ann", "at": 5}])]
     windows = flow.source("hits", tw.IterableSource([hits])).window(tw.TumblingWindows(10), key="user", at="at")
     windows.late.write_files(tmp_path, kind)
+    windows.results.ignore()
     with tw.run(flow, workers=2, engine="local") as job:
         job.wait(DEADLINE_S)
     (row,) = rows_in(tmp_path / "epoch=2")

@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub import Batch, End, Epoch, PublisherLost, RunningPublication, Subscription, subscribe
+from tidewheel.pubsub.subscribers import topic_reader
+from tidewheel.pubsub.subscribers.parents import KeptParent
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader
 
 SOON_S = 0.02
 LONG_S = 30.0
@@ -314,6 +318,40 @@ def test_nothing_is_left(ending: str) -> None:
         assert eventually(lambda: (threading.active_count(), len(open_files())) == (threads, files))
         assert eventually(lambda: publisher.statistics().subscribers == 0)
         feed.send([ended(1)])
+        feed.finish()
+
+
+def test_the_thread_that_reads_may_collect_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscription that is garbage in a cycle is not collected by the thread that reads for it, under its lock."""
+    entered, dropped, has_collected = (threading.Event() for _ in range(3))
+    wait = ActorReader._wait
+
+    def collecting(reader: ActorReader, until_s: float) -> list[KeptParent]:
+        if threading.current_thread().name.startswith("tidewheel-"):
+            entered.set()
+            assert dropped.wait(LONG_S)
+            gc.collect()
+            has_collected.set()
+        return wait(reader, min(until_s, monotonic() + SOON_S))
+
+    async def work(subscription: Subscription) -> None:
+        with suppress(TimeoutError):
+            await anext(subscription.epochs(timeout=SOON_S))
+
+    with ActorThread() as publisher:
+        feed = publisher.feed()
+        subscription = publisher.subscription("s")
+        subscription.itself = subscription  # type: ignore[attr-defined]
+        monkeypatch.setattr(ActorReader, "_wait", collecting)
+        monkeypatch.setattr(topic_reader, "WAIT_S", SOON_S)
+        run(work(subscription))
+        assert entered.wait(LONG_S)
+        subscribed = publisher.statistics().subscribers
+        del subscription
+        dropped.set()
+        assert has_collected.wait(LONG_S)
+        assert eventually(lambda: gc.collect() >= 0 and publisher.statistics().subscribers < subscribed)
+        feed.send([ended(0)])
         feed.finish()
 
 

@@ -51,6 +51,7 @@ def test_what_a_notificator_keeps_is_kept_on_purpose(progress: SpreadName) -> No
     flow = tw.Dataflow("by minute")
     by_minute = flow.input("hits", int).window(tw.TumblingWindows(60), key=abs, at=abs)
     by_minute.results.sort(repr).probe("done")
+    by_minute.late.ignore()
     with deploy(flow, 2, progress) as job:
         hits = job.input("hits")
         hits.send([5])

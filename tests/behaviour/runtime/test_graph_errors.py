@@ -34,6 +34,19 @@ def test_a_cycle_that_does_not_advance_is_refused_with_its_path(flow: tw.Dataflo
     assert "scope.feedback()" in str(refusal.value)
 
 
+@pytest.mark.parametrize("by", [-1, -2])
+@pytest.mark.parametrize("in_a_cycle", [False, True])
+def test_an_operator_that_takes_times_back_is_refused(flow: tw.Dataflow, by: int, *, in_a_cycle: bool) -> None:
+    """A summary below the identity is refused before the job starts, in a cycle that sums up to 0 or less, too."""
+    back = flow.feedback(1)
+    numbers = flow.input("numbers").concat(back) if in_a_cycle else flow.input("numbers")
+    path = tw.PathSummary.advance(numbers.nesting, by)
+    (earlier,) = flow.operator("back", [numbers], 1, lambda context: ignore, {(0, 0): path})
+    back.connect(earlier)
+    with pytest.raises(tw.GraphError, match=r"'back'.*input 0 to output 0, t becomes t .*goes back in time"):
+        tw.run(flow, engine="local")
+
+
 def test_a_feedback_that_advances_nothing_may_stand_where_there_is_no_cycle(flow: tw.Dataflow) -> None:
     """Only cycles are refused."""
     back = flow.feedback(advance=0)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.operators.harness import ignore_others
 from tests.kit.runtime.one_operator import captured, fail_flow, feed, scheduled
 from tidewheel.runtime.description.plan import Schedule
 
@@ -93,6 +94,7 @@ def test_the_error_shows_the_record(describe: Callable[[tw.Stream[int]], tw.Stre
     """Where an operator called a function with it; once, if the exception does not say it."""
     flow = tw.Dataflow("test")
     describe(flow.input("numbers", int)).capture("results")
+    ignore_others(flow)
     headline = str(fail_flow(flow, [1234567])).splitlines()[0]
     assert headline.count("1234567") == 1
 

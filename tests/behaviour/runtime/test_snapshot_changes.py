@@ -199,7 +199,7 @@ def test_a_state_that_cannot_be_converted_is_named(tmp_path: Path) -> None:
         return lambda input, output: None
 
     flow = tw.Dataflow("totals")
-    flow.input("words").unary("keep", build).probe("done").capture("kept")
+    flow.input("words").unary("keep", build, exchange=lambda pair: pair[0]).probe("done").capture("kept")
     expected = r"operator 'keep' cannot convert 'batches' from format 1 by function 1 of migrate=: KeyError"
     with pytest.raises(tw.JobError, match=expected):
         begin(tmp_path / "s", flow)

@@ -112,6 +112,33 @@ def test_each_stop_with_a_snapshot_is_gone_on_from(folder: Path) -> None:
         assert counts(job) == EXPECTED
 
 
+ALWAYS_S = 1e-9
+"""Another snapshot is due as soon as one is committed, as on a disk that is slower than ``every_s``."""
+
+
+def test_a_job_ends_though_the_next_snapshot_is_always_due(folder: Path) -> None:
+    """What is complete needs no further snapshot; and what comes of it is on disk, as far as it had come."""
+    with begin(folder, every_s=ALWAYS_S) as job:
+        send_on(job.input("words"))
+        job.input("words").close()
+        job.wait(timeout=30)
+        assert counts(job) == EXPECTED
+    with begin(folder, every_s=ALWAYS_S) as job:
+        send_on(job.input("words"))
+        job.input("words").close()
+        job.wait(timeout=30)
+        assert counts(job) == EXPECTED
+
+
+def test_a_job_with_nothing_left_to_do_says_so_though_a_snapshot_is_always_due(folder: Path) -> None:
+    """It is an error at once that an input is open, as without snapshots: between two of them, it comes to rest."""
+    with begin(folder, every_s=ALWAYS_S) as job:
+        job.input("words").send(["a"])
+        with pytest.raises(tw.JobError, match="nothing left to do"):
+            job.wait(timeout=30)
+        job.stop()
+
+
 def test_without_a_snapshot_a_job_begins_anew(folder: Path) -> None:
     """Also if one ran before with the same folder, and has taken none."""
     for _ in range(2):

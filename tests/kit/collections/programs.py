@@ -1,12 +1,13 @@
-"""Random programs of collections of pairs of small numbers, and random histories of their inputs.
+"""Random programs of collections of pairs, and random histories of their inputs.
 
 A program is a tree of tuples, ``(operator, argument, ...)``. `interpret` builds it of `tidewheel.Collection`, and of
-`PlainCollection` just as well. Every operator returns pairs of numbers below `SIZE`, so that any may follow.
+`PlainCollection` just as well. A `Language` has the operators. Those of `SMALL` return pairs of numbers below `SIZE`,
+so that any may follow.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -15,6 +16,23 @@ SIZE = 4
 INPUTS = 2
 
 Program: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The operators of programs, by name.
+
+    Attributes:
+        one: the operators of one collection.
+        in_loops: those of one collection that are for the bodies of loops.
+        two: the operators of two collections.
+        outside: operators of one collection that are for programs outside of loops.
+    """
+
+    one: Mapping[str, Callable[[Any], Any]]
+    in_loops: Mapping[str, Callable[[Any], Any]]
+    two: Mapping[str, Callable[[Any, Any], Any]]
+    outside: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 def _short(record: Any) -> tuple[int, int]:
@@ -32,7 +50,7 @@ def _halves(key: Any, values: list[Any]) -> list[Any]:
     return [total / 2 if total % 2 else total // 2]
 
 
-def _clipped(record: Any, count: int) -> int:
+def clipped(record: Any, count: int) -> int:
     return max(-2, min(2, count))
 
 
@@ -84,31 +102,36 @@ TWO: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """The operators of two."""
 
+SMALL = Language(ONE, IN_LOOPS, TWO)
 
-def interpret(program: Program, inputs: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
+
+def interpret(
+    program: Program, inputs: Sequence[Any], variables: Sequence[Any] = (), language: Language = SMALL
+) -> Any:
     """Return what a program makes of its inputs, collections of any class."""
     name, *arguments = program
     if name == "input":
         return inputs[arguments[0]]
     if name == "variable":
         return variables[arguments[0]]
-    if name in ONE or name in IN_LOOPS:
-        return {**ONE, **IN_LOOPS}[name](interpret(arguments[0], inputs, variables))
-    if name in TWO:
-        return TWO[name](*(interpret(argument, inputs, variables) for argument in arguments))
+    of_one = {**language.one, **language.in_loops, **language.outside}
+    if name in of_one:
+        return of_one[name](interpret(arguments[0], inputs, variables, language))
+    if name in language.two:
+        return language.two[name](*(interpret(argument, inputs, variables, language) for argument in arguments))
 
     def body(*inner: Any) -> Any:
-        return interpret(arguments[-1], inputs, [*variables, *inner])
+        return interpret(arguments[-1], inputs, [*variables, *inner], language)
 
-    start = interpret(arguments[0], inputs, variables).threshold(_clipped)
+    start = interpret(arguments[0], inputs, variables, language).threshold(clipped)
     if name == "closure":  # it only grows, so it ends
         return start.distinct().iterate(lambda inner: body(inner).distinct().concat(inner).distinct())
     if name == "from nothing":
         return start.empty().iterate(lambda inner: body(inner).distinct().concat(inner, start.distinct()).distinct())
     if name == "rounds":
-        return start.iterate(lambda inner: body(inner).threshold(_clipped), max_rounds=arguments[1])
+        return start.iterate(lambda inner: body(inner).threshold(clipped), max_rounds=arguments[1])
     assert name == "together"
-    other = interpret(arguments[1], inputs, variables).threshold(_clipped)
+    other = interpret(arguments[1], inputs, variables, language).threshold(clipped)
 
     def both(one: Any, two: Any) -> Any:
         return body(one, two).distinct().concat(one).distinct(), one.concat(two).distinct()
@@ -117,28 +140,28 @@ def interpret(program: Program, inputs: Sequence[Any], variables: Sequence[Any] 
 
 
 @st.composite
-def programs(draw: st.DrawFn, size: int = 5, variables: int = 0) -> Program:
+def programs(draw: st.DrawFn, size: int = 5, variables: int = 0, language: Language = SMALL) -> Program:
     """Programs of at most about so many operators, in a loop with so many variables."""
     leaves = [("input", number) for number in range(INPUTS)] + [("variable", number) for number in range(variables)]
     if size <= 0:
         return draw(st.sampled_from(leaves))
     kind = draw(st.sampled_from(("one", "two", "one", "two", "closure", "from nothing", "rounds", "together")))
     if kind == "one":
-        names = [*sorted(ONE), *(sorted(IN_LOOPS) * 3 if variables else [])]
-        return draw(st.sampled_from(names)), draw(programs(size - 1, variables))
+        names = [*sorted(language.one), *(sorted(language.in_loops) * 3 if variables else sorted(language.outside))]
+        return draw(st.sampled_from(names)), draw(programs(size - 1, variables, language))
     if kind == "two":
         left = draw(st.integers(0, size - 1))
         return (
-            draw(st.sampled_from(sorted(TWO))),
-            draw(programs(left, variables)),
-            draw(programs(size - 1 - left, variables)),
+            draw(st.sampled_from(sorted(language.two))),
+            draw(programs(left, variables, language)),
+            draw(programs(size - 1 - left, variables, language)),
         )
-    start = draw(programs(draw(st.integers(0, 1)), variables))
+    start = draw(programs(draw(st.integers(0, 1)), variables, language))
     if kind in {"closure", "from nothing"}:
-        return kind, start, draw(programs(size - 2, variables + 1))
+        return kind, start, draw(programs(size - 2, variables + 1, language))
     if kind == "rounds":
-        return kind, start, draw(st.integers(1, 3)), draw(programs(size - 2, variables + 1))
-    return kind, start, draw(programs(0, variables)), draw(programs(size - 2, variables + 2))
+        return kind, start, draw(st.integers(1, 3)), draw(programs(size - 2, variables + 1, language))
+    return kind, start, draw(programs(0, variables, language)), draw(programs(size - 2, variables + 2, language))
 
 
 @dataclass(frozen=True, slots=True)

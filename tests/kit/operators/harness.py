@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.laws.strategies import law_settings
 from tidewheel.operators.epochs.division import Division
+from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import RebalancePact
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
@@ -116,6 +117,7 @@ def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> Seq
     """Run an input and what ``describe`` puts after it to the end; return what came out."""
     flow = tw.Dataflow("test")
     describe(flow.input("numbers")).probe("end").capture("results")
+    ignore_others(flow)
     with tw.run(flow, workers=case.workers, engine="local") as job:
         send(job, "numbers", case.feed, case.kind)
         job.wait(DEADLINE_S)
@@ -123,6 +125,12 @@ def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> Seq
         results = job.captured("results")
     assert all(length(result.batch) > 0 for result in results)
     return results
+
+
+def ignore_others(flow: tw.Dataflow) -> None:
+    """Say of the streams side by side of which a test reads one, such as results, that nothing reads the others."""
+    description = description_of(flow)
+    description.ignored.update(source for outputs in description.side_by_side for source in outputs.values())
 
 
 def bags(results: Iterable[tw.Captured], kind: Kind | None = None) -> Bags:

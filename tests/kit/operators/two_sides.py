@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.kit.operators.harness import DEADLINE_S, Bags
+from tests.kit.operators.harness import DEADLINE_S, Bags, ignore_others
 
 NAN = float("nan")
 
@@ -124,6 +124,7 @@ def run_two(
     streams = describe(flow.input("left"), flow.input("right"))
     for number, stream in enumerate(streams):
         stream.capture(str(number))
+    ignore_others(flow)
     with tw.run(flow, workers=workers, engine="local") as job:
         for name, feed, made in zip(("left", "right"), feeds, make, strict=True):
             with job.input(name) as handle:

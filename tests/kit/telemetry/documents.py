@@ -11,7 +11,8 @@ BEGAN_AT = 1_764_156_000.0
 def operator(name: str, **parts: Any) -> dict[str, Any]:
     """Return an operator that has done nothing; ``parts`` are put in place of what it has."""
     counts = dict.fromkeys(
-        ("schedules", "messages_in", "records_in", "messages_out", "records_out", "queue", "leaks"), 0
+        ("schedules", "messages_in", "records_in", "messages_out", "records_out", "records_dropped", "queue", "leaks"),
+        0,
     )
     return {"name": name, "scope": "", "kind": "operator", "seconds": 0.0, "frontier": ["0"], **counts, **parts}
 

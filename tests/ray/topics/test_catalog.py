@@ -148,8 +148,9 @@ def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw
             assert sorted(next(epochs).records) == [20, 21]
             assert sorted(next(late.epochs(timeout=DEADLINE_S)).records) == [20, 21]
         assert eventually(lambda: job.topic(topic).problem is None)
-        with tw.run(publish(f"{topic}/new"), workers=1):
+        with tw.run(publish(f"{topic}/new"), workers=1) as new:
             assert [(event.event, event.topic) for event in (next(watch),)] == [("published", f"{topic}/new")]
+            new.stop()
         assert (next(watch).topic, driver.code) == (f"{topic}/new", None)
         job.input("numbers").close()
         job.wait(DEADLINE_S)
@@ -210,13 +211,14 @@ def test_who_watches_survives_the_publisher_of_the_catalog(topic: str, watch: tw
     """It is an actor of its own, since it runs conditions of subscribers; another one takes its place."""
     import ray
 
-    with tw.run(publish(topic), workers=1):
+    with tw.run(publish(topic), workers=1) as job:
         events = of(watch, topic)
         assert next(events).event == "published"
         [publisher] = ask_catalog("lookup", CATALOG_TOPIC, 0.0).partitions
         ray.kill(publisher)
         with tw.subscribe(CATALOG_TOPIC, where=lambda event: event.topic == topic, schema=tw.TopicEvent) as raw:
             assert raw.topic == CATALOG_TOPIC
+        job.stop()
     assert next(events).event == "retracted"
 
 
@@ -225,7 +227,7 @@ def test_events_come_as_epochs_of_a_topic(topic: str) -> None:
     with tw.subscribe(CATALOG_TOPIC) as subscription:
         version = ask_catalog("listing").version
         with tw.run(publish(topic, schema=int, partition="merged"), workers=2) as job:
-            pass
+            job.stop()
         epochs = subscription.epochs(timeout=DEADLINE_S)
         found = [(epoch.time, epoch.records) for epoch in (next(epochs), next(epochs))]
     assert [time for time, _ in found] == [version + 1, version + 2]

@@ -31,6 +31,7 @@ def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Itera
     flow.input("numbers").publish(topic, delivery="exactly_once", log=log, **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
+        job.stop()
 
 
 def send(numbers: Any, epochs: range) -> None:

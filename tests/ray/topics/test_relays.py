@@ -41,6 +41,7 @@ def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Itera
     numbers.publish(topic, delivery="exactly_once", log=log, **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
+        job.stop()
 
 
 def send(numbers: Any, epochs: range) -> None:
@@ -270,10 +271,14 @@ def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
         tw.relay(topic, timeout=0.1)
     flow = tw.Dataflow("best effort")
     flow.input("numbers").publish(topic)
-    with tw.run(flow, workers=1), pytest.raises(DeliveryError, match="Publish it with delivery='exactly_once'"):
-        tw.relay(topic)
-    with tw.run(flow, engine="local"), pytest.raises(DeliveryError, match="Run the job with engine='ray'"):
-        tw.relay(topic)
+    with tw.run(flow, workers=1) as job:
+        with pytest.raises(DeliveryError, match="Publish it with delivery='exactly_once'"):
+            tw.relay(topic)
+        job.stop()
+    with tw.run(flow, engine="local") as job:
+        with pytest.raises(DeliveryError, match="Run the job with engine='ray'"):
+            tw.relay(topic)
+        job.stop()
     with publishing(f"{topic} 2", tmp_path, workers=1):
         with pytest.raises(DeliveryError, match="there is no node 'nowhere' in the cluster; those there are"):
             tw.relay(f"{topic} 2", ["nowhere"])

@@ -1,11 +1,14 @@
 import pytest
 
+from tests.laws.domains import BITEMPORAL as DAYS
+from tests.laws.domains import Bitemporal
 from tidewheel.progress import (
     ROOT,
     CompiledGraph,
     GraphError,
     GraphShape,
     IntegerDomain,
+    Nesting,
     OperatorShape,
     PathSummary,
     Source,
@@ -57,6 +60,45 @@ def test_a_summary_of_other_scopes_is_refused(path: PathSummary) -> None:
         "operator 'map': the summary of the path from input 1 to output 0 does not start and end in the scopes of "
         "these ports"
     )
+
+
+def shape_with(path: PathSummary) -> OperatorShape:
+    return OperatorShape("back", (path.source,), (path.target,), {(0, 0): (path,)})
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (PathSummary.advance(ROOT, -1), "t becomes t + -1, goes back in time"),
+        (PathSummary.advance(LOOP, -2), "(t, r) becomes (t, r + -2), goes back in time"),
+        (PathSummary(LOOP, ROOT, (-1,)), "(t, r) becomes t + -1, goes back in time"),
+        (PathSummary(LOOP, LOOP, (-1, 1)), "(t, r) becomes (t + -1, r + 1), goes back in time"),
+        (PathSummary(Nesting((DAYS,)), Nesting((DAYS,)), (Bitemporal(1, -1),)), "goes back in time"),
+        (PathSummary.advance(ROOT, 0.5), "makes of 0 what is no time"),
+        (PathSummary(ROOT, LOOP, (0,), (-1,)), "appends what is no time"),
+        (PathSummary.advance(ROOT, "1"), "has '1', which is no summary of IntegerDomain() as 0 is"),
+        (PathSummary.advance(Nesting((DAYS,)), 1), "has 1, which is no summary of BitemporalDomain("),
+    ],
+)
+def test_a_summary_that_goes_back_is_refused(path: PathSummary, shown: str) -> None:
+    """A summary only advances times, in each coordinate and by its domain's own order; the error names the path."""
+    with pytest.raises(GraphError) as refusal:
+        shape_with(path)
+    assert str(refusal.value).startswith("operator 'back': the summary of the path from input 0 to output 0, ")
+    assert shown in str(refusal.value)
+
+
+def test_summaries_at_and_above_the_identity_are_taken() -> None:
+    """Advances of several coordinates are fine, also by domains of the user's, and past a greatest time."""
+    few = ROOT.inside(IntegerDomain(maximum=3))
+    days = Nesting((DAYS,))
+    for path in (
+        PathSummary(LOOP, LOOP, (1, 0)),
+        PathSummary(LOOP, LOOP, (0,), (0,)),
+        PathSummary.advance(few, 9),
+        PathSummary.advance(days, Bitemporal(0, 1)),
+    ):
+        assert shape_with(path).summaries[0, 0] == (path,)
 
 
 def test_locations_and_steps() -> None:

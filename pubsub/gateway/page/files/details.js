@@ -35,6 +35,7 @@ function OperatorDetails({ document, number, choose, connection, name, close }) 
   const facts = [
     ["In", `${rate(live.records_in)} · ${count(operator.records_in)}`],
     ["Out", `${rate(live.records_out)} · ${count(operator.records_out)}`],
+    ["Dropped", operator.records_dropped ? `${plural(operator.records_dropped, "record")} that nothing reads` : null],
     ["Busy", share(live.busy)],
     ["Queue", plural(operator.queue ?? 0, "message")],
     ["Frontier", frontier(operator.frontier)],

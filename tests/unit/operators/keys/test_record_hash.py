@@ -117,9 +117,9 @@ def test_another_process_has_the_same_hashes() -> None:
 
 @pytest.mark.parametrize("record", [print, lambda: 0, int, types.ModuleType("m"), (1, [open])])
 def test_what_has_no_content_has_no_hash(record: Any) -> None:
-    """The error names the type."""
+    """The error shows the part to blame and its type."""
     with pytest.raises(
-        TypeError, match=r"a record with a \w+ in it has no hash that is the same everywhere|cannot pickle"
+        TypeError, match=r"a record with .+ of type \w+ in it has no hash that is the same everywhere|cannot pickle"
     ):
         record_hash(record)
 

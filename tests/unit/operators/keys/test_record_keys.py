@@ -95,9 +95,7 @@ def test_keys_that_cannot_be_hashed_are_named(unhashable: Any) -> None:
     """A function has to return something that can be; whole records may be rows and lists, but no sets."""
     keys = Keys(lambda record: record)
     for find in (keys.hashable, keys.grouped):
-        with pytest.raises(
-            TypeError, match=r"cannot be a key, unhashable type: .*\. A key is something that can be hashed"
-        ):
+        with pytest.raises(TypeError, match=r"cannot be a key, unhashable type: .*: a key is None, a number, a string"):
             find(["fine", unhashable])
     whole = Keys(None)
     if isinstance(unhashable, set):

@@ -1,6 +1,7 @@
 """A worker that starts again, at any moment, as often as it likes: the log is what one run would have made of it."""
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace, ResentDifferentlyError, have_all, next_generation
+from tidewheel.pubsub.exactly_once.journal import (
+    Journal,
+    LogPlace,
+    ResentDifferentlyError,
+    VoidSnapshotError,
+    have_all,
+    next_generation,
+)
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochFilter
 
@@ -149,7 +157,7 @@ def test_what_is_complete_needs_no_memory() -> None:
         assert journal.data(time, 0, time)
         journal.frontier([(time, -1), (time + 1, 1)])
     journal.data(1000, 0, 1)
-    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1, False)
+    assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1, False, [])
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
 
 
@@ -166,6 +174,76 @@ def test_the_generation_of_all_logs() -> None:
     returned = journal.begin(WorkerPosition([0], {}, generation=Generation(1, (0,))))
     assert returned == WentBack(1, -1, [0], {}, (0,))
     assert Journal.restore(INTEGERS, journal.snapshot()).epochs().complete == (0,)
+
+
+def logged_of(journal: Journal, *events: Event, tick: int) -> None:
+    """Have events logged, the last of them with a tick."""
+    for kind, time, *_ in send(journal, list(events)):
+        if kind == "data":
+            journal.logged(time, tick)
+        else:
+            journal.moved(tick)
+
+
+def go_back(journal: Journal, tick: int, saved: WorkerPosition, generation: Generation) -> None:
+    """Have a worker begin again, with a return that is logged with a tick."""
+    assert journal.begin(replace(saved, generation=generation)) is not None
+    journal.moved(tick)
+
+
+@pytest.mark.parametrize("restores", [False, True])
+def test_a_snapshot_that_a_later_job_has_made_void_is_refused(restores: bool) -> None:
+    """A job without the snapshot has made void what that takes for standing, and so would never send again.
+
+    A later snapshot, one that takes nothing for standing, and one of epochs that are complete in all logs go on.
+    """
+    journal = Journal(INTEGERS)
+    start = WorkerPosition([0], {})
+    logged_of(journal, ("data", 0, 0, 5), tick=10)
+    snapshot = WorkerPosition([0], {0: 1}, 1, number=10)
+    go_back(journal, 11, start, Generation(1, (0,)))
+    logged_of(journal, ("data", 0, 0, 6), tick=12)
+    later = WorkerPosition([0], {0: 1}, 1, number=12)
+    for number, saved in ((2, later), (3, start), (4, later)):
+        journal = Journal.restore(INTEGERS, journal.snapshot()) if restores else journal
+        with pytest.raises(VoidSnapshotError, match=r"a later job has made void.* remove these snapshots and begin"):
+            journal.begin(replace(snapshot, generation=Generation(number, (0,))))
+        if number == 4:
+            with pytest.raises(VoidSnapshotError):
+                journal.begin(replace(later, generation=Generation(number, (0,))))
+        else:
+            go_back(journal, 20 + number, saved, Generation(number, (0,)))
+    go_back(journal, 30, snapshot, Generation(5, (1,)))
+
+
+def test_a_snapshot_that_has_passed_what_is_void_is_refused() -> None:
+    """The worker of the snapshot has passed an epoch, which is not complete in the logs of the other partitions."""
+    for complete, is_refused in (((0,), True), ((1,), False)):
+        journal = Journal(INTEGERS)
+        logged_of(journal, ("data", 0, 0, 5), move([0], [1]), tick=10)
+        snapshot = WorkerPosition([1], {}, 2, number=10)
+        go_back(journal, 11, WorkerPosition([0], {}), Generation(1, (0,)))
+        if is_refused:
+            with pytest.raises(VoidSnapshotError):
+                journal.begin(replace(snapshot, generation=Generation(2, complete)))
+        else:
+            go_back(journal, 12, snapshot, Generation(2, complete))
+
+
+def test_the_returns_of_a_log_need_no_memory_without_end() -> None:
+    """Old ones are taken together: a snapshot from between them is refused then, and a new one is not."""
+    journal = Journal(INTEGERS)
+    logged_of(journal, ("data", 0, 0, 5), tick=10)
+    sizes = []
+    for number in range(1, 1000):
+        newest = WorkerPosition([0], {0: 1}, 1, number=10 * number)
+        go_back(journal, 10 * number + 5, newest, Generation(number, (0,)))
+        logged_of(journal, ("data", 0, 1, 6), tick=10 * number + 10)
+        sizes.append(len(journal.snapshot()))
+    assert sizes[-1] < 2 * sizes[110]
+    with pytest.raises(VoidSnapshotError):
+        journal.begin(WorkerPosition([0], {0: 1}, 1, Generation(1000, (0,)), number=500))
+    assert journal.begin(WorkerPosition([0], {0: 1}, 1, Generation(1000, (0,)), number=9500)) is not None
 
 
 @pytest.mark.parametrize("restores", [False, True])

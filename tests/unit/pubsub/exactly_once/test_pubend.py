@@ -8,7 +8,16 @@ from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges
+from tidewheel.pubsub.exactly_once.messages import (
+    MOST_ANSWERED,
+    MOST_ANSWERED_BYTES,
+    RELAY_PREFIX,
+    Ack,
+    Begun,
+    KnowledgeMessage,
+    Nack,
+    Ranges,
+)
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
@@ -156,6 +165,42 @@ def test_a_nack_is_answered_from_memory_and_from_the_log_alike() -> None:
     assert publishing.ask((91, FOREVER)) == []
     assert publishing.ask((500, FOREVER)) == []
     assert publishing.ask((41, 45)) == [KnowledgeMessage(0, ((41, 45),), is_answer=True)]
+
+
+@pytest.mark.parametrize("cache_bytes", [10, 1 << 30])
+def test_an_answer_is_short_whatever_room_there_is(cache_bytes: int) -> None:
+    """From memory as from the log; the child is told that there is more, asks again, and misses nothing."""
+    publishing = Publishing(cache_bytes=cache_bytes)
+    sent = [b"%07d" % number for number in range(3 * MOST_ANSWERED)]
+    publishing.publish(0, *sent)
+    found, first = list[bytes](), 0
+    while len(found) < len(sent):
+        [answer] = publishing.ask((first, FOREVER), room_bytes=1 << 40)
+        assert 0 < len(answer.data) <= MOST_ANSWERED
+        found += messages_of([answer])
+        assert answer.more == (len(found) < len(sent))
+        first = answer.end
+    assert found == sent
+    publishing.publish(publishing.pubend.told_end, *[bytes(MOST_ANSWERED_BYTES // 2)] * 4)
+    [answer] = publishing.ask((first, FOREVER), room_bytes=1 << 40)
+    assert (len(answer.data), answer.more) == (2, True)
+
+
+def test_a_subend_that_is_far_behind_is_told_answers_only() -> None:
+    """Until it has asked for everything: what it has no room for would be sent in vain. A relay has others to tell."""
+    publishing = Publishing()
+    relay = f"{RELAY_PREFIX}1"
+    publishing.pubend.fanout.join(relay)
+    publishing.publish(0, *[b"old"] * 2 * MOST_ANSWERED)
+    publishing.pubend.nack(relay, Nack(0, ((0, FOREVER),), 1 << 40))
+    [answer] = publishing.ask((0, FOREVER), room_bytes=1 << 40)
+    assert answer.more
+    at = publishing.pubend.told_end
+    assert [child for child, _ in publishing.publish(at, b"live")] == [relay]
+    while answer.more:
+        [answer] = publishing.ask((answer.end, FOREVER), room_bytes=1 << 40)
+    assert messages_of([answer])[-1] == b"live"
+    assert {child for child, _ in publishing.publish(at + 10, b"next")} == {relay, "child"}
 
 
 def test_who_is_no_child_gets_no_answer() -> None:

@@ -9,6 +9,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.exactly_once.messages import (
+    MOST_ANSWERED,
     Ack,
     ConsolidatedAck,
     KnowledgeMessage,
@@ -126,6 +127,17 @@ def test_an_answer_has_as_much_as_there_is_room_for() -> None:
     told_all, asked = relay.nack("a", Nack(0, ((3, 5), (48, FOREVER)), 20), 0.0)
     assert told_to(told_all) == {"a": [b"0000000003", b"0000000004"]}
     assert asked == []
+
+
+def test_an_answer_is_short_whatever_room_there_is() -> None:
+    """What the relay has goes in several answers, so that it does other things between them."""
+    relay = relay_of("a", cache_bytes=1 << 20)
+    relay.receive(forwarded(*range(MOST_ANSWERED + 5), first=0), 0.0)
+    [(_, told)], asked = nack(relay, "a", 0, room_bytes=1 << 40)
+    assert isinstance(told, KnowledgeMessage)
+    assert (len(told.data), told.more, asked) == (MOST_ANSWERED, True, [])
+    told_all, _ = nack(relay, "a", MOST_ANSWERED, room_bytes=1 << 40)
+    assert len(told_to(told_all)["a"]) == 5
 
 
 def test_what_was_cut_short_is_said_with_the_answer_from_above() -> None:
@@ -247,10 +259,29 @@ def test_what_is_lost_is_told_to_all_below() -> None:
     """With the next that they are told, and ever after."""
     relay = relay_of("a")
     relay.receive(KnowledgeMessage(0, ((0, 5),), lost_end=4), 0.0)
-    relay.receive(KnowledgeMessage(0, ((5, 8),)), 0.0)
     told, _ = relay.flush()
     told += nack(relay, "a", 0, 5)[0]
     assert [message.lost_end for _, message in told if isinstance(message, KnowledgeMessage)] == [4, 4]
+
+
+def test_a_pubend_that_is_started_again_may_have_what_its_last_life_had_forgotten() -> None:
+    """What the last life said of the ticks before the end of the lost messages is no silence: all of it is asked for.
+
+    What waits to be told of them is not told. So it is for a connection that is new, and for one to a relay above.
+    """
+    for is_reconnected in (True, False):
+        relay = relay_of("a")
+        relay.receive(KnowledgeMessage(0, ((0, 1),)), 0.0)
+        relay.receive(KnowledgeMessage(0, ((1, 5), (7, 9)), lost_end=8), 0.0)
+        if is_reconnected:
+            relay.reconnected(0.0)
+        else:
+            relay.receive(KnowledgeMessage(0, ((9, 10),), lost_end=3), 0.0)
+        known_end = 9 if is_reconnected else 10
+        told, _ = relay.flush()
+        lost_end = 0 if is_reconnected else 3
+        assert told == [Outgoing("a", KnowledgeMessage(0, ((8, known_end),), lost_end=lost_end))]
+        assert nack(relay, "a", 0, 9)[1] == [Nack(0, ((0, 8),), 1000)]
 
 
 def test_gaps_about_which_nobody_asks_do_not_pile_up() -> None:

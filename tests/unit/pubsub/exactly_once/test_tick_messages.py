@@ -1,5 +1,7 @@
 """Messages by tick, against a dict."""
 
+from itertools import product
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,16 +20,19 @@ def check(messages: TickMessages[str], model: dict[int, tuple[str, int]]) -> Non
     assert all(messages[tick] == message for tick, (message, _) in model.items())
     assert messages.bytes == sum(size for _, size in model.values())
     assert messages.oldest == min(model, default=None)
-    assert all(messages.read(4, 30, room) == as_read(model, 4, 30, room) for room in (0, 1, 50, 10_000))
+    for room, most in product((0, 1, 50, 10_000), (1, 3, 100)):
+        assert messages.read(4, 30, room, most) == as_read(model, 4, 30, room, most)
     assert messages.last_before(20) == max((tick for tick in model if tick < 20), default=None)
     assert len(messages) == len(model)
 
 
-def as_read(model: dict[int, tuple[str, int]], first: int, end: int, room: int) -> tuple[list[tuple[int, str]], int]:
-    """Take messages in order while there is room, and one in any case; say how far that is all."""
+def as_read(
+    model: dict[int, tuple[str, int]], first: int, end: int, room: int, most: int
+) -> tuple[list[tuple[int, str]], int]:
+    """Take messages in order while there is room, but not too many, and one in any case; say how far that is all."""
     found: list[tuple[int, str]] = []
     for tick in sorted(tick for tick in model if first <= tick < end):
-        if found and room <= 0:
+        if found and (room <= 0 or len(found) >= most):
             return found, found[-1][0] + 1
         found.append((tick, model[tick][0]))
         room -= model[tick][1]

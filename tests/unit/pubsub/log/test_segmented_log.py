@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -24,8 +25,9 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tests.waiting import eventually
+from tidewheel.pubsub.log import segment
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity, decode_head
 from tidewheel.pubsub.log.segmented_log import Log
 
 
@@ -140,6 +142,30 @@ def test_reading_returns_all_of_a_tick_or_none(tmp_path: Path) -> None:
         assert log.read(2, ALL) == records([2, 2, 2, 2, 3])
         assert log.read(3, 1) == records([3])
         assert log.read(1, HEAD_BYTES + 5) == records([1, 2, 2, 2, 2])
+
+
+def test_a_long_log_is_read_in_short_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many records at a time, and all of a tick; the next piece begins where the last one ended, without a search."""
+    heads = [0]
+
+    def counted(*arguments: Any) -> Any:
+        heads[0] += 1
+        return decode_head(*arguments)
+
+    monkeypatch.setattr(segment, "decode_head", counted)
+    ticks = sorted([*range(1000), *range(0, 1000, 7)])
+    with open_log(tmp_path, segment_bytes=20_000) as log:
+        for tick in ticks:
+            log.append(entries([tick]))
+            if log.is_segment_due:
+                log.begin_segment(b"")
+        log.sync()
+        found = list[int]()
+        while piece := log.read(found[-1] + 1 if found else 0, ALL, 10):
+            assert len(piece) <= 11
+            found += [record.tick for record in piece]
+    assert found == ticks
+    assert heads[0] < len(ticks) * 5 / 4
 
 
 def test_reading_begins_anywhere(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sums of changes, as plain Python adds them up."""
 
 from collections import Counter
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +54,24 @@ def test_lists_and_tables_have_the_same_sum(batches: list[list[tuple[Any, int]]]
     for batch in batches[1:]:
         state.add([epoch(table(batch))])
     assert counted(state.add([epoch(table(batches[0]))])) == expected
+
+
+@pytest.mark.parametrize("make", [list, table])
+def test_a_count_that_needs_more_than_64_bits_is_an_error(make: Any) -> None:
+    """It names the record; a sum that has room is exact though its parts have none together."""
+    large = [((1, "a"), 2**63 - 1), ((1, "b"), 1)]
+    state = PresentState("topic")
+    with pytest.raises(DeliveryError, match=r"topic 'topic': the record .*1.*'a'.* is there 9223372036854775808 times"):
+        state.add([epoch(make(large)), epoch(make([((1, "a"), 1)]))])
+    batches = [large, [((1, "a"), 1)], [((1, "a"), -2)]]
+    found = PresentState("topic").add([epoch(make(batch)) for batch in batches])
+    assert counted(found) == {(1, "a"): 2**63 - 2, (1, "b"): 1}
+
+
+def test_records_that_no_table_has_as_they_are_make_none() -> None:
+    batch = [((1, date(2024, 1, 1)), 1), ((2, datetime.fromisoformat("2024-01-01T12:00")), 1)]
+    with pytest.raises(DeliveryError, match=r"make no columns: datetime.*12, 0\) would become datetime.date"):
+        PresentState("topic").add([epoch(batch)])
 
 
 def test_one_nan_takes_back_another() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.classes.main_programs import program, runs
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
@@ -233,6 +234,18 @@ def test_classes_of_a_script_travel_by_value(monkeypatch: pytest.MonkeyPatch) ->
         encoded = encode_batch(7, [Local()])
     [copy] = decode_batch(encoded)
     assert copy.value == 7
+
+
+def test_records_of_a_class_that_the_program_has_defined_again_are_refused() -> None:
+    """The error says so, and does not ask for a module that could be imported."""
+    with runs(program("@dataclass\nclass Reading:\n    at: int\n")) as publishing:
+        encoded = encode_batch(7, [publishing.Reading(1)])
+    with (
+        runs(program("@dataclass\nclass Reading:\n    celsius: float\n")),
+        pytest.raises(DeliveryError, match="has defined class 'Reading' again") as raised,
+    ):
+        decode_batch(encoded)
+    assert "importable" not in str(raised.value)
 
 
 def test_what_cannot_be_pickled_is_refused_with_the_reason() -> None:

@@ -19,13 +19,15 @@ from tests.kit.exactly_once.hosts import (
     finish,
     hosted,
     send,
+    told,
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.journal import next_generation
-from tidewheel.pubsub.exactly_once.messages import Nack, Rejected
+from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.exactly_once.sent_events import SentEvents
+from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.errors import LogLocked
 from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
 from tidewheel.pubsub.publishers import durable_partition
@@ -194,3 +196,28 @@ def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(LogLocked, match=r"is in use by process \d+ .*, also after waiting for 0.1 s"):
             host.call(other.open())
         host.call(other.close())
+
+
+def test_a_late_reader_is_answered_in_short_pieces_between_live_messages(tmp_path: Path) -> None:
+    """Of a long log of small messages: each answer is short, and a live reader receives the next epoch meanwhile."""
+    epochs = 2 * MOST_ANSWERED
+    with hosted(tmp_path, segment_bytes=1 << 20) as host:
+        feed = Feed(SentEvents(DOMAIN), host.connection)
+        live = Reader(host, "live")
+        Reader(host, "keeps all", start=0)
+        for at in range(epochs):
+            send(feed, at)
+        live.read(lambda events: len(events) == 3 * epochs)
+        late = Reader(host, "late", start=0)
+        link = late.connect()
+        link.say([Nack(0, ((0, FOREVER),), 1 << 30)])
+        answers = told(link, KnowledgeMessage)
+        assert sum(len(one.data) for one in answers) == MOST_ANSWERED
+        assert answers[-1].more
+        send(feed, epochs)
+        for reader in (live, late):
+            reader.read(lambda events: len(events) == 3 * epochs + 3)
+        assert contents(late.events) == contents(live.events) == everything(range(epochs + 1))
+        feed.close()
+        live.close()
+        late.close()

@@ -66,6 +66,20 @@ def test_objects_are_fetched_first(store: FaultyStore) -> None:
     reads.close()
 
 
+def test_the_rest_of_what_was_fetched_is_kept_for_the_next_reads(store: FaultyStore) -> None:
+    """A store takes long for each answer, and has no short ones."""
+    loop, found = Loop(), list[list[Record]]()
+    reads = LogReads(open_store_log(store), loop.calls.put)
+    with pytest.raises(NotReady) as missing:
+        reads.read(1, 100, 1)
+    reads.fetch(missing.value, lambda: found.append(reads.read(1, 100, 1)))
+    loop.turn()
+    assert [*found, reads.read(2, 100, 1), reads.read(2, 100, 1), reads.read(3, 100, 1)] == [
+        records([tick]) for tick in (1, 2, 2, 3)
+    ]
+    reads.close()
+
+
 def test_one_that_fails_does_not_keep_others_from_what_is_fetched(store: FaultyStore) -> None:
     """It raises an error when it is told, and the others are told in order."""
     loop, told = Loop(), list[str]()

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -41,10 +42,11 @@ def test_a_subscriber_that_waits_elsewhere_is_told_of_other_clusters(
     """The publisher's cluster may start while it waits on that of another program: a line at once, and the error."""
     running = [["10.0.0.1:1"], ["10.0.0.1:1", "10.0.0.1:2"]]
 
-    def ask(method: str, *arguments: Any) -> Any:
+    def ask(method: str, *arguments: Any, within_s: float) -> Any:
         return [] if method == "topics" else None
 
     monkeypatch.setattr(catalog_actor, "ask_catalog", ask)
+    monkeypatch.setattr(subscribing, "connect_to_running", lambda *_: None)
     monkeypatch.setattr(subscribing, "_LOOKUP_S", 0.02)
     monkeypatch.setattr(subscribing, "cluster", lambda: "10.0.0.1:1")
     monkeypatch.setattr(ray_internals, "joined_at", lambda: ("10.0.0.1:1", "raylet"))
@@ -57,6 +59,36 @@ def test_a_subscriber_that_waits_elsewhere_is_told_of_other_clusters(
     assert caplog.messages == [
         f"topic 'numbers' is not on the Ray cluster at 10.0.0.1:1, which this process uses; {others}"
     ]
+
+
+def test_a_cluster_that_does_not_answer_takes_no_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt to join it is limited by what is left of the timeout, and two seconds at least."""
+    limits: list[float] = []
+
+    def connect(failure: type[NoCluster], within_s: float) -> None:
+        limits.append(within_s)
+        raise failure("the cluster does not answer")
+
+    monkeypatch.setattr(subscribing, "connect_to_running", connect)
+    monkeypatch.setattr(ray_internals, "clusters_here", lambda: (None, []))
+    with pytest.raises(NoCluster, match="does not answer"):
+        find_topic("numbers", 3.0)
+    assert limits[0] == pytest.approx(3.0, abs=0.1)
+    assert all(2.0 <= limit <= 3.0 for limit in limits)
+    assert len(limits) in range(2, 8)
+
+
+def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program has to name one: the error comes at once, and says which program has started which."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_internals, "joined_at", lambda: None)
+    monkeypatch.setattr(ray_internals, "clusters_here", lambda: (None, ["10.0.0.1:1", "10.0.0.1:2"]))
+    monkeypatch.setattr(ray_internals, "starter_of", lambda at: "of process 7, python flow.py" * (at == "10.0.0.1:1"))
+    began_s = time.monotonic()
+    with pytest.raises(NoCluster, match=r"10\.0\.0\.1:1 of process 7, python flow\.py, 10\.0\.0\.1:2\): name the"):
+        find_topic("numbers", 60.0)
+    assert time.monotonic() - began_s < 30.0
 
 
 @pytest.mark.parametrize("call", [tw.relay, tw.subscribe, partial(tw.end_subscription, name="mine")])

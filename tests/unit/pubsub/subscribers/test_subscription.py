@@ -3,6 +3,7 @@
 import gc
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -162,6 +163,26 @@ def test_a_job_that_runs_by_itself_is_waited_for() -> None:
     thread.start()
     assert [epoch.records for epoch in subscription.epochs()] == [[1, 2]]
     thread.join(30)
+    running.finish(None, 1)
+
+
+def test_reading_a_closed_subscription_is_an_error_unless_the_topic_has_ended() -> None:
+    """It does not read as a topic that has ended; an iteration under way ends, and `take` returns nothing."""
+    running = LocalJob().publish("subscription/l")
+    with subscribe("subscription/l") as subscription, subscribe("subscription/l") as whole:
+        epochs = subscription.epochs()
+        send_epoch(running, 0, [1])
+        assert next(epochs).records == [1]
+        subscription.close()
+        assert list(epochs) == []
+        assert (subscription.take(), subscription.is_over) == ([], True)
+        reads: list[Callable[[], object]] = [subscription.epochs, subscription.to_arrow, subscription.to_pandas]
+        for read in (*reads, subscription.__iter__, subscription.__aiter__):
+            with pytest.raises(DeliveryError, match=r"'subscription/l': this subscription is closed"):
+                read()
+        send_end(running, 1)
+        assert [epoch.time for epoch in whole.epochs()] == [0]
+    assert list(whole) == []
     running.finish(None, 1)
 
 

@@ -24,6 +24,12 @@ def build(context: tw.OperatorContext) -> Any:
     return lambda *ports: None
 
 
+def round_of_outer(numbers: tw.Collection) -> tw.Collection:
+    """A loop whose body does not read what it is given."""
+    other = numbers.map(abs)
+    return numbers.iterate(lambda _: other)
+
+
 def with_sink_inside(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """The body of a loop that captures."""
     halves = numbers.map(lambda n: n // 2).filter(bool)
@@ -74,6 +80,7 @@ def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], objec
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.capture("late"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.probe("late"),
         lambda numbers: numbers.iterate(with_sink_inside),
+        lambda numbers: round_of_outer(numbers.as_collection()).changes().capture("changes"),
         lambda numbers: numbers.iterate(lambda outer: (outer.iterate(with_sink_inside), outer)),
         lambda numbers: numbers.substreams("s", key=abs).unary("own", build, bound="soft"),
     ],

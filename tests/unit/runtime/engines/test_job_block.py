@@ -1,12 +1,19 @@
-"""The end of a job's ``with`` block: what is under way is finished, and what is lost is told."""
+"""The end of a job's ``with`` block: all work is finished, or an error says what is missing."""
 
 import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.one_operator import feed, flow_of, scheduled
+from tests.waiting import eventually
 from tidewheel.runtime.engines import job_block
+from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.engines.shown_progress import ShownProgress
 
 DEADLINE_S = 30.0
 
@@ -18,21 +25,42 @@ def flow_seen_by(seen: list[int]) -> tw.Dataflow:
     return flow
 
 
-@pytest.mark.parametrize("ends", ["wait", "stop", "open", "closed"])
+@pytest.mark.parametrize("ends", ["wait", "stop", "closed"])
 def test_a_block_without_open_inputs_finishes_the_work(ends: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Leaving the block with all inputs closed waits for the end; stop() and an open input end the job at once."""
+    """Leaving the block with all inputs closed waits for the end; stop() ends the job at once, whatever is open."""
     seen: list[int] = []
     with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow_seen_by(seen), engine="local") as job:
         job.input("numbers").send([1])
-        if ends != "open":
+        if ends == "stop":
+            job.stop()
+        else:
             job.input("numbers").close()
         if ends == "wait":
             job.wait(DEADLINE_S)
-        if ends == "stop":
-            job.stop()
-    assert seen == ([1] if ends in {"wait", "closed"} else [])
-    assert ("inputs are open. close() 'numbers'" in caplog.text) == (ends == "open")
-    assert len(caplog.messages) == (ends == "open")
+    assert seen == ([] if ends == "stop" else [1])
+    assert not caplog.messages
+
+
+def test_the_end_of_the_block_waits_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait of a block without open inputs has no limit, and shows progress as `Job.wait` does."""
+    waited: list[float | None] = []
+    shown: list[bool | None] = []
+    wait, show = LocalJob._wait_for, ShownProgress.shown
+
+    def note(job: LocalJob, condition: Callable[[], bool], what: str, timeout: float | None, *rest: Any) -> None:
+        waited.append(timeout)
+        wait(job, condition, what, timeout, *rest)
+
+    def note_shown(progress: ShownProgress, wanted: bool | None) -> AbstractContextManager[None]:
+        shown.append(wanted)
+        return show(progress, wanted)
+
+    monkeypatch.setattr(LocalJob, "_wait_for", note)
+    monkeypatch.setattr(ShownProgress, "shown", note_shown)
+    seen: list[int] = []
+    with tw.run(flow_seen_by(seen), engine="local") as job:
+        feed(job, [1])
+    assert (seen, waited, shown) == ([1], [None], [None])
 
 
 def test_an_exception_in_the_job_blocks_the_job_at_once() -> None:
@@ -65,56 +93,131 @@ def test_the_end_of_the_block_does_not_raise_an_interrupt_again() -> None:
         job.stop()
 
 
-def test_the_work_of_an_added_dataflow_is_finished(caplog: pytest.LogCaptureFixture) -> None:
-    """The end of the block waits for a dataflow that was added as well, though the first one has input to come."""
+def test_the_work_of_an_added_dataflow_is_finished() -> None:
+    """The end of the block waits for a dataflow that was added as well; one that was stopped is not waited for."""
     seen: list[int] = []
-    first, second = tw.Dataflow("first"), tw.Dataflow("second")
+    first, second, third = tw.Dataflow("first"), tw.Dataflow("second"), tw.Dataflow("third")
     first.input("numbers").capture("numbers")
     second.input("numbers").inspect(seen.append)
-    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(first, engine="local") as job:
-        added = job.add(second)
-        added.input("numbers").send([1])
-        added.input("numbers").close()
+    third.input("numbers").capture("numbers")
+    with tw.run(first, engine="local") as job:
+        added, stopped = job.add(second), job.add(third)
+        feed(job)
+        feed(added, [1])
+        stopped.stop()
     assert seen == [1]
-    assert "is cut short" not in caplog.text.replace(f"job {job.name!r} is cut short", "")
 
 
-def test_a_job_that_does_not_end_is_cut_short_with_a_warning(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The wait has a limit, and the warning says how long it was and what to do."""
-    monkeypatch.setattr(job_block, "_FINISH_SOURCES_S", 0.1)
+def test_an_open_input_of_an_added_dataflow_is_told() -> None:
+    """It keeps the whole block from being complete."""
+    first, second = tw.Dataflow("first"), tw.Dataflow("second")
+    first.input("numbers").capture("numbers")
+    second.input("words").capture("words")
+
+    def leave() -> None:
+        with tw.run(first, engine="local") as job:
+            job.add(second)
+            feed(job)
+
+    with pytest.raises(tw.JobError, match=r"job 'second-\w+' cannot complete"):
+        leave()
+
+
+def test_a_source_without_end_is_an_open_input() -> None:
+    """A block that ends with one raises, unless the program has called stop()."""
     flow = tw.Dataflow("endless")
     flow.source("ticks", tw.TickSource(0.01)).capture("ticks")
-    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local"):
+    with pytest.raises(tw.JobError, match=r"source 'ticks' has no end\. .* call job\.stop\(\)"):  # noqa: SIM117
+        with tw.run(flow, engine="local"):
+            pass
+    with tw.run(flow, engine="local") as job:
+        job.stop()
+
+
+@pytest.mark.parametrize("base", [object, tw.OperatorSource])
+def test_a_source_of_the_users_own_says_that_it_has_no_end(base: type) -> None:
+    """Its attribute ``endless`` is what the library's own sources have; one without it is waited for."""
+
+    class Two(base):  # type: ignore[misc]
+        def __init__(self, *, endless: bool) -> None:
+            self.endless = endless
+
+        def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
+            return [iter([(0, [1]), (1, [2])])]
+
+        def build(self, context: tw.OperatorContext) -> Callable[..., None]:
+            token = context.token()
+
+            def schedule(output: tw.OutputPort) -> None:
+                if token.is_live:
+                    output.send(token, [1, 2])
+                    token.discard()
+
+            return schedule
+
+    flow = tw.Dataflow("own")
+    seen: list[int] = []
+    flow.source("two", Two(endless=False)).inspect(seen.append)
+    with tw.run(flow, engine="local"):
         pass
-    assert "its with block has ended, and the rest of its work is lost" in caplog.text
-    assert "(waited 0.1 s for job 'endless-" in caplog.text
+    assert seen == [1, 2]
+    endless = tw.Dataflow("own")
+    endless.source("two", Two(endless=True)).capture("numbers")
+    with pytest.raises(tw.JobError, match="source 'two' has no end"), tw.run(endless, engine="local"):
+        pass
 
 
-def test_a_forgotten_close_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A block that ends with an open input cuts the job short: the warning names the input and the call."""
+def test_a_long_wait_for_a_source_is_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that may have no end is named after a while, so that a program does not hang without a word."""
+    monkeypatch.setattr(job_block, "_BLOCK_WARNS_AFTER_S", 0.0)
+    clicks: tw.QueueSource[int] = tw.QueueSource()
+    flow = tw.Dataflow("waits")
+    flow.source("clicks", clicks).capture("clicks")
+
+    def close() -> None:
+        assert eventually(lambda: "source 'clicks'" in caplog.text)
+        clicks.close()
+
+    closing = threading.Thread(target=close)
+    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local"):
+        closing.start()
+    closing.join()
+    assert "If source 'clicks' will not end, call job.stop() in the block" in caplog.text
+
+
+def test_a_forgotten_close_is_told() -> None:
+    """A block that ends with open inputs raises at once: the error names the inputs and the calls."""
     flow = tw.Dataflow("forgotten")
-    flow.input("lines").capture("lines")
-    with caplog.at_level(logging.WARNING, logger="tidewheel"), tw.run(flow, engine="local") as job:
-        job.input("lines").send(["to be"])
-    assert "inputs are open. close() 'lines' after the last batch" in caplog.text
+    flow.input("lines").concat(flow.input("more")).concat(flow.input("closed")).capture("lines")
+    job = tw.run(flow, engine="local")
+
+    def leave() -> None:
+        with job:
+            job.input("lines").send(["to be"])
+            job.input("closed").close()
+
+    with pytest.raises(tw.JobError) as raised:
+        leave()
+    said = str(raised.value)
+    assert said.startswith(f"job {job.name!r} cannot complete, and its with block has ended")
+    assert "inputs are open: inputs 'lines', 'more'. close() each after its last batch." in said
+    assert "call job.stop()" in said
+    assert repr(job).startswith(f"<LocalJob {job.name!r}: stopped")
 
 
-def test_a_job_that_was_never_started_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    """The warning names the call that is missing."""
+def test_a_job_that_was_never_started_is_not_waited_for() -> None:
+    """The error names the call that is missing."""
     flow = tw.Dataflow("paused")
     flow.input("numbers").capture("numbers")
     with (
-        caplog.at_level(logging.WARNING, logger="tidewheel"),
+        pytest.raises(tw.JobError, match=r"has not been started: call start\(\)"),
         tw.run(flow, engine="local", paused=True) as job,
     ):
         job.input("numbers").close()
-    assert "has not been started: call start()" in caplog.text
 
 
-def test_work_that_waits_for_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A job that cannot end, because an operator keeps its token, is cut short at once on the local engine."""
+def test_work_that_waits_for_nothing_is_told() -> None:
+    """A job that cannot end, because an operator keeps its token, fails the block at once on the local engine."""
     kept: list[tw.TimestampToken] = []
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
@@ -122,21 +225,18 @@ def test_work_that_waits_for_nothing_is_told(caplog: pytest.LogCaptureFixture) -
             kept.append(lent.retain())
 
     with (
-        caplog.at_level(logging.WARNING, logger="tidewheel"),
+        pytest.raises(tw.JobError, match="the local job has nothing left to do"),
         tw.run(flow_of(scheduled(schedule)), engine="local") as job,
     ):
-        job.input("numbers").send([1])
-        job.input("numbers").close()
-    assert "the local job has nothing left to do" in caplog.text
+        feed(job, [1])
 
 
-def test_an_error_during_the_wait_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_during_the_wait_is_raised() -> None:
     """An operator that fails while the end of the block waits fails the program."""
     flow = tw.Dataflow("fails")
     flow.input("numbers").map(lambda number: 1 / number)
     with pytest.raises(tw.JobError, match="division by zero"), tw.run(flow, engine="local") as job:
         feed(job, [0])
-    assert "is cut short" not in caplog.text
 
 
 def test_the_log_tells_the_life_of_a_job(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,6 @@
 """The other processes that feed a dataflow, as one worker knows them."""
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +36,25 @@ def test_a_handle_belongs_to_whoever_claims_it_first(world: World) -> None:
     assert world.feeders.claim(7, second) == Claim("process 12")
     assert world.feeders.claim(7, first) == Claim()
     assert world.feeders.claim(8, second) == Claim()
+
+
+class Actor:
+    """Stands for the handle of an actor, a part of each name."""
+
+
+def test_a_handle_stays_claimed_though_nothing_else_is_kept(world: World) -> None:
+    """A feeder has one name, however many handles it had, and none once it has left; a late ticket is refused still."""
+    kept = []
+    for handle in range(3):
+        actor = Actor()  # each claim unpickles a copy of its own
+        kept.append(weakref.ref(actor))
+        assert world.feeders.claim(handle, FeederName(-2, "process 12", actor)) == Claim()
+        del actor
+    assert [one() is not None for one in kept] == [True, False, False]
+    world.feeders.hear(-2, FeederStatus(None, is_leaving=True))
+    assert kept[0]() is None
+    late = FeederName(-3, "process 13")
+    assert world.feeders.claim(1, late) == Claim("a process that has left since")
 
 
 def test_a_silent_feeder_fails_the_dataflow(world: World) -> None:

@@ -2,15 +2,18 @@
 
 import logging
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from tidewheel.runtime.snapshots import heartbeat
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.ownership import Ownership
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.transport.store_url import is_url
 
 
 @pytest.fixture
@@ -229,9 +232,36 @@ def test_a_deleted_snapshot_is_gone(folder: SnapshotFolder, owner: Ownership, ob
         owner.delete(1)
     owner.delete(2)
     assert objects.sizes("parts/") == {}
+
+
+def test_with_the_last_snapshot_all_goes(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """Nothing is left of the folder, and the next job finds a new one."""
+    _commit(folder, owner, 1)
+    _commit(folder, owner, 2)
+    owner.delete(2)
+    owner.delete(1)
+    owner.release()
+    assert [*objects.sizes("log/"), *objects.sizes("parts/"), *objects.sizes("heartbeats/")] == []
+    assert is_url(folder.url) or not Path(folder.url).exists()
+    with folder.claim("next") as following:
+        assert (following.snapshots(), following.next_snapshot) == ([], 1)
+
+
+def test_what_comes_after_a_deletion_stays(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+    """A snapshot that is committed once all are deleted, and the claim of another owner."""
+    _commit(folder, owner, 1)
+    owner.delete(1)
+    second = _commit(folder, owner, 2)
     owner.release()
     with folder.claim("next") as following:
-        assert (following.snapshots(), following.next_snapshot) == ([], 3)
+        assert following.snapshots() == [second]
+        following.delete(2)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(heartbeat, "beats", lambda *_: False)
+            other = folder.claim("other")
+        third = _commit(folder, other, 3)
+    assert [stored.manifest for stored in folder.stored_snapshots()] == [third]
+    other.release()
 
 
 def test_half_written_entries_go(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:

@@ -198,3 +198,18 @@ def test_a_class_of_the_main_program_that_is_gone_is_as_it_was(main_program: Mod
     gc.collect()
     (again,) = unpickle_state(saved, bench.make)
     assert again.far() == 30
+
+
+def test_a_class_that_a_function_has_made_is_the_one_that_the_next_run_makes(
+    main_program: ModuleType, bench: TokenBench
+) -> None:
+    """It has another id in each run, so it is found by its name if one class has that."""
+    make = "def make():\n    class Local:\n        pass\n    return Local\n"
+    exec(make, main_program.__dict__)
+    saved = pickle_state([main_program.make()()]).data
+    gc.collect()
+    exec(make, main_program.__dict__)
+    again = main_program.make()
+    cloudpickle.dumps(again)
+    (found,) = unpickle_state(saved, bench.make)
+    assert type(found) is again

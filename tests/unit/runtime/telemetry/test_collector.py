@@ -270,3 +270,19 @@ def test_counts_fall_once_as_a_job_goes_back(looked: Looked) -> None:
     begun = looked.look(AT + 2, [BusyWorker(0), second], returns=1)
     assert begun["operators"][split]["records_out"] == second.statistics.operators["split"].records_out  # type: ignore[union-attr]
     assert looked.look(AT + 3, returns=1)["operators"][split]["records_out"] == 6
+
+
+def test_records_that_nothing_reads_are_counted() -> None:
+    """An operator with streams side by side says how many records left by those without a reader, on all workers."""
+    flow = tw.Dataflow("trying")
+    tries = flow.input("texts").rebalance().try_map(int)
+    tries.results.probe("done").capture("numbers")
+    tries.failures.ignore()
+    with (made := Looked(flow)).job as job:
+        job.input("texts").send(["1", "two", "3", "four", "five"])
+        job.input("texts").advance_to(1)
+        job.probe("done").wait_until(1)
+        document = made.look()
+        dropped = {one["name"]: one["records_dropped"] for one in document["operators"].values()}
+        job.input("texts").close()
+    assert dropped == {"input texts": 0, "rebalance": 0, "try_map": 3, "capture numbers": 0}

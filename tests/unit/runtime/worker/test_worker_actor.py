@@ -18,6 +18,7 @@ from tidewheel.runtime.worker import worker_actor
 from tidewheel.runtime.worker.worker_actor import WorkerActor
 from tidewheel.runtime.worker.worker_report import BusyWorker
 from tidewheel.transport.log_lines import LogFormat, LogSettings
+from tidewheel.transport.program_classes import CLASSES
 
 
 def test_a_process_waits_until_the_one_before_it_has_ended() -> None:
@@ -80,6 +81,7 @@ def process_of_its_own() -> Iterator[io.StringIO]:
         patch.setattr(ours, "level", ours.level)
         for change in ("keep_freed_memory", "collect_rarely"):
             patch.setattr(worker_actor, change, lambda: None)
+        patch.setattr(CLASSES, "is_worker", False)
         yield written
     ours.setLevel(ours.level)  # which forgets the levels that Python has looked up meanwhile
 

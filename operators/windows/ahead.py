@@ -1,0 +1,83 @@
+"""Event times that lie too far in the future to be true.
+
+One such record would take the watermark with it: all windows would close, and every record after it would be late. So
+the operators that read event times compare them with a clock, and put such records aside.
+
+A job that goes back to a snapshot reads the clock again, which is later by then. A record that was in time is in time
+again, and one that was too far ahead may be in time now.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tidewheel.operators.windows.windows import Duration, EventTime, check_alike, check_duration
+from tidewheel.progress import GraphError
+
+_OF_DATETIMES = timedelta(days=1)
+"""How far ahead a datetime may be by default, which leaves room for naive ones of any zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class AheadLimit:
+    """How far ahead of a clock event times may be.
+
+    Attributes:
+        at_most: how far. None: a day where event times are datetimes, any distance where they are not.
+        clock: returns the present as an event time; None for the wall clock, which knows datetimes only.
+
+    >>> noon = datetime(2024, 5, 1, 12)
+    >>> AheadLimit(clock=lambda: noon).latest(noon), AheadLimit().latest(17.5)
+    (datetime.datetime(2024, 5, 2, 12, 0), None)
+    """
+
+    at_most: Duration | None = None
+    clock: Callable[[], EventTime] | None = None
+
+    @classmethod
+    def checked(cls, where: str, at_most: object, clock: object, length: Duration) -> "AheadLimit":
+        """Return the limit; raise GraphError if it cannot go with event times that have distances like ``length``."""
+        if clock is not None and not callable(clock):
+            raise GraphError(f"{where}: clock is a function that returns the present as an event time, not {clock!r}")
+        if at_most is None:
+            return cls(None, clock)
+        check_duration(where, "at_most_ahead", at_most, least="zero")
+        check_alike(where, "at_most_ahead", at_most, length)
+        if clock is None and not isinstance(length, timedelta):
+            raise GraphError(
+                f"{where}: at_most_ahead={at_most!r} is a distance from the present, which the wall clock does not "
+                "show as a number: give a clock, such as clock=time.time where event times are seconds since 1970"
+            )
+        return cls(at_most, clock)  # type: ignore[arg-type]
+
+    def latest(self, time: EventTime) -> EventTime | None:
+        """Read the clock, and return the latest event time of the kind of ``time`` that is not too far ahead.
+
+        None if there is none. A naive datetime is compared with a naive clock, or as one of UTC.
+
+        Raises:
+            TypeError: the clock shows something else, or event times are timedeltas and there is no clock for these.
+        """
+        if isinstance(time, datetime):
+            now: EventTime = self._now(time)
+            at_most: EventTime = _OF_DATETIMES if self.at_most is None else self.at_most
+        elif self.at_most is None:
+            return None
+        elif self.clock is None:
+            raise TypeError(f"event times are timedeltas, such as {time!r}: at_most_ahead= needs a clock= of these")
+        else:
+            now, at_most = self.clock(), self.at_most
+        try:
+            return now + at_most
+        except OverflowError:
+            return None
+        except TypeError as error:
+            raise TypeError(f"the clock shows {now!r}, and event times are such as {time!r}") from error
+
+    def _now(self, time: datetime) -> datetime:
+        now = datetime.now(UTC) if self.clock is None else self.clock()
+        if not isinstance(now, datetime):
+            raise TypeError(f"the clock shows {now!r}, and event times are such as {time!r}")
+        if time.tzinfo is None:
+            return now if now.tzinfo is None else now.astimezone(UTC).replace(tzinfo=None)
+        return now.astimezone(UTC)

@@ -1,0 +1,51 @@
+"""The nacks that a parent has not answered yet. No I/O, no clock.
+
+A child that is far behind asks again as soon as it has an answer, and each answer takes a few milliseconds. So the
+parent keeps nacks, and answers them in turn, when it has time (`transport.background_turns`).
+
+Invariants:
+
+- A child waits for at most one answer of each pubend. A nack replaces the earlier one of the same child, for which the
+  child no longer waits. A relay asks for each tick once, so its nacks are joined.
+- The next answer is for the child that has waited longest.
+"""
+
+from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Nack
+from tidewheel.pubsub.exactly_once.tick_set import TickSet
+
+
+class WaitingNacks:
+    """The nacks of all children; false if there are none.
+
+    >>> waiting = WaitingNacks()
+    >>> for child, first in [("a", 3), ("b", 5), ("a", 4)]:
+    ...     waiting.add(child, Nack(0, ((first, 9),), 100))
+    >>> [(child, nack.ranges) for child, nack in iter(waiting.take, None)]
+    [('a', ((4, 9),)), ('b', ((5, 9),))]
+    """
+
+    def __init__(self) -> None:
+        self._nacks: dict[tuple[str, int], Nack] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._nacks)
+
+    def add(self, child: str, nack: Nack) -> None:
+        """Add a nack of a child."""
+        key = child, nack.pubend
+        earlier = self._nacks.get(key)
+        if earlier is not None and child.startswith(RELAY_PREFIX):
+            nack = Nack(nack.pubend, TickSet([*earlier.ranges, *nack.ranges]).ranges(), nack.room_bytes)
+        self._nacks[key] = nack
+
+    def take(self) -> tuple[str, Nack] | None:
+        """Return and remove the next nack, with the name of its child; None without any."""
+        if not self._nacks:
+            return None
+        key = next(iter(self._nacks))
+        return key[0], self._nacks.pop(key)
+
+    def leave(self, child: str) -> None:
+        """Remove the nacks of a child that has gone."""
+        for key in [key for key in self._nacks if key[0] == child]:
+            del self._nacks[key]

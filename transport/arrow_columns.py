@@ -1,0 +1,75 @@
+"""Arrow arrays of Python values that are the same values again, or an error.
+
+Arrow infers a type from the values. Where these are of several types, it may change some without an error: it cuts the
+time of day off a datetime beside a date, and makes bytes of texts, microseconds of whole numbers, and local times of
+times with a zone. Loaded where something is in Arrow, as it loads Arrow.
+"""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+_PLAIN = frozenset({bool, bytes, date, Decimal, float, int, str, timedelta})
+"""Types for each of which Arrow has one that has all their values, or raises an error."""
+
+
+def exact_array(values: Sequence[Any]) -> "pa.Array":
+    """Return values as an array of a type that has all of them as they are; tuples become lists.
+
+    Raises:
+        TypeError: there is no such type; it shows a value that is not of the type of the others.
+
+    >>> exact_array([1, 2**63]).type, exact_array([1, None, 0.5]).to_pylist()
+    (DataType(uint64), [1.0, None, 0.5])
+    >>> exact_array([date(2024, 1, 1), datetime(2024, 1, 1, 12)])
+    Traceback (most recent call last):
+        ...
+    TypeError: datetime.datetime(2024, 1, 1, 12, 0) would become datetime.date(2024, 1, 1) in a column of date32[day]
+    """
+    try:
+        made = _array(values)
+        is_exact = _are_plain(values)
+        found = [] if is_exact else made.to_pylist()
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise TypeError(str(error)) from error
+    for value, became in zip(values, found, strict=not is_exact):
+        if not _is_same(value, became):
+            raise TypeError(f"{value!r} would become {became!r} in a column of {made.type}")
+    return made
+
+
+def _array(values: Sequence[Any]) -> "pa.Array":
+    try:
+        return pa.array(values)
+    except OverflowError:
+        whole = [value for value in values if isinstance(value, int)]
+        if not 0 <= min(whole) <= max(whole) < 2**64:
+            raise TypeError(f"Arrow has no type for whole numbers from {min(whole)} to {max(whole)}") from None
+        return pa.array(values, pa.uint64())
+
+
+def _are_plain(values: Sequence[Any]) -> bool:
+    """Tell whether the values are of one type, so that they need not be compared with those of the array."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds <= {datetime, time}:
+        return len(kinds) <= 1 and all(value is None or value.tzinfo is None for value in values)
+    return (len(kinds) == 1 and kinds <= _PLAIN) or kinds == {int, float}
+
+
+def _is_same(value: Any, became: Any) -> bool:
+    if isinstance(value, tuple | list):
+        parts = isinstance(became, list) and len(value) == len(became)
+        return parts and all(map(_is_same, value, became))
+    if isinstance(value, datetime):  # not compared by ==, to which a moment that a zone has twice is equal to none
+        return isinstance(became, datetime) and _moment(value) == _moment(became)
+    return bool(value == became) or (value != value and became != became)  # noqa: PLR0124 - where both are NaN
+
+
+def _moment(value: datetime) -> tuple[bool, datetime]:
+    """Return a time without what is less than a microsecond, in UTC if it has a zone."""
+    plain = datetime(*value.timetuple()[:6], value.microsecond)  # noqa: DTZ001 - beside whether there is a zone
+    offset = value.utcoffset()
+    return offset is None, plain if offset is None else plain - offset
