@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from tidewheel.operators.tables.columns import check_names
 from tidewheel.progress import GraphError, Nesting, PathSummary
+from tidewheel.progress.redaction import called
 from tidewheel.runtime.description.dataflow_description import Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
@@ -196,8 +197,8 @@ def check_function(name: str, function: object) -> None:
         raise GraphError(f"{name} takes a function, not {short(function)}")
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
         raise GraphError(
-            f"{name} takes a function that returns a result, and {function!r} is async: stream.map_async(function) "
-            "calls it and awaits its results (docs/how-to/async-calls.md)"
+            f"{name} takes a function that returns a result, and {called(function)} is async: "
+            "stream.map_async(function) calls it and awaits its results (docs/how-to/async-calls.md)"
         )
 
 

@@ -7,6 +7,7 @@ of its client. They are redacted where they are made, in the process that knows 
 import json
 import re
 import threading
+from functools import partial
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -49,6 +50,19 @@ def redacted(text: str) -> str:
     for value, shown in tuple(_values.items()):
         text = text.replace(value, shown)
     return _SECRET.sub(_hidden, text)
+
+
+def called(function: object) -> str:
+    """Return the name of a function, and for any other object that of its class: its fields may have secrets.
+
+    >>> from functools import partial
+    >>> called(len), called(partial(open, "file")), called(re.compile("a"))
+    ('len', 'partial of open', 'an object of Pattern')
+    """
+    if isinstance(function, partial):
+        return f"partial of {called(function.func)}"
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else f"an object of {type(function).__qualname__}"
 
 
 def _hidden(found: re.Match[str]) -> str:

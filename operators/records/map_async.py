@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 from tidewheel.operators.epochs.division import Division
 from tidewheel.progress import Time
+from tidewheel.progress.redaction import called
 from tidewheel.runtime import Build, InputPort, OutputPort
 from tidewheel.runtime.substreams.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
@@ -136,7 +137,7 @@ class AsyncCalls:
                 await self._loop.create_future()
         except BaseException as error:
             if not self._closed.is_set():
-                self._finish(Outcome(None, error=_raisable(error, f"entering {_short(self.function)}")))
+                self._finish(Outcome(None, error=_raisable(error, f"entering {called(self.function)}")))
             elif isinstance(error, Exception):
                 said = "%s: what it calls did not end in good order"
                 _LOGGER.exception(said, self.name, extra=about(operator=self.name))
@@ -148,9 +149,9 @@ class AsyncCalls:
         manager: Any = self.function
         if not hasattr(manager, "__aenter__"):
             return self.function
-        function = await self._in_time(stack.enter_async_context(manager), f"entering {_short(manager)}")
+        function = await self._in_time(stack.enter_async_context(manager), f"entering {called(manager)}")
         if not callable(function):
-            raise TypeError(f"entering {manager!r} has to give what is called, it gave {function!r}")
+            raise TypeError(f"entering {called(manager)} has to give what is called, it gave {called(function)}")
         return function  # type: ignore[no-any-return]
 
     def _fill(self) -> None:
@@ -201,7 +202,7 @@ class AsyncCalls:
         if not inspect.isawaitable(coming):
             raise TypeError(
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
-                f"{self.function!r} returned {_short(coming)}"
+                f"{called(self.function)} returned {_short(coming)}"
             )
         return await self._in_time(coming, f"the call for {_short(record)}")
 

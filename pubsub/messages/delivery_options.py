@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import cloudpickle
 
+from tidewheel.progress.redaction import called
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import (
     EncodedMessage,
@@ -60,11 +61,13 @@ class Where:
                 f"where is a function of a record, or an expression such as pc.field('n') > 1, not {condition!r}"
             )
         if callable(condition) and (iscoroutinefunction(condition) or iscoroutinefunction(type(condition).__call__)):
-            raise DeliveryError(f"where={condition!r} is async, and a publisher awaits nothing: write it with def")
+            raise DeliveryError(
+                f"where={called(condition)} is async, and a publisher awaits nothing: write it with def"
+            )
         try:
             self._pickled: tuple[bytes, ...] = (cloudpickle.dumps(condition),)
         except Exception as error:
-            raise DeliveryError(f"where={condition!r} cannot be sent to a publisher: {error}") from error
+            raise DeliveryError(f"where={called(condition)} cannot be sent to a publisher: {error}") from error
 
     @cached_property
     def _conditions(self) -> list[Any]:

@@ -5,8 +5,10 @@ import io
 import json
 import logging
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,6 +198,28 @@ def test_a_failure_shows_names(logged: io.StringIO) -> None:
     assert [leaks(text) for text in texts if leaks(text)] == []
 
 
+@dataclass
+class Client:
+    """A client of a service, with a password in its only field, which its dataclass shows."""
+
+    account: str
+
+    async def __aenter__(self) -> int:
+        return 3
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, record: int) -> int:
+        return record
+
+
+@dataclass
+class SlowClient(Client):
+    async def __call__(self, record: int) -> int:  # type: ignore[override]
+        return record
+
+
 def refused(action: Callable[[], object]) -> str:
     """Return all that the error of an action says, as Python prints it but for errors of others."""
     with pytest.raises((tw.TidewheelError, TypeError, ValueError)) as caught:
@@ -230,6 +254,30 @@ URLS: dict[str, Callable[[], object]] = {
     "token": lambda: GatewayConfig(token=f"{IN_URL} "),
     "unknown topic": lambda: tw.subscribe(DATABASE, timeout=0.01),
 }
+
+
+WAITS: Any = SlowClient(FIELD)
+LOCKED: Any = partial(print, FIELD, threading.Lock())
+ENTERED: Any = Client(FIELD)
+RETURNS: Any = partial(with_password, FIELD)
+ONE = tw.RecordSource([1])
+OBJECTS: dict[str, Callable[[], object]] = {
+    "no source": lambda: run(lambda flow: flow.source("n", ENTERED)),
+    "no sink": lambda: run(lambda flow: flow.input("n").sink(ENTERED)),
+    "async": lambda: run(lambda flow: flow.input("n").map(WAITS)),
+    "async condition": lambda: tw.subscribe("t", where=WAITS),
+    "unpicklable condition": lambda: tw.subscribe("t", where=LOCKED),
+    "entered": lambda: run(lambda flow: flow.source("n", ONE).map_async(ENTERED).capture("c")),
+    "returned": lambda: run(lambda flow: flow.source("n", ONE).map_async(RETURNS).capture("c")),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_errors_show_no_fields_of_objects(name: str, logged: io.StringIO) -> None:
+    """But the names of their classes or functions."""
+    said = refused(OBJECTS[name])
+    assert any(word in said for word in ("Client", "with_password", "print"))
+    assert leaks(said + logged.getvalue()) == []
 
 
 @pytest.mark.parametrize("name", URLS)

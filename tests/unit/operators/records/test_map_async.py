@@ -289,7 +289,7 @@ def test_what_does_not_open_in_time_fails_the_job(client: type[Client], server: 
             return await server.reply(0)
 
     failure = failure_of(Silent(), [1], timeout_s=0.01)
-    assert "TimeoutError: entering <" in str(failure)
+    assert "TimeoutError: entering an object of " in str(failure)
     assert "took longer than timeout_s=0.01" in str(failure)
     assert server.cancelled == [0]
 
