@@ -165,7 +165,7 @@ ODD_CASES = {
 }
 
 
-@law_settings(60)
+@law_settings(50)
 @given(**ODD_CASES)
 def test_odd_records_are_what_plain_python_says(
     program: Program, history: OddHistory, workers: int, seed: int | None, as_tables: bool
