@@ -156,6 +156,42 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
     assert found == expected()
 
 
+def test_snapshots_from_before_another_run_are_refused(tmp_path: Path) -> None:
+    """What that run has made void would be missing. Without the snapshots everything comes, once."""
+    topic = "left behind"
+    flow = tw.Dataflow("leaves behind")
+    flow.input("numbers").publish(topic, delivery="exactly_once", log=tmp_path / "log")
+
+    def publish_a_part(job: tw.Job) -> None:
+        """Publish some of epoch 0, up to where it is durable."""
+        with tw.subscribe(topic, start="earliest") as reader:
+            events = iter(reader)
+            for number in range(3):
+                job.input("numbers").send([number])
+                while not (isinstance(event := next(events), tw.Batch) and event.records == [number]):
+                    pass
+
+    with nothing_left():
+        with run(flow, tmp_path / "snapshots", every_s=1000) as job:
+            publish_a_part(job)
+            job.snapshot()
+            job.stop()
+        with tw.run(flow, workers=1) as job:
+            publish_a_part(job)
+            job.stop()
+        with (  # noqa: PT012 - the job fails later
+            pytest.raises(tw.JobError, match=r"later job has made void.* remove these snapshots and begin without one"),
+            run(flow, tmp_path / "snapshots") as job,
+        ):
+            job.input("numbers").close()
+            job.wait(DEADLINE_S)
+        with tw.run(flow, workers=1) as job, tw.subscribe(topic, start="earliest") as reader:
+            publish_a_part(job)
+            job.input("numbers").close()
+            assert [sorted(epoch.records) for epoch in reader.epochs(DEADLINE_S)] == [[0, 1, 2]]
+            job.wait(DEADLINE_S)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int) -> None:
