@@ -153,9 +153,8 @@ class Subscriber:
         """
         match numbered.message:
             case DataMessage(time=time):
-                is_complete = returned.standing is not None and not Antichain(self._domain, returned.lower).less_equal(
-                    time
-                )
+                lower = Antichain(self._domain, returned.lower)
+                is_complete = returned.standing is not None and not lower.less_equal(time)
                 return is_complete or numbered.sequence <= returned.number
             case message:
                 return isinstance(message, EpochsDropped)

@@ -172,10 +172,10 @@ def test_snapshots_from_before_another_run_are_refused(tmp_path: Path) -> None:
                     pass
 
     with nothing_left():
-        with run(flow, tmp_path / "snapshots", every_s=1000) as job:
-            publish_a_part(job)
-            job.snapshot()
-            job.stop()
+        with run(flow, tmp_path / "snapshots", every_s=1000) as first:
+            publish_a_part(first)
+            first.snapshot()
+            first.stop()
         with tw.run(flow, workers=1) as job:
             publish_a_part(job)
             job.stop()
