@@ -218,7 +218,7 @@ class Subscriber:
             self._as_of = self._domain.minimum()  # which does not come any more
             raise self._without_state()
         # All epochs before a frontier are complete. They are whole numbers where there is a history.
-        passed = [time - 1 for snapshot in self._snapshots.values() for time in snapshot.lower if time]
+        passed = [time - 1 for partition in histories for time in self._snapshots[partition].lower if time]
         for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
                 self._as_of = time
