@@ -226,19 +226,21 @@ class Journal:
         complete = Antichain(self._domain, position.generation.complete)
         worker = Antichain(self._domain, position.lower)
         for earlier in self._returns:
+            if not earlier.has(position.number):
+                continue
             lower = Antichain(self._domain, earlier.lower)
             void = [
                 time
                 for time, batches in position.sent.items()
                 if complete.less_equal(time) and lower.less_equal(time) and earlier.standing.get(time, 0) < batches
             ]
-            may_be_void = not (worker.dominates(complete) or worker.dominates(lower))
-            if earlier.has(position.number) and (void or may_be_void):
+            if void or not (worker.dominates(complete) or worker.dominates(lower)):
+                epochs = f"epochs {void!r}" if void else f"epochs from {list(complete)!r} on"
                 raise VoidSnapshotError(
-                    f"the snapshot from which this job goes on has batches of epochs at {void or complete!r} that a "
-                    "later job has made void, as it began without this snapshot. They would never come again. Go on "
-                    "from a later snapshot, or remove these snapshots and begin without one: epochs that are complete "
-                    "in the log are left out then, and the others are published anew"
+                    f"the snapshot from which this job goes on has batches of {epochs} that a later job has made void, "
+                    "as it began without this snapshot. They would never come again. Go on from a later snapshot, or "
+                    "remove these snapshots and begin without one: epochs that are complete in the log are left out "
+                    "then, and the others are published anew"
                 )
 
     def _has(self, time: Time, batches: int) -> bool:
@@ -324,8 +326,8 @@ class Journal:
         self._returns.append(_Return(None, message.number, tuple(message.lower), dict(standing)))
         if len(self._returns) > _MOST_RETURNS:
             oldest, second, *others = self._returns
-            both = min(oldest.number, second.number), (*oldest.lower, *second.lower)
-            self._returns = [_Return(second.tick, *both, {}), *others]
+            lower = tuple(Antichain(self._domain, (*oldest.lower, *second.lower)))
+            self._returns = [_Return(second.tick, min(oldest.number, second.number), lower, {}), *others]
         self._epochs.go_back(message)
         self._checksums = {time: [None] * batches for time, batches in standing.items()}
         self._ticks = {time: [message.number] * batches for time, batches in standing.items()}
@@ -405,7 +407,7 @@ class Journal:
         # A log of an earlier release says nothing of its returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
-        journal._returns = list(*returns)
+        journal._returns = returns[0] if returns else []
         journal._epochs.has_all = has_all
         journal._checksums, journal._ticks, journal._moved = checksums, ticks, moved
         return journal

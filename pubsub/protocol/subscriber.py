@@ -153,9 +153,8 @@ class Subscriber:
         """
         match numbered.message:
             case DataMessage(time=time):
-                is_complete = returned.standing is not None and not Antichain(self._domain, returned.lower).less_equal(
-                    time
-                )
+                lower = Antichain(self._domain, returned.lower)
+                is_complete = returned.standing is not None and not lower.less_equal(time)
                 return is_complete or numbered.sequence <= returned.number
             case message:
                 return isinstance(message, EpochsDropped)
@@ -219,7 +218,7 @@ class Subscriber:
             self._as_of = self._domain.minimum()  # which does not come any more
             raise self._without_state()
         # All epochs before a frontier are complete. They are whole numbers where there is a history.
-        passed = [time - 1 for snapshot in self._snapshots.values() for time in snapshot.lower if time]
+        passed = [time - 1 for partition in histories for time in self._snapshots[partition].lower if time]
         for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
                 self._as_of = time

@@ -115,7 +115,7 @@ def test_take_raises_after_what_came_before(running: RunningPublication, topic: 
 
 
 def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None:
-    """Once what it had read is taken."""
+    """Once what it had read is taken; to begin to read again is an error."""
     subscription = subscribe(topic)
     batch(running, 0, 1)
     assert len(subscription.take()) == 2
@@ -123,7 +123,8 @@ def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None
     subscription.close()
     assert subscription.is_over
     assert subscription.take(LONG_S) == []
-    assert list(subscription.epochs(timeout=LONG_S)) == []
+    with pytest.raises(DeliveryError, match="this subscription is closed"):
+        subscription.epochs(timeout=LONG_S)
 
 
 # ---------------------------------------------------------------------- epochs
