@@ -50,7 +50,7 @@ class JobError(TidewheelError):
         self.operator = operator
         self.worker = worker
         self.time = time
-        self.traceback_text = traceback_text
+        self.traceback_text: str = self.args[-1]
 
     def __str__(self) -> str:
         """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""
