@@ -8,13 +8,29 @@ from typing import Any
 
 from tidewheel.progress.redaction import redacted
 
+_LONGEST_LINE, _KEPT_FIRST, _KEPT_LAST = 2000, 1200, 600
+
 
 class TidewheelError(Exception):
-    """The base of every error that tidewheel raises on purpose."""
+    """The base of every error that tidewheel raises on purpose.
+
+    A message shows the value that was wrong, which may be of any size. Of a line longer than 2,000 characters the error
+    keeps the beginning and the end, where the remedy stands.
+    """
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.args = tuple(redacted(one) if isinstance(one, str) else one for one in args)
+        super().__init__(*(_shortened(redacted(arg)) if isinstance(arg, str) else arg for arg in args))
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST_LINE:
+        return text
+    return "\n".join(
+        line
+        if len(line) <= _LONGEST_LINE
+        else f"{line[:_KEPT_FIRST]} [{len(line) - _KEPT_FIRST - _KEPT_LAST:,} characters left out] {line[-_KEPT_LAST:]}"
+        for line in text.split("\n")
+    )
 
 
 class GraphError(TidewheelError):

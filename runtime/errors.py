@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.progress.redaction import redacted
 from tidewheel.transport.link import PeerLost
 
 
@@ -51,7 +50,7 @@ class JobError(TidewheelError):
         self.operator = operator
         self.worker = worker
         self.time = time
-        self.traceback_text = redacted(traceback_text)
+        self.traceback_text: str = self.args[-1]
 
     def __str__(self) -> str:
         """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""

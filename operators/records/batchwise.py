@@ -112,7 +112,7 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
     if not domain.contains(time):
         reason = f"that is no time here, where times are {domain.describe()}"
     record = shortened(records(part)[0])
-    raise ValueError(f"the function of {name} returned {time!r} at time {now!r}: {reason}, for {record}")
+    raise ValueError(f"the function of {name} returned {shortened(time)} at time {now!r}: {reason}, for {record}")
 
 
 def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:

@@ -283,8 +283,8 @@ def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
         pairs = zip(numbers, rows, strict=True)
         number, record = next(one for one in pairs if not (hasattr(one[0], "__index__") and index(one[0]) in allowed))
         raise ValueError(
-            f"the function of partition({parts}, ...) returned {number!r} for {shortened(record)}: it returns one of "
-            f"the numbers 0 to {parts - 1}"
+            f"the function of partition({parts}, ...) returned {shortened(number)} for {shortened(record)}: it returns "
+            f"one of the numbers 0 to {parts - 1}"
         )
 
     return assign

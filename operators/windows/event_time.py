@@ -97,7 +97,7 @@ class EventTimeReader:
             time = time.astype(f"{time.dtype.kind}8[us]").item() if time.dtype.kind in "mM" else time.item()
         if time is None or time != time:  # noqa: PLR0124 - NaN, and the NaT of pandas
             raise ValueError(
-                f"record {shortened(record)} has no event time, but {time!r}; filter such records out before"
+                f"record {shortened(record)} has no event time, but {shortened(time)}; filter such records out before"
             )
         if isinstance(self.length, timedelta):
             known = isinstance(time, datetime | timedelta)
@@ -109,7 +109,7 @@ class EventTimeReader:
                 "timedelta"
             )
         if not known:
-            raise TypeError(f"the event time of record {shortened(record)} is {time!r}: it is to be {wanted}")
+            raise TypeError(f"the event time of record {shortened(record)} is {shortened(time)}: it is to be {wanted}")
         if isinstance(time, float) and time - time != 0:
             raise ValueError(f"the event time of record {shortened(record)} is {time!r}, which is no time")
         return time

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
+from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
@@ -198,7 +199,7 @@ def passing(
 def checked_schedule(made: Any) -> Schedule:
     """Return what a build function returned if that can be called, and is not async; raise TypeError otherwise."""
     if not callable(made):
-        raise TypeError(f"build must return the operator's schedule function, it returned {made!r}")
+        raise TypeError(f"build must return the operator's schedule function, it returned {short(made)}")
     if iscoroutinefunction(made):
         raise TypeError(
             "schedule is async, and the worker awaits nothing. map_async awaits a coroutine for each record "

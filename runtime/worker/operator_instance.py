@@ -11,6 +11,7 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from reprlib import repr as short
 from typing import Any
 
 from tidewheel.progress import GraphError, Time
@@ -127,7 +128,7 @@ class OperatorInstance(PortOwner):
             self.seconds += self.clock() - self.started
         if returned is not None:
             raise TypeError(
-                f"schedule returned {returned!r}: it sends with output.send(token, batch) and returns nothing; "
+                f"schedule returned {short(returned)}: it sends with output.send(token, batch) and returns nothing; "
                 "a function with yield in it does not even run"
             )
         left = any(port.queue for port, _ in waiting)
