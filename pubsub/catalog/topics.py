@@ -273,8 +273,9 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
     >>> _ = flow.input("words", str).publish("words, watched", schema=str)
-    >>> with tw.run(flow, engine="local"), tw.watch_topics(timeout=0) as watch:
+    >>> with tw.run(flow, engine="local") as job, tw.watch_topics(timeout=0) as watch:
     ...     [(event.event, event.schema) for event in watch if event.topic == "words, watched"]
+    ...     job.stop()
     [('published', 'str')]
     """
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog

@@ -222,7 +222,7 @@ class JobBlock(ABC):
         )
 
     def _warn_of_long_wait(self) -> None:
-        """Warn that the end of the block waits for what may never end; there is none of a job that only takes long."""
+        """Warn that the end of the block waits for sources or for other processes, which may have no end."""
         fed = [f"handles of input {name!r} elsewhere" for name, one in self._feed.inputs.items() if one.handed_over]
         reports = self._look(_WARNS_AFTER_S)[1] if fed else ()
         if not any(isinstance(report, WorkerReport) and report.feeders for report in reports):
