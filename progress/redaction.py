@@ -26,19 +26,20 @@ _SECRET: Final = re.compile(
 """Each repetition has a limit or is of what is replaced, so that texts of any kind take linear time."""
 
 _changing = threading.Lock()
-_values: dict[str, str] = {}
-"""What is said in place of each value, by the forms of the value; the longest first."""
+_values: list[tuple[str, str]] = []
+"""The forms of values that were read, each with what is said in its place; the longest first."""
 
 
 def conceal(value: str, shown: str) -> None:
     """Have `redacted` say ``shown`` in place of ``value``, which this process has read, and of its usual escapes."""
-    if len(value) < SHORTEST or value in _values:
+    if len(value) < SHORTEST:
         return
-    forms = {value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value)}
     with _changing:
-        known = {**_values, **dict.fromkeys(forms, shown)}
-        _values.clear()
-        _values.update(sorted(known.items(), key=lambda entry: -len(entry[0])))
+        known = dict(_values)
+        if value not in known:
+            forms = {value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value)}
+            known.update(dict.fromkeys(forms, shown))
+            _values[:] = sorted(known.items(), key=lambda entry: -len(entry[0]))  # at once, for other threads
 
 
 def redacted(text: str) -> str:
@@ -47,7 +48,7 @@ def redacted(text: str) -> str:
     >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
     "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
     """
-    for value, shown in tuple(_values.items()):
+    for value, shown in tuple(_values):
         text = text.replace(value, shown)
     return _SECRET.sub(_hidden, text)
 
