@@ -255,6 +255,7 @@ class DataflowDescription:
         )
 
     def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
+        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
         if not callable(made.build):
             raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
         made.origin = origin_of(made.name)
@@ -268,7 +269,6 @@ class DataflowDescription:
 
     def _name(self, made: DescribedOperator, scope: Scope) -> None:
         """Give an operator a name that is unique."""
-        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
         full = f"{scope.path}/{made.name}" if scope.path else made.name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:
