@@ -255,11 +255,9 @@ class DataflowDescription:
         )
 
     def _add(self, made: DescribedOperator, substreams: frozenset[str] = frozenset()) -> tuple[Outlet, ...]:
-        if not isinstance(made.name, str) or not made.name:
-            raise self._error(f"the name of an operator is a non-empty string, not {made.name!r}")
+        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
         if not callable(made.build):
             raise GraphError(f"operator {made.name!r}: build must be a function of a context, not {made.build!r}")
-        check_name("an operator", made.name, self._error, MOST_OF_OPERATORS)
         made.origin = origin_of(made.name)
         self._name(made, (*made.output_scopes, *made.input_scopes, self.root)[0])
         self._operators.append(made)
