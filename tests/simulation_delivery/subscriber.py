@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.kit.exactly_once.subends import repeat_acks, waiting_bytes_of
 from tests.simulation_delivery.filters import FILTERS, Multiple
 from tests.simulation_delivery.kinds import Kinds
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
 from tidewheel.pubsub.exactly_once.tick_set import TickSet
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from tests.simulation_delivery.world import World
 
 ROOM_BYTES = 120
+HEARD_S = 2.0
+"""All relays have heard of a pubend that was started again after so long."""
+RETRY_S = 0.5
 
 
 class Habits(NamedTuple):
@@ -140,7 +144,15 @@ class SubendNode:
                 self._subscribe_again(message.pubend)
             return
         assert isinstance(message, KnowledgeMessage), message
-        self.core.receive(message, self._world.network.now_s)
+        now_s = self._world.network.now_s
+        try:
+            self.core.receive(message, now_s)
+        except DeliveryError:
+            # A relay below another one has yet to hear what a pubend has again that was just started again.
+            if now_s - max(node.started_s for node in self._world.pubends) > HEARD_S:
+                raise
+            self._world.crash(self, RETRY_S)
+            return
         self.most_waiting = max(self.most_waiting, waiting_bytes_of(self.core))
         if not self.habits.reads_slowly:
             self.read()

@@ -48,6 +48,7 @@ class PubendNode:
         self.disk = Disk()
         self.core: Pubend | None = None
         self._is_syncing = False
+        self.started_s = -inf
         self._clock_s = clock_s
         self._forgets_from_s = 0.0
         self.is_paused = False
@@ -61,7 +62,7 @@ class PubendNode:
 
     def start(self) -> None:
         """Begin, or go on from what is on the disk."""
-        disk = self.disk
+        disk, self.started_s = self.disk, self._world.network.now_s
         self.core = Kinds.pubend(
             self._number,
             self._pubends,
@@ -357,11 +358,14 @@ class World:
     # What nodes say to each other
 
     def tell(self, sender: str, outgoing: list[Outgoing]) -> None:
-        """Send messages downstream."""
+        """Send messages downstream; what is on its way to a child whose connection is gone is lost."""
         for child, message in outgoing:
             receiver = self.relays.get(child) or self.subends[node_of(child)]
-            if receiver.child == child:  # else its connection is gone
-                self._send(sender, receiver, message)
+            self.network.send(node_of(sender), receiver.name, partial(self._hear, sender, receiver, child, message))
+
+    def _hear(self, sender: str, receiver: "RelayNode | SubendNode", child: str, message: Downstream) -> None:
+        if receiver.child == child:
+            receiver.receive(sender, message)
 
     def ask(self, sender: str, parent: str | None, messages: list[Upstream]) -> None:
         """Send messages upstream."""
