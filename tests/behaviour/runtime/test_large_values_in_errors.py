@@ -42,6 +42,13 @@ def test_an_argument(wrong: Callable[[Any], object]) -> None:
         assert len(str(refusal.value)) < 3000
 
 
+def fail(flow: tw.Dataflow) -> None:
+    job = tw.run(flow, engine="local")
+    job.input("numbers").send([Large()])
+    job.input("numbers").close()
+    job.wait(10)
+
+
 @pytest.mark.parametrize(
     "describe",
     [
@@ -59,11 +66,8 @@ def test_a_record(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]]) -> None:
     """Neither the error, nor what has caused it, nor the traceback has all of it."""
     numbers = stream()
     describe(numbers).capture("results")
-    job = tw.run(numbers.flow, engine="local")
-    job.input("numbers").send([Large()])
-    job.input("numbers").close()
     with pytest.raises(tw.JobError) as failure:
-        job.wait(10)
+        fail(numbers.flow)
     error: BaseException | None = failure.value
     assert len(failure.value.traceback_text) < 20_000
     while error is not None:
