@@ -8,6 +8,8 @@ import pytest
 
 import tidewheel as tw
 
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
 SECRET = tw.Secret("PATH")
 """Whatever it is called, a variable that all processes of the cluster have."""
 
@@ -25,8 +27,6 @@ class Careless(tw.Sink):
         assert os.pathsep in self.secret.value()
 
 
-@pytest.mark.ray
-@pytest.mark.usefixtures("ray_cluster")
 def test_the_error_of_a_worker_has_no_value() -> None:
     """Neither in its text, nor in what Python prints of it in the driver."""
     flow = tw.Dataflow("careless")
