@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidewheel.batches.batches import is_numpy
 from tidewheel.differential.joining import Joined
 from tidewheel.differential.records import (
     Array,
@@ -23,9 +24,8 @@ from tidewheel.differential.records import (
     parts_of,
     row_column,
 )
-from tidewheel.operators.tables.columns import Expression
+from tidewheel.operators.keys.columns import Expression
 from tidewheel.operators.tables.projection import Projection
-from tidewheel.transport.batches import is_numpy
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
 
+from tidewheel.batches.batches import Batch, records
+from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
@@ -16,7 +18,6 @@ from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
-from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
@@ -25,7 +26,6 @@ from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.plan import EndsWanted
-from tidewheel.transport.batches import Batch, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

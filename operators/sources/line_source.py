@@ -11,8 +11,8 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.record_source import epoch_of
-from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

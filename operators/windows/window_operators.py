@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from tidewheel.operators.base.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.event_time import EventTimeReader
 from tidewheel.operators.windows.open_windows import LateRecord, WindowResult
 from tidewheel.operators.windows.watermark import build_reading

@@ -23,10 +23,10 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.messages import Nack
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
+from tidewheel.pubsub.messages.delivery_messages import Nack
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, gaps
 
 _TICK = itemgetter(0)
 

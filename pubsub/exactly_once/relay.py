@@ -24,9 +24,9 @@ from typing import Any, Final
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation, of_one
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.filters import Filter, Wanted
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import (
+from tidewheel.pubsub.exactly_once.subscription import merged, prefix_end
+from tidewheel.pubsub.messages.delivery_messages import (
     RELAY_PREFIX,
     Ack,
     ConsolidatedAck,
@@ -38,8 +38,8 @@ from tidewheel.pubsub.exactly_once.messages import (
     Upstream,
     repeated,
 )
-from tidewheel.pubsub.exactly_once.subscription import merged, prefix_end
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.pubsub.messages.filters import Filter, Wanted
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, TickSet
 
 _FIRST = itemgetter(0)
 

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
 from tidewheel.pubsub.messages.events import (
     Batch,
@@ -35,6 +34,7 @@ from tidewheel.pubsub.messages.events import (
     SubscriberStatistics,
     SubstreamsEnded,
 )
+from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

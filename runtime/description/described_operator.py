@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidewheel.progress import GraphError, OperatorShape, PathSummary, Source
+from tidewheel.runtime.description.outline import OperatorOutline
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import (
     Build,
@@ -17,7 +18,6 @@ from tidewheel.runtime.description.plan import (
     passing,
 )
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.drawing.outline import OperatorOutline
 
 
 @dataclass(slots=True)

@@ -24,10 +24,10 @@ from weakref import WeakKeyDictionary
 
 import cloudpickle
 
+from tidewheel.batches.batches import pack, unpack
 from tidewheel.progress import Time
-from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.transport.batches import pack, unpack
 from tidewheel.transport.frames import PROTOCOL, goes_by_value
 
 

@@ -11,7 +11,7 @@ from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.demo import EXPLANATION, NAME, RATE, routes
 from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.telemetry.documents import BEGAN_AT
-from tidewheel.pubsub.gateway import Gateway
+from tidewheel.gateway import Gateway
 
 pytestmark = needs_chromium
 

@@ -17,7 +17,7 @@ from tests.packaging.repository import (
     tree_of,
 )
 
-DOORS = {"transport/ray_internals.py", "spark_bridge/jvm.py"}
+DOORS = {"host/ray_internals.py", "spark_bridge/jvm.py"}
 LIBRARIES = {
     "prometheus_client",
     "py4j",

@@ -17,7 +17,6 @@ from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation_pubsub.scenario import Order
 from tidewheel.progress import Time
 from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, RolledBack, Subscriber
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.events import Epoch, Event
 from tidewheel.pubsub.messages.wire import (
     FeedEvent,
@@ -29,6 +28,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 RUNS = 400
 STEPS = 150

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 OPERATORS: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
     "sort": lambda stream: stream.sort("n"),
