@@ -20,7 +20,7 @@ import tidewheel as tw
 from measurement import Report, alternate, arguments
 from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.state.shards import owner_of
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.transport.link import LinkName
 from transport_floor import Peer, ray_cluster, run_together
 

@@ -15,14 +15,14 @@ from typing import Any
 
 from measurement import Report
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told, encode
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Ack, ConsolidatedAck, KnowledgeMessage
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Ack, ConsolidatedAck, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode as encoded
 from tidewheel.pubsub.messages.encoded_message import size_of
+from tidewheel.pubsub.messages.frames import ChildMessage, Told, encode
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
 
 UPPER = 2

@@ -9,16 +9,16 @@ from math import inf
 from typing import TypeAlias
 
 from pubsub_traffic import OVER
+from tidewheel.host.ray_cluster import node_id, process_id
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import Begun
+from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.messages.encoded_message import decode_batch
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.subscribers.parents import Parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subend_reader import SubendReader
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
-from tidewheel.transport.ray_cluster import node_id, process_id
 
 Ring: TypeAlias = Callable[["SharedReader"], None]
 Note: TypeAlias = Callable[[str, int, int], None]

@@ -21,9 +21,9 @@ from fanout_subscribers import Arrivals
 from peer_processes import PeerProcesses
 from pubsub_servers import write_leaf
 from pubsub_traffic import Order, wait
+from tidewheel.host.ray_cluster import node_id
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 from tidewheel.transport.children import Children
-from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.stream_link import ChildLink
 from topic_job import give
 

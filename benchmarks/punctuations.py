@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tidewheel as tw
+from tidewheel.batches.batches import Batch
 from tidewheel.runtime.description.pacts import Exchange, Pact
-from tidewheel.transport.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)

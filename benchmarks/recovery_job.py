@@ -11,7 +11,7 @@ from typing import Any
 import tidewheel as tw
 from recovery_marks import Marks
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.description.shards import owners_of
 
 STRIDE = 7919
 """A prime number, so that a walk by it visits all keys."""

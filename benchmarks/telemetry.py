@@ -27,7 +27,7 @@ import psutil
 
 import tidewheel as tw
 from measurement import Report, arguments
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.ray_job import RayJob
 from transport_floor import ray_cluster

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import zmq
 
+from tidewheel.host.ray_cluster import connect
 from tidewheel.runtime.errors import JobError
-from tidewheel.transport.ray_cluster import connect
 
 DEADLINE_S = 60.0
 _LINGER_MS = 5000

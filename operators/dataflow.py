@@ -5,22 +5,22 @@ from functools import partial
 from types import UnionType
 from typing import Any, overload
 
-from tidewheel.operators.records.batchwise import build_batchwise
+from tidewheel.batches.batches import is_schema
+from tidewheel.operators.base.batchwise import build_batchwise
+from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
-from tidewheel.operators.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
-from tidewheel.pubsub.catalog.topic_schema import topic_schema
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
-from tidewheel.pubsub.telemetry.telemetry_topic import TelemetryTopic
+from tidewheel.pubsub.messages.topic_schema import topic_schema
+from tidewheel.pubsub.publishers.telemetry_topic import TelemetryTopic
 from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.transport.batches import is_schema
 
 
 class Dataflow(Described):
@@ -320,7 +320,7 @@ class Dataflow(Described):
             iterate/exchange  <= iterate/concat (by 'key')
             leave             <- iterate/exchange  [probe 'done']
         """
-        from tidewheel.runtime.drawing.outline import text_of
+        from tidewheel.runtime.description.outline import text_of
 
         return text_of(self._description.outline(), fused=fused)
 

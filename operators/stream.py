@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tidewheel.operators.base.batchwise import build_pass
+from tidewheel.operators.base.stream_base import Record, check_positive, check_stream
 from tidewheel.operators.collections.collection_operators import CollectionOperators
 from tidewheel.operators.epochs.epoch_operators import EpochOperators
 from tidewheel.operators.epochs.keyed_operators import KeyedOperators
 from tidewheel.operators.joins.interval_join_operators import IntervalJoinOperators
 from tidewheel.operators.joins.join_operators import JoinOperators
-from tidewheel.operators.records.batchwise import build_pass
 from tidewheel.operators.records.loop_operators import LoopOperators
 from tidewheel.operators.records.record_operators import RecordOperators
 from tidewheel.operators.records.routing_operators import RoutingOperators
 from tidewheel.operators.records.time_operators import TimeOperators
 from tidewheel.operators.sinks.output_operators import OutputOperators
-from tidewheel.operators.stream_base import Record, check_positive, check_stream
 from tidewheel.operators.substreams.substream_operators import Bound, SubstreamOperators, ends_wanted
 from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators

@@ -1,8 +1,7 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
+from tidewheel.console.metrics.export import TelemetryExport
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Catalog, TopicEvent, TopicInfo
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
-from tidewheel.pubsub.catalog.topics import Topic, TopicWatch, topics, watch_topics
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.messages.events import (
     Batch,
@@ -15,6 +14,7 @@ from tidewheel.pubsub.messages.events import (
     SubscriberStatistics,
     SubstreamsEnded,
 )
+from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
@@ -25,8 +25,8 @@ from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.telemetry.export import TelemetryExport
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.topics import Topic, TopicWatch, topics, watch_topics
 
 __all__ = [
     "CATALOG_TOPIC",

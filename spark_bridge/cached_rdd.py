@@ -13,9 +13,9 @@ from typing import Any
 import ray
 from ray import ObjectRef
 
+from tidewheel.host.ray_internals import actor_id, call_java, node_of
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.ray_cluster import EXECUTOR
-from tidewheel.transport.ray_internals import actor_id, call_java, node_of
 
 
 @dataclass(frozen=True, slots=True)

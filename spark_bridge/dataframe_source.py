@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tidewheel.host.ray_cluster import connect
 from tidewheel.runtime import Pause
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.errors import BridgeError, computing
-from tidewheel.transport.ray_cluster import connect
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,11 +18,11 @@ from pathlib import Path
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from tidewheel.host import ray_cluster as cluster
+from tidewheel.host.ray_internals import available_by_node, hide_lines
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
-from tidewheel.transport import ray_cluster as cluster
-from tidewheel.transport.ray_internals import available_by_node, hide_lines
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidewheel.batches.batches import shown
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema
-from tidewheel.transport.batches import shown
 
 _TIMES = range(-(2**63), 2**63)
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from tidewheel.transport.ray_cluster import lost
+from tidewheel.host.ray_cluster import lost
 from tidewheel.transport.stream_link import WAITING_BYTES, Codec, Message
 
 MOST_WAIT_S: Final = 10.0

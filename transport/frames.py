@@ -25,8 +25,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import cloudpickle
 
+from tidewheel.host.program_classes import PROTOCOL, dump_by_value
 from tidewheel.progress import ProtocolError
-from tidewheel.transport.program_classes import PROTOCOL, dump_by_value
 from tidewheel.transport.received_memory import ReceivedMemory
 
 M = TypeVar("M")

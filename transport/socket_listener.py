@@ -17,9 +17,9 @@ from typing import Any
 
 import zmq
 
+from tidewheel.host.ray_cluster import node_id
 from tidewheel.transport.link import PeerLost
 from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
-from tidewheel.transport.ray_cluster import node_id
 from tidewheel.transport.socket_address import SocketAddress, SocketKeys, private_directory
 
 _HEARTBEAT_MS = 5_000

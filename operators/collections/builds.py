@@ -27,16 +27,16 @@ from tidewheel.differential.updates import (
     portions,
     split_by_time,
 )
+from tidewheel.operators.base.batchwise import build_batchwise
+from tidewheel.operators.base.division import Division, by_input
 from tidewheel.operators.collections.pacts import owners_of_columns
-from tidewheel.operators.epochs.division import Division, by_input
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import unlike
-from tidewheel.operators.records.batchwise import build_batchwise
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.messages.questions import ENDED
 from tidewheel.runtime.state.state_pickling import declare_frozen
 from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
-from tidewheel.runtime.worker.questions import ENDED
 
 declare_frozen(Batch, Interned)
 

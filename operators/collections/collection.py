@@ -5,14 +5,14 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from tidewheel.batches.batches import is_schema
+from tidewheel.operators.base.stream_base import check_function, check_positive
 from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
 from tidewheel.operators.collections.column_collection import ColumnCollection, checked_columns
 from tidewheel.operators.collections.keyed_collection import KeyedCollection
-from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import Transform
-from tidewheel.transport.batches import is_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,8 +207,8 @@ class Collection(ColumnCollection, KeyedCollection):
         ...     sorted(record for record, count in job.captured("components")[0].batch)
         [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
         """
+        from tidewheel.operators.base.batchwise import build_delay
         from tidewheel.operators.collections import stages
-        from tidewheel.operators.records.batchwise import build_delay
 
         check_function(f"operator {name!r}", function)
         around, most = _BODY.get()

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from tidewheel.operators.base.batchwise import build_pass
+from tidewheel.operators.base.stream_base import StreamBase
 from tidewheel.operators.collections.pacts import KeyPact, OwnedPact, RecordPact, SameWorkerPact
-from tidewheel.operators.records.batchwise import build_pass
-from tidewheel.operators.stream_base import StreamBase
 from tidewheel.progress import GraphError, PathSummary
 from tidewheel.runtime.description.described_operator import DescribedOperator
 from tidewheel.runtime.description.pacts import Pact

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidewheel.operators.stream_base import Record, StreamBase
+from tidewheel.operators.base.stream_base import Record, StreamBase
 from tidewheel.progress import GraphError, IntegerDomain
 from tidewheel.runtime.description.origin import adds_operators
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
+from tidewheel.operators.base.stream_base import check_function
 from tidewheel.operators.collections.collection_base import CollectionBase
-from tidewheel.operators.stream_base import check_function
-from tidewheel.operators.tables.columns import Expression, is_expression
+from tidewheel.operators.keys.columns import Expression, is_expression
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 

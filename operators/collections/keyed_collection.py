@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
+from tidewheel.operators.base.stream_base import check_function, check_positive
 from tidewheel.operators.collections.collection_base import CollectionBase
 from tidewheel.operators.collections.column_collection import checked_columns
 from tidewheel.operators.collections.pacts import SameWorkerPact
-from tidewheel.operators.stream_base import check_function, check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 

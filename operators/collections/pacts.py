@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tidewheel.batches.batches import Batch, scatter
 from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.shards import owners_in_array
 from tidewheel.runtime.description.stable_hash import hash_integers, hash_keys, hash_tuples, stable_hash
-from tidewheel.runtime.state.shards import owners_in_array
-from tidewheel.transport.batches import Batch, scatter
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidewheel.batches.batches import is_numpy
 from tidewheel.differential.joining import Joined
 from tidewheel.differential.records import (
     Array,
@@ -23,9 +24,8 @@ from tidewheel.differential.records import (
     parts_of,
     row_column,
 )
-from tidewheel.operators.tables.columns import Expression
+from tidewheel.operators.keys.columns import Expression
 from tidewheel.operators.tables.projection import Projection
-from tidewheel.transport.batches import is_numpy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,7 +138,7 @@ def schema_with_diff(types: "pa.Schema") -> "pa.Schema":
 def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.Table":
     import pyarrow as pa
 
-    from tidewheel.transport.arrow_columns import exact_array
+    from tidewheel.batches.arrow_columns import exact_array
 
     kinds = {} if types is None else dict(zip(types.names, types.types, strict=True))
     made = {}

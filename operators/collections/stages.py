@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy
 from tidewheel.differential.joining import Joined
 from tidewheel.differential.packing import CountOverflowError, products
 from tidewheel.differential.records import (
@@ -23,10 +24,9 @@ from tidewheel.differential.records import (
 )
 from tidewheel.differential.updates import split_by_time
 from tidewheel.operators.collections.rows import column_from, folded, joined_columns, unfolded
-from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.operators.tables.columns import check_has
+from tidewheel.operators.keys.arrow_rows import as_table
+from tidewheel.operators.keys.columns import check_has
 from tidewheel.progress import Time
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy
 
 
 def mapped(function: Callable[[Any], Any], array: Array) -> Array:

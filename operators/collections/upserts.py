@@ -4,13 +4,13 @@ from itertools import chain
 from operator import add
 from typing import Any
 
+from tidewheel.batches.batches import Batch, records
+from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.differential.records import encode
-from tidewheel.operators.epochs.division import Division, split_batches
+from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.progress import Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.worker.operator_context import pacts_of
-from tidewheel.transport.batches import Batch, records
-from tidewheel.transport.one_nan import with_one_nan
 
 
 def key_of(record: Any) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, overload
 
+from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.epochs.fold import Fold, build_partial, build_per_epoch, pruned_fold
 from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start, counting_folds
@@ -11,7 +12,6 @@ from tidewheel.operators.epochs.picks import Sampler, TopK, distinct_records
 from tidewheel.operators.keys.record_hash import GatherPact, RecordPact
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order, check_order
-from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Key, Pact

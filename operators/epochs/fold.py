@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from tidewheel.operators.epochs.division import Division, at_first, split_batches, split_by_key, updated
+from tidewheel.batches.batches import Batch, length
+from tidewheel.operators.base.division import Division, at_first, split_batches, split_by_key, updated
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.worker.operator_context import instance_of, pacts_of
-from tidewheel.transport.batches import Batch, length
 
 MOST_KEPT = 1 << 18
 """`build_partial` keeps so many records of a time, as what they have become; more than that hardly saves anything."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from tidewheel.operators.epochs.division import by_input
-from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.batches.batches import Batch, concatenate, is_arrow, is_numpy
+from tidewheel.operators.base.division import by_input
+from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.worker.operator_context import pacts_of
-from tidewheel.transport.batches import Batch, concatenate, is_arrow, is_numpy
 
 Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
 """Processes a complete epoch of one worker; returns the batches to send, for each output.

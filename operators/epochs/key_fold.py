@@ -11,11 +11,11 @@ from operator import add as plus
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from tidewheel.batches.batches import Batch, is_arrow
 from tidewheel.operators.epochs.fold import Fold
+from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, may_have_nan
-from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch, is_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

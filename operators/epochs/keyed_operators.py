@@ -3,19 +3,19 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.epochs.fold import build_partial, pruned_fold
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
 from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, StateMachine, build_keyed_state
 from tidewheel.operators.epochs.picks import FirstOfEach
+from tidewheel.operators.epochs.substream_state import build_state_by_substream
 from tidewheel.operators.keys.record_hash import RecordPact, owners_of_records
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.record_order import Order
-from tidewheel.operators.stream_base import KeyType, Record, Result, State, StreamBase, check_function
-from tidewheel.operators.substreams.keyed_state import build_state_by_substream
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.description.shards import owners_of
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

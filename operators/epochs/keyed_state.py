@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime import Build
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.state.operator_state import Owners
-from tidewheel.runtime.state.shards import owners_of
-from tidewheel.transport.batches import Batch
 
 Kept: TypeAlias = dict[Any, Any]
 """The state of each key."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.batches.batches import Batch, is_arrow, length, records
 from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.operators.keys.key_columns import as_key_column, hash_rows, number_rows, sortable
 from tidewheel.operators.keys.record_hash import record_hashes
 from tidewheel.operators.keys.record_keys import Keys, as_key, check_column, may_have_nan, places_by_key
 from tidewheel.operators.keys.record_order import Order, first_by_content, take
-from tidewheel.operators.records.arrow_rows import as_table
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.transport.batches import Batch, is_arrow, length, records
 
 if TYPE_CHECKING:
     import numpy as np

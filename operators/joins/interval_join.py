@@ -14,7 +14,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from tidewheel.operators.epochs.division import everywhere
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.joins.join_keys import Groups, split_off_unmatchable
 from tidewheel.operators.joins.record_join import Pair
 from tidewheel.operators.keys.record_keys import Keys
@@ -23,7 +24,6 @@ from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration, check_duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime import OperatorContext
-from tidewheel.transport.batches import Batch
 
 _FEW_RECORDS = 1024
 """So many are kept without looking which of them are needed."""

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from tidewheel.operators.base.side_by_side import no_stream_itself
+from tidewheel.operators.base.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, make_interval
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, read_table
 from tidewheel.operators.joins.join_keys import JoinKeys, make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
+from tidewheel.operators.keys.arrow_rows import table_schema
+from tidewheel.operators.keys.columns import check_names
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.records.arrow_rows import table_schema
-from tidewheel.operators.side_by_side import no_stream_itself
-from tidewheel.operators.stream_base import Other, Record, Result, StreamBase, check_stream
-from tidewheel.operators.tables.columns import check_names
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, TimedRecord, read_timed
 from tidewheel.operators.windows.watermark import At, build_reading

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidewheel.operators.epochs.division import Division, split_batches
+from tidewheel.batches.batches import Batch, concatenate_tables
+from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.operators.joins.interval_join import Interval, Kept
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import match_within, number_keys
-from tidewheel.operators.records.arrow_rows import as_table, one_table
+from tidewheel.operators.keys.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.watermark import ReadTimes, Watermark
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.description.pacts import Exchange, Pact
-from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt

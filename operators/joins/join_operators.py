@@ -3,21 +3,21 @@
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, overload
 
+from tidewheel.batches.batches import Batch, concatenate
+from tidewheel.operators.base.stream_base import Other, Record, StreamBase, check_stream
 from tidewheel.operators.epochs.gathered_epochs import arrays_as_tables, build_gathered
 from tidewheel.operators.joins.join_keys import make_keys
 from tidewheel.operators.joins.record_join import How, build_cogroup, build_pair_join, build_pair_join_across_epochs
 from tidewheel.operators.joins.table_index import build_table_join_across_epochs
 from tidewheel.operators.joins.table_join import JoinedColumns, build_announce, build_table_join
+from tidewheel.operators.keys.columns import common_schema
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.stream_base import Other, Record, StreamBase, check_stream
-from tidewheel.operators.tables.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime import Key
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
-from tidewheel.transport.batches import Batch, concatenate
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

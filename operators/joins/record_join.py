@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from tidewheel.batches.batches import Batch, is_numpy, records
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import Groups, JoinKeys, split_off_unmatchable
-from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.runtime import Build
-from tidewheel.transport.batches import Batch, is_numpy, records
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
 """The records without a partner that are kept, with None in its place: none, this stream's, the other's, or both."""

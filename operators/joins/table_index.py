@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidewheel.operators.epochs.division import Division, split_batches
+from tidewheel.batches.batches import Batch, concatenate_tables
+from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import Matches, have_same_keys, match_hashes
+from tidewheel.operators.keys.arrow_rows import one_table
 from tidewheel.operators.keys.key_columns import hash_rows
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.operators.records.arrow_rows import one_table
 from tidewheel.runtime import Build, OperatorContext
 from tidewheel.runtime.description.pacts import Exchange
-from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.epochs.division import everywhere
+from tidewheel.batches.batches import Batch, shown, take_slice
+from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import JoinKeys
 from tidewheel.operators.joins.record_join import How
 from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
-from tidewheel.operators.records.arrow_rows import as_table, one_table
-from tidewheel.operators.tables.columns import check_names
+from tidewheel.operators.keys.arrow_rows import as_table, one_table
+from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError, Time, TimeDomain
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
-from tidewheel.transport.batches import Batch, shown, take_slice
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.runtime.description.stable_hash import hash_column, hash_tuples
-from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
 from tidewheel.operators.keys.record_keys import as_record
 from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.shards import owners_in_array, owners_of_hashes
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
-from tidewheel.runtime.state.shards import owners_in_array, owners_of_hashes
-from tidewheel.runtime.substreams.labels import Labels
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records, scatter, take_slice
+from tidewheel.runtime.messages.labels import Labels
 
 if TYPE_CHECKING:
     import numpy as np

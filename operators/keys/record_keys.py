@@ -15,11 +15,11 @@ from operator import is_
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidewheel.operators.tables.columns import check_names
+from tidewheel.batches.batches import Batch, is_arrow, records
+from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import Key
 from tidewheel.runtime.description.stable_hash import KEYS
-from tidewheel.transport.batches import Batch, is_arrow, records
 
 if TYPE_CHECKING:
     import pyarrow as pa

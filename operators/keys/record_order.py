@@ -13,11 +13,11 @@ from operator import gt, itemgetter, lt, ne
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.batches.batches import Batch, concatenate, is_arrow, length, records
 from tidewheel.operators.keys.key_columns import sortable
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import Keys, check_by, is_nan
 from tidewheel.runtime.description.pacts import Key
-from tidewheel.transport.batches import Batch, concatenate, is_arrow, length, records
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,13 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, overload
 
-from tidewheel.operators.epochs.fold import Fold, build_per_epoch
-from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.keys.record_hash import GatherPact
-from tidewheel.operators.keys.record_keys import Keys, Names, check_by
-from tidewheel.operators.records.batchwise import build_batchwise, by_time
-from tidewheel.operators.records.round_test import RoundTest
-from tidewheel.operators.stream_base import (
+from tidewheel.operators.base.batchwise import build_batchwise, by_time
+from tidewheel.operators.base.stream_base import (
     Record,
     Result,
     StreamBase,
@@ -20,6 +15,11 @@ from tidewheel.operators.stream_base import (
     check_positive,
     check_stream,
 )
+from tidewheel.operators.epochs.fold import Fold, build_per_epoch
+from tidewheel.operators.epochs.gathered_epochs import build_gathered
+from tidewheel.operators.keys.record_hash import GatherPact
+from tidewheel.operators.keys.record_keys import Keys, Names, check_by
+from tidewheel.operators.records.round_test import RoundTest
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.pacts import BroadcastPact
 

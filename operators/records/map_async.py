@@ -21,14 +21,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from tidewheel.operators.epochs.division import Division
+from tidewheel.batches.batches import records
+from tidewheel.host.log_lines import about
+from tidewheel.operators.base.division import Division
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
 from tidewheel.runtime import Build, InputPort, OutputPort
-from tidewheel.runtime.substreams.labels import Label, MixedLabel
+from tidewheel.runtime.messages.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.transport.batches import records
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0

@@ -5,15 +5,15 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
-from tidewheel.operators.records.batchwise import build_batchwise, with_keys_repeated
-from tidewheel.operators.records.failed import Failed
-from tidewheel.operators.side_by_side import no_stream_itself
-from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
-from tidewheel.operators.tables.columns import Expression, is_expression, schema_after
+from tidewheel.batches.batches import Batch, keep, records
+from tidewheel.operators.base.batchwise import build_batchwise, with_keys_repeated
+from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.base.side_by_side import no_stream_itself
+from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
+from tidewheel.operators.keys.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.transport.batches import Batch, keep, records
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

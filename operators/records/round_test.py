@@ -15,10 +15,10 @@ from operator import add
 from reprlib import repr as short
 from typing import Any
 
+from tidewheel.batches.batches import Batch, is_arrow
 from tidewheel.operators.keys.record_keys import Keys, check_column
 from tidewheel.progress import Time
 from tidewheel.runtime import TimestampToken
-from tidewheel.transport.batches import Batch, is_arrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from operator import index
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, overload
 
-from tidewheel.operators.records.batchwise import build_batchwise, build_pass, by_time
-from tidewheel.operators.side_by_side import no_stream_itself
-from tidewheel.operators.stream_base import Record, StreamBase, check_function, check_positive, check_stream
-from tidewheel.operators.tables.columns import common_schema
+from tidewheel.batches.batches import Batch, records, scatter
+from tidewheel.operators.base.batchwise import build_batchwise, build_pass, by_time
+from tidewheel.operators.base.side_by_side import no_stream_itself
+from tidewheel.operators.base.stream_base import Record, StreamBase, check_function, check_positive, check_stream
+from tidewheel.operators.keys.columns import common_schema
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key, RebalancePact
-from tidewheel.transport.batches import Batch, records, scatter
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.epochs.division import everywhere
-from tidewheel.operators.records.batchwise import build_delay, build_pass, by_record
-from tidewheel.operators.stream_base import Record, StreamBase, callback, check_function
+from tidewheel.operators.base.batchwise import build_delay, build_pass, by_record
+from tidewheel.operators.base.division import everywhere
+from tidewheel.operators.base.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.origin import adds_operators

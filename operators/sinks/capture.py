@@ -19,7 +19,8 @@ from typing import IO, Any
 
 import msgspec
 
-from tidewheel.operators.epochs.division import Division
+from tidewheel.batches.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
+from tidewheel.operators.base.division import Division
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, Captured, Schedule
@@ -27,7 +28,6 @@ from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.operator_state import CAPTURED
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, running_input
-from tidewheel.transport.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
 
 _FRAME = struct.Struct("<cQI")
 """The kind of a frame, the length of its content, and the checksum of that."""

@@ -11,14 +11,14 @@ Invariants:
 
 from dataclasses import dataclass, field
 
-from tidewheel.operators.epochs.division import at_first
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.division import at_first
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, TimestampToken
 from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
 from tidewheel.runtime.worker.operator_context import host_of, instance_of
-from tidewheel.runtime.worker.worker_report import NEXT_SNAPSHOT
-from tidewheel.transport.batches import Batch
 
 
 @dataclass(slots=True)

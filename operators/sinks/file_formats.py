@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.operators.keys.arrow_rows import as_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
 
+from tidewheel.batches.batches import Batch, records
+from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture, build_capture_to
@@ -15,7 +17,6 @@ from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
-from tidewheel.operators.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.progress import GraphError, ProductDomain, Time
 from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
@@ -25,8 +26,7 @@ from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
-from tidewheel.transport.batches import Batch, records
-from tidewheel.transport.store_url import local_path
+from tidewheel.storage.store_url import local_path
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

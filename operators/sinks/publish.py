@@ -15,22 +15,22 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from tidewheel.operators.epochs.division import Division, at_first, split_by_key, updated
+from tidewheel.operators.base.division import Division, at_first, split_by_key, updated
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
+from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.fed_partitions import moved
 from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.runtime.description.pacts import Pact, SubstreamPact
 from tidewheel.runtime.description.plan import Build
-from tidewheel.runtime.state.shards import owner_of
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.substream_ports import SubstreamInput
+from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.messages.labels import Labels, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, running_input
+from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,11 +12,11 @@ from itertools import chain
 from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents
 from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
 from tidewheel.pubsub.protocol.history import PartitionHistory
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 from tidewheel.pubsub.publishers.fed_partitions import feeder_of
+from tidewheel.pubsub.publishers.sent_events import SavedEvents
 
 
 class Published:

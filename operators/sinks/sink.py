@@ -23,13 +23,13 @@ from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from operator import add
 from typing import Any
 
-from tidewheel.operators.epochs.division import at_first
+from tidewheel.batches.batches import Batch, length, size_in_bytes
+from tidewheel.batches.held_bytes import RecordSizes
+from tidewheel.operators.base.division import at_first
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
-from tidewheel.transport.batches import Batch, length, size_in_bytes
 from tidewheel.transport.frames import unpicklable
-from tidewheel.transport.held_bytes import RecordSizes
 
 PART_BYTES = 128 << 20
 

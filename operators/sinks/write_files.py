@@ -18,14 +18,14 @@ from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote
 
-from tidewheel.operators.epochs.division import everywhere
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.sinks.file_formats import write_file
 from tidewheel.operators.sinks.sink import Sink, SinkOperators
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.pubsub.log.files import FILES
 from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.worker.operator_context import host_of, instance_of
-from tidewheel.transport.batches import Batch
+from tidewheel.storage.files import FILES
 
 _EPOCH = "epoch="
 _UNFINISHED = ".tmp-"

@@ -12,15 +12,15 @@ from operator import not_
 from reprlib import repr as short
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
-from tidewheel.operators.records.failed import Failed
+from tidewheel.batches.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
+from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.keys.columns import check_schema
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
-from tidewheel.operators.tables.columns import check_schema
 from tidewheel.progress import GraphError
-from tidewheel.pubsub.catalog.topic_schema import classes_of
+from tidewheel.pubsub.messages.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
 from tidewheel.runtime.worker.operator_instance import InputOperator
-from tidewheel.transport.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
 
 _MOST_CHECKED = 32
 

@@ -11,10 +11,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.record_source import epoch_of
-from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.transport.store_url import local_path
+from tidewheel.storage.store_url import local_path
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a pattern such as ``logs/*.txt``, a folder, or a list of such."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.line_source import Paths, check_epoch_every, found_files, naming_file
 from tidewheel.operators.sources.record_source import epoch_of
-from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
-from tidewheel.transport.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

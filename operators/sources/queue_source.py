@@ -9,12 +9,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from tidewheel.host.log_lines import about
+from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.share import tokens_at_first
-from tidewheel.operators.stream_base import check_positive
 from tidewheel.progress import GraphError
 from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
 from tidewheel.runtime.worker.operator_context import instance_of
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from itertools import count, islice
 from reprlib import repr as shortened
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tidewheel.operators.stream_base import check_positive
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, take_slice
+from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.partitioned_source import Pause
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, take_slice
 
 Record = TypeVar("Record")
 Record_co = TypeVar("Record_co", covariant=True)

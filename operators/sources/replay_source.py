@@ -11,7 +11,7 @@ from tidewheel.operators.sources.source import PartitionReader, Step
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
 from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
-from tidewheel.transport.store_url import local_path
+from tidewheel.storage.store_url import local_path
 
 Event = Captured | LoggedFrontier
 """The content of a recording: batches, and between them the times that can still come."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidewheel.operators.epochs.division import Division, at_first
+from tidewheel.operators.base.division import Division, at_first
 from tidewheel.progress import Time
 from tidewheel.runtime import OperatorContext, TimestampToken, TokenSet
 from tidewheel.runtime.errors import SnapshotError

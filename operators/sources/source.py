@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.operators.sources.share import Position, open_share
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.transport.batches import Batch
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 """The next step of a partition: a batch to send with a token, some time to wait, or (None) a wait for a probe."""

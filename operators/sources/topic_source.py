@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tidewheel.host.log_lines import about
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, EpochAssembler, Event, Frontier, Subscription
@@ -21,7 +22,6 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
 from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _TAKE_S = 1.0

@@ -7,18 +7,18 @@ from itertools import groupby
 from operator import add
 from typing import Any, ClassVar, TypeAlias
 
-from tidewheel.operators.epochs.division import Division, everywhere, split_by_key, updated
+from tidewheel.batches.batches import Batch, length, records, take_slice
+from tidewheel.operators.base.division import Division, everywhere, split_by_key, updated
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, may_have_nan
 from tidewheel.operators.keys.record_order import take
 from tidewheel.operators.substreams.waiting_keys import Waiting, WaitingKeys, joined
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
-from tidewheel.runtime.state.shards import owner_of
-from tidewheel.runtime.substreams.labels import MixedLabel, is_mark, labels_of, parts_by_key
+from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.messages.labels import MixedLabel, is_mark, labels_of, parts_by_key
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort, running_output
-from tidewheel.transport.batches import Batch, length, records, take_slice
 
 Token: TypeAlias = TimestampToken | LentToken
 """The tokens with which a labeller sends."""

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tidewheel.operators.base.batchwise import build_unlabelled
+from tidewheel.operators.base.stream_base import Record, Result, StreamBase, check_function
+from tidewheel.operators.epochs.substream_state import build_collect
 from tidewheel.operators.keys.record_keys import Keys, Names
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.records.batchwise import build_unlabelled
-from tidewheel.operators.stream_base import Record, Result, StreamBase, check_function
-from tidewheel.operators.substreams.keyed_state import build_collect
 from tidewheel.operators.substreams.labeller import MarkedPact, SubstreamKeys, build_declare
 from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
 from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.tables.columns import check_names
+from tidewheel.operators.keys.columns import check_names
 from tidewheel.operators.windows.watermark import At
 from tidewheel.operators.windows.windows import Duration, EventTime, check_alike, check_duration
 from tidewheel.progress import GraphError
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.description.shards import owners_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

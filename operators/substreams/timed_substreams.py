@@ -14,7 +14,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tidewheel.operators.epochs.division import Division
+from tidewheel.batches.batches import Batch, scatter
+from tidewheel.operators.base.division import Division
 from tidewheel.operators.keys.record_keys import as_key, as_portable_key
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys, mark_runs, portable_keys
 from tidewheel.operators.substreams.time_out import Deadlines, TimeOut
@@ -24,9 +25,8 @@ from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, TimestampToken
-from tidewheel.runtime.state.shards import owner_of, owners_of
-from tidewheel.runtime.substreams.labels import EndOfSubstream
-from tidewheel.transport.batches import Batch, scatter
+from tidewheel.runtime.description.shards import owner_of, owners_of
+from tidewheel.runtime.messages.labels import EndOfSubstream
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
-from tidewheel.transport.batches import Batch
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidewheel.batches.batches import concatenate_tables, shown
+from tidewheel.operators.keys.columns import check_alike, check_has
 from tidewheel.operators.keys.key_columns import as_key_column
-from tidewheel.operators.tables.columns import check_alike, check_has
 from tidewheel.operators.tables.grouped_columns import group, group_lists, group_numbers, may_go_round, with_lists
-from tidewheel.transport.batches import concatenate_tables, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.batches.batches import is_schema, shown
+from tidewheel.operators.base.stream_base import Record, StreamBase
 from tidewheel.operators.epochs.fold import build_per_epoch
-from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.operators.stream_base import Record, StreamBase
+from tidewheel.operators.keys.arrow_rows import as_table
+from tidewheel.operators.keys.columns import Expression, check_names, check_schema, is_expression, schema_after
 from tidewheel.operators.tables.aggregation import COUNT_ROWS, FUNCTIONS, Aggregate, Aggregation
-from tidewheel.operators.tables.columns import Expression, check_names, check_schema, is_expression, schema_after
 from tidewheel.operators.tables.grouped_epoch import groups_fold, rows_fold
 from tidewheel.operators.tables.projection import Projection
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.transport.batches import is_schema, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

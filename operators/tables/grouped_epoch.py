@@ -7,11 +7,11 @@ of them to be aggregated at once. Putting it together takes twice that at most.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidewheel.batches.batches import Batch, concatenate_tables
 from tidewheel.operators.epochs.fold import Fold, Gathered
-from tidewheel.operators.records.arrow_rows import as_table
+from tidewheel.operators.keys.arrow_rows import as_table
+from tidewheel.operators.keys.columns import check_alike, check_has
 from tidewheel.operators.tables.aggregation import Aggregation
-from tidewheel.operators.tables.columns import check_alike, check_has
-from tidewheel.transport.batches import Batch, concatenate_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

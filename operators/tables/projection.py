@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidewheel.operators.records.arrow_rows import as_table
-from tidewheel.operators.tables.columns import Expression, check_has
-from tidewheel.transport.batches import Batch, is_numpy, shown
+from tidewheel.batches.batches import Batch, is_numpy, shown
+from tidewheel.operators.keys.arrow_rows import as_table
+from tidewheel.operators.keys.columns import Expression, check_has
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,12 +8,12 @@ from operator import itemgetter
 from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
+from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.watermark import At, ReadTimes, latest_of
 from tidewheel.operators.windows.windows import Duration, EventTime
 from tidewheel.runtime.description.pacts import Exchange
-from tidewheel.transport.batches import Batch, records
 
 TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
 """A record with what was read from it: (key, event time, record)."""

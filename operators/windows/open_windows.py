@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tidewheel.operators.epochs.division import split_by_key
+from tidewheel.operators.base.division import split_by_key
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.operators.keys.record_keys import join_nan_groups, may_have_nan
 from tidewheel.operators.keys.record_order import nan_last

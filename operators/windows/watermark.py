@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
 from tidewheel.runtime import Build, InputPort, LentToken, OutputPort
-from tidewheel.transport.batches import Batch
 
 At: TypeAlias = Callable[[Any], Any] | str
 """The way to the event time of a record: a function, or the name of a column or field."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from tidewheel.operators.base.side_by_side import no_stream_itself
+from tidewheel.operators.base.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
-from tidewheel.operators.side_by_side import no_stream_itself
-from tidewheel.operators.stream_base import Record, State, StreamBase, Value
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.event_time import EventTimeReader, read_timed
 from tidewheel.operators.windows.open_windows import LateRecord, WindowResult, too_far_ahead

@@ -18,7 +18,8 @@ from itertools import chain
 from operator import add
 from typing import TypeAlias
 
-from tidewheel.operators.epochs.division import Division, everywhere
+from tidewheel.batches.batches import Batch, records
+from tidewheel.operators.base.division import Division, everywhere
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_keys import Keys, as_key
 from tidewheel.operators.windows.event_time import BY_KEY, TimedRecord, read_keys
@@ -30,7 +31,6 @@ from tidewheel.operators.windows.windows import Duration, SessionWindows, Window
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.pacts import BroadcastPact
-from tidewheel.transport.batches import Batch, records
 
 OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from tidewheel.progress import IntegerDomain, TimeDomain
-from tidewheel.pubsub.catalog.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
 
 RESERVED: Final = "tidewheel/"

@@ -21,10 +21,10 @@ import threading
 import time
 from typing import Any, Final, Literal, TypeAlias
 
+from tidewheel.host.ray_cluster import lost
 from tidewheel.pubsub.catalog.catalog import ENDED, TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_TIMEOUT_S, ask_catalog, catalog_actor, find_catalog
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.transport.ray_cluster import lost
 
 _LOG = logging.getLogger(__name__)
 _HOLD_S = 600.0

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.transport.round_trips import MOST_S, RoundTrips
+from tidewheel.pubsub.exactly_once.round_trips import MOST_S, RoundTrips
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 _REMEMBERED_S = 4 * MOST_S
 """The time that an unanswered question is remembered: a child that still wants to know asks again much sooner."""

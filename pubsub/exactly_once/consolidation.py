@@ -18,7 +18,7 @@ Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledge
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tidewheel.pubsub.exactly_once.messages import ConsolidatedAck
+from tidewheel.pubsub.messages.delivery_messages import ConsolidatedAck
 
 _DIGEST_BYTES = 7
 

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet, gaps
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, TickSet, gaps
 
 M = TypeVar("M")
 

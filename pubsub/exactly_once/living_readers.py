@@ -39,7 +39,7 @@ class LivingReaders:
         lease_s: the time that a reader lives after a message, and that a subscription that is not durable waits.
         retention_s: the time that a durable subscription waits.
 
-    >>> from tidewheel.pubsub.exactly_once.tick_set import TickSet
+    >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
     >>> known["billing"] = Subscription(TickSet(), reader="reader 2", is_durable=True)
     >>> readers = LivingReaders(known, lease_s=60.0, retention_s=600.0)

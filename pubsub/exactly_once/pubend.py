@@ -24,10 +24,10 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, MOST_ANSWERED_BYTES, RELAY_PREFIX, Nack
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
 from tidewheel.pubsub.exactly_once.tick_messages import TickMessages
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, gaps
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, MOST_ANSWERED_BYTES, RELAY_PREFIX, Nack
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, gaps
 
 _TICK = itemgetter(0)
 

@@ -26,9 +26,9 @@ from typing import Any, Final
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation, of_one
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.filters import Filter, Wanted
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import (
+from tidewheel.pubsub.exactly_once.subscription import merged, prefix_end
+from tidewheel.pubsub.messages.delivery_messages import (
     MOST_ANSWERED,
     MOST_ANSWERED_BYTES,
     RELAY_PREFIX,
@@ -42,8 +42,8 @@ from tidewheel.pubsub.exactly_once.messages import (
     Upstream,
     repeated,
 )
-from tidewheel.pubsub.exactly_once.subscription import merged, prefix_end
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange, TickSet
+from tidewheel.pubsub.messages.filters import Filter, Wanted
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, TickSet
 
 _FIRST = itemgetter(0)
 

@@ -23,9 +23,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Ranges, Upstream
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.transport.round_trips import RoundTrips
+from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, KnowledgeMessage, Nack, Ranges, Upstream
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 Order: TypeAlias = Literal["publisher", "total"]
 

@@ -16,8 +16,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from tidewheel.progress import Antichain, Time, TimeDomain
-from tidewheel.pubsub.exactly_once.messages import Begun
 from tidewheel.pubsub.exactly_once.subend import IDLE_S, ROOM_BYTES, Delivered, Order, Subend
+from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded, WentBack
 from tidewheel.pubsub.subscribers.topic_reader import Fetched

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from tidewheel.pubsub.exactly_once.consolidation import Readers
-from tidewheel.pubsub.exactly_once.messages import Ranges
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import Ranges
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.publishers.partition_log import Standing
 
 

@@ -32,10 +32,10 @@ from msgspec.structs import replace
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.consolidation import Readers
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subscription import Subscription, prefix_end
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Ranges
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 

@@ -10,8 +10,8 @@ Invariants:
 - The next answer is for the child that has waited longest.
 """
 
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Nack
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Nack
+from tidewheel.pubsub.messages.tick_set import TickSet
 
 
 class WaitingNacks:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidewheel.pubsub.log.errors import LogMismatch, StoreFailed
-from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.object_recovery import has_objects
 from tidewheel.pubsub.log.object_segment import LogStore
 from tidewheel.pubsub.log.payload_area import is_in_memory
@@ -12,7 +11,8 @@ from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segment import SUFFIX, open_segment
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.log.store_log import StoreLog
-from tidewheel.transport.store_url import is_url
+from tidewheel.storage.files import FILES, Files
+from tidewheel.storage.store_url import is_url
 
 AnyLog: TypeAlias = Log | StoreLog
 """A log of either kind. They have the same methods, but for their making."""
@@ -80,6 +80,6 @@ def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
 
 
 def _store(url: str) -> LogStore:
-    from tidewheel.transport.object_store import RemoteFolder  # which takes its time to import
+    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
 
     return RemoteFolder(url, _ANSWER_S, lambda text: StoreFailed(text, path=url))

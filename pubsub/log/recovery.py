@@ -39,9 +39,9 @@ from pathlib import Path
 from crc32c import crc32c
 
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
-from tidewheel.pubsub.log.files import Files, write_all
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, MAGIC, LogIdentity, RecordHead
 from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment
+from tidewheel.storage.files import Files, write_all
 
 _LOG = logging.getLogger(__name__)
 _MARK = struct.Struct("<QQ")

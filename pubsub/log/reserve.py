@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tidewheel.pubsub.log.files import Files
+from tidewheel.storage.files import Files
 
 RESERVE_BYTES: Final = 1 << 20
 """The size of the file, which is room for the positions of some thousand subscriptions."""

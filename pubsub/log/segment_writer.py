@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tidewheel.pubsub.log.files import Files, write_all
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea
 from tidewheel.pubsub.log.record_format import (
     REFERENCE,
@@ -22,6 +21,7 @@ from tidewheel.pubsub.log.record_format import (
 )
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.spare_segments import Spare
+from tidewheel.storage.files import Files, write_all
 
 _TOGETHER_BYTES = 1 << 16
 _NUMBERS_BYTES = 32

@@ -21,8 +21,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.file_lock import lock_log
-from tidewheel.pubsub.log.files import FILES, FULL, Files, check_private, make_directory
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.reserve import Reserve
@@ -30,6 +28,8 @@ from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
+from tidewheel.storage.file_lock import lock_log
+from tidewheel.storage.files import FILES, FULL, Files, check_private, make_directory
 
 _LOG = logging.getLogger(__name__)
 

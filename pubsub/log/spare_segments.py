@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.payload_area import PayloadArea
 from tidewheel.pubsub.log.segment import Segment
+from tidewheel.storage.files import Files
 
 _SPARE = ".spare"
 _LEFT = (_SPARE, ".new")

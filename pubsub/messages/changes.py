@@ -7,13 +7,13 @@ A change is a record and a count. A batch of changes is a list of pairs (record,
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from tidewheel.batches.batches import concatenate_tables, is_arrow
+from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.batches import concatenate_tables, is_arrow
-from tidewheel.transport.one_nan import with_one_nan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +136,7 @@ class PresentState:
 def _table_of(changes: list[tuple[Any, int]]) -> "pa.Table":
     import pyarrow as pa
 
-    from tidewheel.transport.arrow_columns import exact_array
+    from tidewheel.batches.arrow_columns import exact_array
 
     _check_counts(changes)
     records = [record for record, _ in changes]

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import cloudpickle
 
+from tidewheel.batches.batches import is_arrow, keep, records
 from tidewheel.progress.redaction import called
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import (
@@ -26,7 +27,6 @@ from tidewheel.pubsub.messages.encoded_message import (
     place_of,
 )
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.batches import is_arrow, keep, records
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """The policy of a publisher when more messages wait for a subscriber than the publisher keeps.

@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
+from tidewheel.batches.batches import is_arrow, stream_of
+from tidewheel.host.program_classes import ClassChanged
 from tidewheel.progress import ProtocolError, Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import (
@@ -33,9 +35,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WentBack,
 )
-from tidewheel.transport.batches import is_arrow, stream_of
 from tidewheel.transport.frames import LARGE, Payload, dumps, unpickled
-from tidewheel.transport.program_classes import ClassChanged
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1

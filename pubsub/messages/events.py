@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from tidewheel.batches.batches import records
+from tidewheel.display.html_table import html_table
 from tidewheel.progress import Antichain, Time
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import decode_batch
+from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.transport.batches import records
-from tidewheel.transport.html_table import html_table
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ from dataclasses import replace
 from itertools import chain
 
 from tidewheel.progress import Antichain, MutableAntichain, Time, TimeDomain
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
 from tidewheel.pubsub.messages.events import (
     Batch,
@@ -37,6 +36,7 @@ from tidewheel.pubsub.messages.events import (
     SubscriberStatistics,
     SubstreamsEnded,
 )
+from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal
 

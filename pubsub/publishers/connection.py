@@ -10,14 +10,14 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from tidewheel.host.ray_cluster import node_id
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
-from tidewheel.pubsub.exactly_once.sent_events import PassingEvents, SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import encode_batch, encode_ends
 from tidewheel.pubsub.messages.wire import FIRST, DataMessage, FeedEvent, Generation, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
-from tidewheel.transport.ray_cluster import node_id
+from tidewheel.pubsub.publishers.sent_events import PassingEvents, SavedEvents, SentEvents
 from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tidewheel.host.background_turns import BackgroundTurns
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Nack, Rejected
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack, Rejected
+from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.partition import Partition
-from tidewheel.transport.background_turns import BackgroundTurns
 
 _LOG = logging.getLogger(__name__)
 

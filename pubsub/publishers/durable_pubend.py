@@ -21,18 +21,17 @@ from msgspec import structs
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.journal import Journal
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend
 from tidewheel.pubsub.exactly_once.subscription import prefix_end
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.log.errors import LogError, StoreFailed
-from tidewheel.pubsub.log.files import FILES, Files
 from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
+from tidewheel.pubsub.messages.filters import Filter
 from tidewheel.pubsub.messages.wire import History, InitialFrontierSnapshot, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
@@ -51,6 +50,7 @@ from tidewheel.pubsub.publishers.partition_log import (
 )
 from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
 from tidewheel.pubsub.publishers.promised_silence import TICKS_A_SECOND, PromisedSilence
+from tidewheel.storage.files import FILES, Files
 
 _CLOSE_WITHIN_S = 10.0
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection, Saved
+from tidewheel.pubsub.publishers.sent_events import SavedEvents
 
 
 def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:

@@ -17,9 +17,9 @@ from typing import Final
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 

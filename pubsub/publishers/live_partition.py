@@ -16,10 +16,10 @@ from typing import Final
 
 from tidewheel.progress import ProtocolError, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
+from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.protocol.outgoing_queue import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tidewheel.progress import ProtocolError, TimeDomain
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, Numbered, WorkerPosition
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, PublisherConnection, Saved, log_awaited
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 _PART_GATHERED = 4
 

@@ -28,11 +28,11 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal

@@ -8,12 +8,12 @@ import msgspec
 
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
-from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, Ranges
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.object_segment import ObjectSegment
 from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segment import Segment
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, Ranges
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Nack
 from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.messages.delivery_messages import Nack
 from tidewheel.pubsub.publishers.partition_log import reservation_entry
 from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
 

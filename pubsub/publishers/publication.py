@@ -10,18 +10,18 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
+from tidewheel.display.checked_name import MOST_CHARACTERS, check_name
+from tidewheel.host.attachment import AttachmentHost, RunningAttachment
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
 from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
-from tidewheel.transport.attachment import AttachmentHost, RunningAttachment
-from tidewheel.transport.checked_name import MOST_CHARACTERS, check_name
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.publishers.publisher_actor import MakePartition

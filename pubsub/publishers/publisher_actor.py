@@ -11,15 +11,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.process_memory import keep_freed_memory
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Told
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.frames import ChildMessage, Told
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.transport.log_lines import LogSettings
-from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)

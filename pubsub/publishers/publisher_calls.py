@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.ray_cluster import actor_class
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
-from tidewheel.transport.log_lines import LogSettings
-from tidewheel.transport.ray_cluster import actor_class
 
 _LOG = logging.getLogger(__name__)
 

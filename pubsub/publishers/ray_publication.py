@@ -7,6 +7,9 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any, Final
 
+from tidewheel.host.attachment import AttachmentHost
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.ray_cluster import cluster, left, membership, process_id
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
@@ -19,9 +22,6 @@ from tidewheel.pubsub.publishers.publication import STOPPED_EARLY, Publication, 
 from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of, logged_partitions, start_publishers
 from tidewheel.pubsub.publishers.recognition import Recognition
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
-from tidewheel.transport.attachment import AttachmentHost
-from tidewheel.transport.log_lines import LogSettings
-from tidewheel.transport.ray_cluster import cluster, left, membership, process_id
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.log.record_format import LogIdentity
-from tidewheel.transport.store_url import absolute, is_place
+from tidewheel.storage.store_url import absolute, is_place
 
 
 @dataclass(frozen=True, slots=True)

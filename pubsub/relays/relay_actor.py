@@ -14,21 +14,21 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
+from tidewheel.host.background_turns import BackgroundTurns
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.process_memory import keep_freed_memory
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, Told
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack, Rejected, Upstream, joined
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Nack, Rejected, Upstream, joined
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, Told
 from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import ParentGone
-from tidewheel.transport.background_turns import BackgroundTurns
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import Children
-from tidewheel.transport.log_lines import LogSettings
-from tidewheel.transport.process_memory import keep_freed_memory
 from tidewheel.transport.stream_link import WAITING_BYTES
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.ray_cluster import actor_class, left, membership, namespace, node_id
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport.log_lines import LogSettings
-from tidewheel.transport.ray_cluster import actor_class, left, membership, namespace, node_id
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.relays.relay_actor import RelayStatistics

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, Unsaid
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Upstream
+from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, Upstream
+from tidewheel.pubsub.messages.frames import ChildMessage, Join, Unsaid
 from tidewheel.pubsub.subscribers.parents import HANGS_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.transport.children import SIGN_OF_LIFE_S
 

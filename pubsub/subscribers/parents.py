@@ -19,12 +19,12 @@ from functools import partial
 from math import inf
 from typing import Any, Final, TypeAlias
 
+from tidewheel.host.ray_cluster import left, lost, membership
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage
 from tidewheel.transport.call_link import CallParent
 from tidewheel.transport.frames import MOST_AT_ONCE
-from tidewheel.transport.ray_cluster import left, lost, membership
 from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)

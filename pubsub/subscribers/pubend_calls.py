@@ -7,13 +7,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
+from tidewheel.host.ray_cluster import left, membership
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subscription import merged
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.subscribers.parents import ParentGone, Refused, answer_of, called
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
-from tidewheel.transport.ray_cluster import left, membership
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,21 +14,28 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
+from tidewheel.host.ray_cluster import lost, node_id, process_id
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.catalog.registration import PUBLISHED_HERE
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import Begun, Downstream, KnowledgeMessage, Rejected, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.subend import IDLE_S, PATIENT_IDLE_S
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscription import prefix_end
+from tidewheel.pubsub.messages.delivery_messages import (
+    Begun,
+    Downstream,
+    KnowledgeMessage,
+    Rejected,
+    Stranger,
+    Upstream,
+)
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched, Finds
-from tidewheel.transport.ray_cluster import lost, node_id, process_id
 
 _LOG = logging.getLogger(__name__)
 

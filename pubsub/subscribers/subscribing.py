@@ -10,13 +10,22 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
+from tidewheel.host.ray_cluster import (
+    are_several_here,
+    cluster,
+    connect_to_running,
+    node_id,
+    other_clusters,
+    process_id,
+)
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
-from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
+from tidewheel.pubsub.messages.frames import CODEC, Join
+from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.subscribers.asking import ask_for_telemetry
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.parents import (
     RESTARTS_WITHIN_S,
@@ -29,16 +38,7 @@ from tidewheel.pubsub.subscribers.parents import (
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Start, SubscriptionOptions, check_options
 from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
-from tidewheel.pubsub.telemetry.asking import ask_for_telemetry
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.ray_cluster import (
-    are_several_here,
-    cluster,
-    connect_to_running,
-    node_id,
-    other_clusters,
-    process_id,
-)
 from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.catalog.topic_schema import TopicSchema
 from tidewheel.pubsub.errors import DeliveryError, TopicStopped
 from tidewheel.pubsub.messages.changes import PresentState
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, SubscriberStatistics, SubstreamsEnded, table_of
+from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
@@ -21,8 +21,8 @@ from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Don
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
 
 if TYPE_CHECKING:
-    from tidewheel.pubsub.notebook.live_widget import LiveWidget
-    from tidewheel.pubsub.notebook.plot import What
+    from tidewheel.console.notebook.live_widget import LiveWidget
+    from tidewheel.console.notebook.plot import What
 
 
 class Subscription:
@@ -306,7 +306,7 @@ class Subscription:
             DeliveryError: this program does not run in a notebook, or the extra ``notebook`` is not installed. A value
                 that is no number ends the chart, which then says what to do.
         """
-        from tidewheel.pubsub.notebook.plot import plot
+        from tidewheel.console.notebook.plot import plot
 
         return plot(self, what, most)
 

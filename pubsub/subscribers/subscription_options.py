@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from tidewheel.display.checked_name import check_name
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Order
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, RolledBack, SubstreamsEnded
-from tidewheel.transport.checked_name import check_name
+from tidewheel.pubsub.messages.tick_set import FOREVER
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""

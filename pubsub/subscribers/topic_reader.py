@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.frames import Join
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from tidewheel.batches.batches import Batch, is_arrow, records
 from tidewheel.runtime.description.plan import Build, OperatorPlan, Plan, Schedule, Stage, checked_schedule
 from tidewheel.runtime.worker.envelope import Message
-from tidewheel.transport.batches import Batch, is_arrow, records
 from tidewheel.transport.frames import dumps
 
 

@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tidewheel.display.checked_name import MOST_OF_OPERATORS, check_name
+from tidewheel.host.attachment import Attachment, Telemetry
 from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, Source, TimeDomain
+from tidewheel.runtime.description.declared import declared_substreams
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse
 from tidewheel.runtime.description.origin import origin_of
+from tidewheel.runtime.description.outline import Outline, marks_by_operator
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, DeclarationPlan, KeyedTransform, Plan, Transform
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.drawing.outline import Outline, marks_by_operator
-from tidewheel.runtime.substreams.declared import declared_substreams
-from tidewheel.transport.attachment import Attachment, Telemetry
-from tidewheel.transport.checked_name import MOST_OF_OPERATORS, check_name
 
 _KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration", "lookup")
 """The kinds of named things; a name is unique among its kind."""

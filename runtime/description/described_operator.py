@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tidewheel.progress import GraphError, OperatorShape, PathSummary, Source
 from tidewheel.runtime.description.origin import Origin
+from tidewheel.runtime.description.outline import OperatorOutline
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import (
     Build,
@@ -18,7 +19,6 @@ from tidewheel.runtime.description.plan import (
     passing,
 )
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.drawing.outline import OperatorOutline
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, records, scatter, take_slice
+from tidewheel.runtime.description.shards import owner_of, owners_in_array, owners_of
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
-from tidewheel.runtime.state.shards import owner_of, owners_in_array, owners_of
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
-from tidewheel.transport.batches import Batch, is_arrow, is_numpy, length, records, scatter, take_slice
+from tidewheel.runtime.messages.labels import Labels, MixedLabel, divide_by_owner, parts_by_key
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,10 @@ from inspect import iscoroutinefunction
 from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
+from tidewheel.batches.batches import Batch
 from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
 from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.transport.batches import Batch
 
 Schedule: TypeAlias = Callable[..., None]
 """Called with an operator's input ports and after them its output ports, whenever there is something to do."""

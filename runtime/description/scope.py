@@ -1,7 +1,7 @@
 """Scopes: the loops of a dataflow, each of which adds one coordinate to the times inside it."""
 
+from tidewheel.display.checked_name import check_name
 from tidewheel.progress import GraphError, IntegerDomain, Nesting, TimeDomain
-from tidewheel.transport.checked_name import check_name
 
 
 class Scope:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidewheel.runtime.drawing.outline import OperatorOutline, Outline
-from tidewheel.runtime.explaining.statistics import OperatorStatistics
-from tidewheel.transport.figures import count_text
+from tidewheel.display.figures import count_text
+from tidewheel.runtime.description.outline import OperatorOutline, Outline
+from tidewheel.runtime.messages.statistics import OperatorStatistics
 
 
 def with_figures(outline: Outline, figures: Mapping[str, OperatorStatistics]) -> Outline:

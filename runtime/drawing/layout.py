@@ -12,8 +12,8 @@ from itertools import pairwise, takewhile
 from math import inf
 from typing import TypeAlias
 
+from tidewheel.runtime.description.outline import Block, Edge, Outline
 from tidewheel.runtime.description.scope import Scope
-from tidewheel.runtime.drawing.outline import Block, Edge, Outline
 
 Point: TypeAlias = tuple[float, float]
 Size: TypeAlias = tuple[float, float]

@@ -9,7 +9,7 @@ Source: Mermaid's documentation, "Flowcharts - Basic Syntax".
 from collections.abc import Iterator
 from itertools import count
 
-from tidewheel.runtime.drawing.outline import Block, Edge, Outline, describe_pact
+from tidewheel.runtime.description.outline import Block, Edge, Outline, describe_pact
 
 _INDENT = "  "
 _PLAIN = frozenset(" _-,./'=+")

@@ -5,9 +5,9 @@ from html import escape
 from itertools import pairwise
 from unicodedata import east_asian_width
 
+from tidewheel.runtime.description.outline import OperatorOutline, Outline, describe_pact, text_of
 from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, Route, Size, layout_of
-from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact, text_of
 
 _MOST_DRAWN = 300
 _MOST_ON_PAGE = 2000

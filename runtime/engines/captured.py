@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
+from tidewheel.batches.batches import Batch, length, unpack
+from tidewheel.display.html_table import html_table
+from tidewheel.host.program_classes import checked
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
-from tidewheel.transport.batches import Batch, length, unpack
-from tidewheel.transport.html_table import html_table
-from tidewheel.transport.program_classes import checked
 
 if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator

@@ -10,29 +10,29 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
+from tidewheel.display.notebook_cell import is_notebook
+from tidewheel.host.attachment import Attachment, RunningAttachment
+from tidewheel.host.log_lines import about
 from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.notebook import Figures, JobPicture
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.readable_job import ReadableJob
 from tidewheel.runtime.engines.remembering_job import known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.standing import Standing, standing_of
-from tidewheel.runtime.explaining.statistics import JobStatistics
 from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.messages.statistics import JobStatistics
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
-from tidewheel.transport.attachment import Attachment, RunningAttachment
-from tidewheel.transport.log_lines import about
-from tidewheel.transport.notebook_cell import is_notebook
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Self
 
+from tidewheel.host.log_lines import about
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.shown_progress import ShownProgress
@@ -19,8 +20,7 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED
 from tidewheel.runtime.explaining.standing import Standing
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.log_lines import about
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 
 _LOGGER = logging.getLogger(__name__)
 _PROGRESS_S = 60.0

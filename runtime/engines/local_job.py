@@ -10,23 +10,23 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from tidewheel.host.attachment import Attachment, AttachmentHost
+from tidewheel.host.log_lines import about
+from tidewheel.host.process_memory import process_use
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_feed import LocalFeed
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.attachment import Attachment, AttachmentHost
-from tidewheel.transport.log_lines import about
-from tidewheel.transport.process_memory import process_use
 
 _QUIET_S, _SOON_S = 0.2, 0.02
 

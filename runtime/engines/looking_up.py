@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.runtime.worker.questions import ENDED, Answer, Question
+from tidewheel.runtime.messages.questions import ENDED, Answer, Question
 from tidewheel.transport.frames import unpicklable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _HasGoneBackError(Exception):
 
 
 class LookUp:
-    """One look-up; see `tidewheel.runtime.worker.questions` for how several workers answer as of one time.
+    """One look-up; see `tidewheel.runtime.messages.questions` for how several workers answer as of one time.
 
     Args:
         job: the job.

@@ -9,13 +9,13 @@ from html import escape
 from typing import TypeAlias
 from weakref import WeakMethod
 
+from tidewheel.display.notebook_cell import NotebookCell, display
+from tidewheel.host.attachment import Telemetry
+from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.drawing.figured import with_figures
-from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.drawing.picture import picture_of
 from tidewheel.runtime.explaining.explanation import Explanation
-from tidewheel.runtime.explaining.statistics import OperatorStatistics
-from tidewheel.transport.attachment import Telemetry
-from tidewheel.transport.notebook_cell import NotebookCell, display
+from tidewheel.runtime.messages.statistics import OperatorStatistics
 
 _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0

@@ -10,30 +10,30 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tidewheel.display.figures import size_text
+from tidewheel.host.attachment import Attachment, AttachmentHost
+from tidewheel.host.log_lines import about
+from tidewheel.host.program_classes import CLASSES
+from tidewheel.host.ray_cluster import connect, node_id
 from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.description.plan import Plan, Stage
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
 from tidewheel.runtime.engines.job import Job, end_with_program
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.recovery import Recovery
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import Phase
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.worker.worker_actor import ask_workers
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.attachment import Attachment, AttachmentHost
-from tidewheel.transport.figures import size_text
 from tidewheel.transport.frames import unpicklable
-from tidewheel.transport.log_lines import about
-from tidewheel.transport.program_classes import CLASSES
-from tidewheel.transport.ray_cluster import connect, node_id
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 from tidewheel.transport.unpicklable_part import way_to_unpicklable
 

@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tidewheel.host.log_lines import JSON_BEGIN, LogSettings, about
+from tidewheel.host.ray_cluster import NAMESPACE, actor_class, left, membership
+from tidewheel.host.ray_internals import show_each_line
+from tidewheel.host.worker_names import worker_name
 from tidewheel.progress import GraphError, TidewheelError
+from tidewheel.runtime.description.placement import Node, Placement
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.engines.placement import Node, Placement
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
 from tidewheel.runtime.errors import JobError, SnapshotError
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS, WorkerActor
-from tidewheel.transport.log_lines import JSON_BEGIN, LogSettings, about
-from tidewheel.transport.ray_cluster import NAMESPACE, actor_class, left, membership
-from tidewheel.transport.ray_internals import show_each_line
-from tidewheel.transport.worker_names import worker_name
 
 _LOGGER = logging.getLogger(__name__)
 _CHECK_S = 1.0

@@ -8,12 +8,12 @@ from typing import Any
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
 from tidewheel.runtime.engines.remembering_job import RememberingJob, known
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.runtime.state.shards import owners_of
 
 
 class ReadableJob(RememberingJob):

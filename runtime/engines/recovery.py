@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidewheel.host.log_lines import about
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.transport.log_lines import about
 
 if TYPE_CHECKING:
     from tidewheel.runtime.engines.ray_job import RayJob

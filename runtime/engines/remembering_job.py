@@ -5,16 +5,16 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidewheel.host.log_lines import about
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.engines.job_block import JobBlock
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import FedInput
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -4,17 +4,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from tidewheel.host.log_lines import write_lines
 from tidewheel.progress import GraphError, SpreadName
 from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
+from tidewheel.runtime.description.shards import SHARDS
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.runtime.state.shards import SHARDS
 from tidewheel.transport.link import LinkName
-from tidewheel.transport.log_lines import write_lines
 
 
 def run(  # noqa: PLR0913 - what a user can choose, by name

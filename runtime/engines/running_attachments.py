@@ -5,10 +5,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidewheel.host.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.host.log_lines import about
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import AttachmentGone, CannotGoBack
-from tidewheel.transport.attachment import Attachment, AttachmentHost, RunningAttachment
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_TIMEOUT_S = 10.0

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidewheel.host.ray_cluster import NAMESPACE, connect_to_running
+from tidewheel.host.worker_names import WORKER_PREFIX, worker_name
 from tidewheel.runtime.errors import JobError
-from tidewheel.transport.ray_cluster import NAMESPACE, connect_to_running
-from tidewheel.transport.worker_names import WORKER_PREFIX, worker_name
 
 _ANSWER_S = 5.0
 _EXPLAIN_S = 15.0

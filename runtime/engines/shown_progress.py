@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Protocol, TextIO
 
+from tidewheel.display.figures import cut
+from tidewheel.display.notebook_cell import NotebookCell, is_notebook
 from tidewheel.runtime.explaining.standing import Standing, line_of
-from tidewheel.transport.figures import cut
-from tidewheel.transport.notebook_cell import NotebookCell, is_notebook
 
 _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0

@@ -3,12 +3,12 @@
 import logging
 import threading
 
+from tidewheel.host.log_lines import about
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
 from tidewheel.runtime.inputs.ray_feed import RayFeed
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.runtime.snapshots.written_part import WrittenPart
-from tidewheel.transport.log_lines import about
 
 _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5

@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tidewheel.host.ray_cluster import left, membership
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import JobError, WorkerGone
-from tidewheel.transport.ray_cluster import left, membership
 
 _ANSWERS_WITHIN_S = 2.0
 _DEATH_TOLD_WITHIN_S = 2.0

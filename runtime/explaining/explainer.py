@@ -9,7 +9,7 @@ from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.explanation import Explanation, Holder
 from tidewheel.runtime.explaining.job_view import JobView, Reach
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.runtime.worker.worker_report import NEXT_SNAPSHOT
+from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
 
 PAUSED = "the job was deployed with paused=True and has not been started: call start()"
 """The reason why a job that was not started does not go on."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
+from tidewheel.display.notebook_cell import is_notebook
 from tidewheel.progress import Antichain, PathSummary, Time
-from tidewheel.runtime.worker.worker_report import BusyWorker
-from tidewheel.transport.notebook_cell import is_notebook
+from tidewheel.runtime.messages.worker_report import BusyWorker
 
 _MOST_SHOWN = 8
 _LONG_ROUTE = 7

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidewheel.display.figures import age_text, count_text, epoch_of, plain
 from tidewheel.progress import Antichain
 from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation, busy_text
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.transport.figures import age_text, count_text, epoch_of, plain
 
 _BAR = 20
 

@@ -15,18 +15,18 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
+from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.progress import Antichain, Time, TimeDomain
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
-from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.inputs.fed_job import EndCall
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.statistics import InputStatistics
+from tidewheel.runtime.messages.worker_report import WorkerReport
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
-from tidewheel.runtime.worker.worker_report import WorkerReport
 from tidewheel.transport.frames import unpicklable
-from tidewheel.transport.held_bytes import RecordSizes
 from tidewheel.transport.link import Sender
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import FeederGone, JobError
-from tidewheel.runtime.explaining.statistics import InputStatistics
-from tidewheel.runtime.snapshots.written_part import WrittenPart
-from tidewheel.runtime.worker.questions import Answer
+from tidewheel.runtime.messages.questions import Answer
+from tidewheel.runtime.messages.statistics import InputStatistics
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.transport.socket_address import SocketAddress
 
 _LONGEST_LOOK_S = 5.0

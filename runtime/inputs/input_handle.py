@@ -8,15 +8,15 @@ from typing import Any, Self
 
 import msgspec
 
+from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import TokenError, WouldBlock
-from tidewheel.runtime.explaining.statistics import InputStatistics
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
-from tidewheel.runtime.inputs.input_position import InputPosition
 from tidewheel.runtime.inputs.placed_handle import PlacedHandle, told_of_returns
+from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.statistics import InputStatistics
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
-from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
 
 _HANDLE_BITS = 62
 _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"

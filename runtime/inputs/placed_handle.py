@@ -11,7 +11,7 @@ from weakref import WeakSet
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound
 from tidewheel.runtime.inputs.fed_job import FedJob
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 
 H = TypeVar("H", bound="PlacedHandle")
 P = ParamSpec("P")

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tidewheel.host.log_lines import about
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
-from tidewheel.runtime.inputs.input_position import InputPosition, Positions
+from tidewheel.runtime.messages.input_position import InputPosition, Positions
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.entries import Blob, Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotFolderGone
 from tidewheel.runtime.snapshots.known_operators import (
@@ -30,9 +32,7 @@ from tidewheel.runtime.snapshots.known_operators import (
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.state_pickling import classes_of_main
-from tidewheel.transport.log_lines import about
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from tidewheel.display.figures import age_text, size_text
 from tidewheel.runtime.snapshots.names import blob_writing
 from tidewheel.runtime.snapshots.snapshot_folder import StoredSnapshot
-from tidewheel.transport.figures import age_text, size_text
 
 
 def table(stored: Sequence[StoredSnapshot], now: datetime) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from tidewheel.runtime.snapshots.protocol import Call, Calls, Get, PutNew, Remove, Sizes
-from tidewheel.transport.store_url import Objects
+from tidewheel.storage.store_url import Objects
 
 T = TypeVar("T")
 

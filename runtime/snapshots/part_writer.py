@@ -11,11 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.entries import Blob
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.part_file import write_frozen, write_part
 from tidewheel.runtime.state.worker_part import WorkerPart
 from tidewheel.transport.frames import dumps

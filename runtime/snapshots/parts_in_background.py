@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.part_writer import PartWriter
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.worker_part import WorkerPart
 
 

@@ -15,13 +15,13 @@ from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.snapshots import heartbeat, protocol
 from tidewheel.runtime.snapshots.entries import Blob, Manifest, Owner, encode
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError, SnapshotFolderInUse
-from tidewheel.runtime.snapshots.local_folder import LocalFolder
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import PARTS, entry_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder, run
 from tidewheel.runtime.snapshots.ownership import Ownership, damage
 from tidewheel.runtime.snapshots.this_process import is_gone, this_process
-from tidewheel.transport.store_url import absolute, is_url
+from tidewheel.storage.local_folder import LocalFolder
+from tidewheel.storage.store_url import absolute, is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -169,6 +169,6 @@ def _remade(url: str, timeout_s: float) -> SnapshotFolder:
 def _open(url: str, timeout_s: float) -> ObjectFolder:
     if not is_url(url):
         return LocalFolder(Path(url))
-    from tidewheel.transport.object_store import RemoteFolder  # which takes its time to import
+    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
 
     return RemoteFolder(url, timeout_s, SnapshotError)

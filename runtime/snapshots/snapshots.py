@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from reprlib import repr as short
 
 from tidewheel.runtime.errors import ConfigError
-from tidewheel.transport.store_url import absolute, is_place
+from tidewheel.storage.store_url import absolute, is_place
 
 
 @dataclass(frozen=True, slots=True)

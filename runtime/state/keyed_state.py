@@ -18,9 +18,9 @@ from itertools import chain, compress, repeat
 from operator import is_not, not_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.runtime.state.state_pickling import Pickled, Stamp, pickle_state
 from tidewheel.runtime.state.sweep import AT_ONCE, MISSING, UNCHANGING, Pairs, Sweep, are_unchanging, is_unchanging
-from tidewheel.transport.one_nan import with_one_nan
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

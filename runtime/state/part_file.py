@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tidewheel.batches.batches import pack, unpack
 from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedCut
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
 from tidewheel.runtime.state.state_pickling import pickle_state
-from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.state.worker_part import OperatorPart, WorkerPart
-from tidewheel.transport.batches import pack, unpack
 
 _LENGTH = 8
 

@@ -5,7 +5,7 @@ new token there. Everything else is pickled as `tidewheel.transport.frames` does
 other processes cannot import a class. Slices of Arrow take no more rows along than they have.
 
 The program that goes on from a snapshot defines its classes anew, and what was saved has to be of those classes: else
-keys would not equal those of new records. `tidewheel.transport.program_classes` sees to that. Here a class that a
+keys would not equal those of new records. `tidewheel.host.program_classes` sees to that. Here a class that a
 function of the main program has made is pickled by its name as well, as it has another id in each run.
 
 A frozen value never changes, such as a batch of an arrangement. In the states that a cut pickles there are only the
@@ -25,12 +25,12 @@ from weakref import WeakKeyDictionary
 
 import cloudpickle
 
+from tidewheel.batches.batches import pack, unpack
+from tidewheel.host.program_classes import CLASSES, PROTOCOL, ByValuePickler
 from tidewheel.progress import Time
-from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.transport.batches import pack, unpack
 from tidewheel.transport.frames import goes_by_value
-from tidewheel.transport.program_classes import CLASSES, PROTOCOL, ByValuePickler
 
 
 class TokenPlace(NamedTuple):

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
-from tidewheel.runtime.inputs.input_position import InputPosition, Positions
+from tidewheel.runtime.messages.input_position import InputPosition, Positions
+from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.operator_state import OperatorCut
-from tidewheel.runtime.state.unread import Unread
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
-from tidewheel.transport.batches import Batch
 
 
 class UndoneCommand(NamedTuple):

@@ -23,10 +23,10 @@ from typing import Any
 
 from tidewheel.progress import CompiledGraph, Time
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.description.declared import DeclaredSubstreams
+from tidewheel.runtime.messages.labels import Labels, MixedLabel
+from tidewheel.runtime.messages.news import Changes, Counts, Ending, Shape, SubstreamNews
 from tidewheel.runtime.substreams.common_view import CommonView
-from tidewheel.runtime.substreams.declared import DeclaredSubstreams
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel
-from tidewheel.runtime.substreams.news import Changes, Counts, Ending, Shape, SubstreamNews
 
 TELLER = 0
 """The worker that has a view of all substreams."""

@@ -8,8 +8,8 @@ import msgspec
 
 from tidewheel.progress import CompiledGraph
 from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker, ToldEnds
-from tidewheel.runtime.substreams.declared import DeclaredSubstreams
-from tidewheel.runtime.substreams.news import Changes, Keys, SubstreamNews
+from tidewheel.runtime.description.declared import DeclaredSubstreams
+from tidewheel.runtime.messages.news import Changes, Keys, SubstreamNews
 
 
 class CommonView:

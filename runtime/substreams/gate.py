@@ -19,9 +19,9 @@ from typing import NoReturn
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.labels import Label
+from tidewheel.runtime.messages.news import Ending
 from tidewheel.runtime.substreams.books import SubstreamBooks
-from tidewheel.runtime.substreams.labels import Label
-from tidewheel.runtime.substreams.news import Ending
 from tidewheel.runtime.substreams.substream_part import ClosedKey, GatePart
 
 

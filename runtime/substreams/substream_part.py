@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
-from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.messages.unread import Unread
 
 Place: TypeAlias = tuple[str, int]
 """An input: (name of the operator, number of the input)."""

@@ -19,9 +19,9 @@ from itertools import chain
 
 from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.errors import SnapshotError
-from tidewheel.runtime.state.shards import owner_of
-from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.substreams.substream_part import (
     ClosedKey,
     EndOfPiece,

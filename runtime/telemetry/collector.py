@@ -14,17 +14,17 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
+from tidewheel.display.merge_patch import Document
 from tidewheel.progress import Location, Source, Target
 from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView, by_worker
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.telemetry.event_log import EventLog
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
 from tidewheel.runtime.telemetry.held_tokens import MOST_TOLD, HeldTokens
 from tidewheel.runtime.telemetry.kept_tokens import KeptTokens
 from tidewheel.runtime.telemetry.loop_rounds import LoopRounds
 from tidewheel.runtime.telemetry.observation import JobFacts, Observation
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.merge_patch import Document
 
 _OPERATOR_COUNTS = (
     "schedules",

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from tidewheel.transport.recent_lines import LogLine
+from tidewheel.host.recent_lines import LogLine
 
 MOST_EVENTS: Final = 50
 _ALIKE: Final = 80

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from tidewheel.progress import Location, Source, Target
+from tidewheel.runtime.description.outline import OperatorOutline, Outline, describe_pact
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.drawing.outline import OperatorOutline, Outline, describe_pact
 
 
 class GraphNumbers:

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tidewheel.display.merge_patch import Document, patch
+from tidewheel.host.attachment import AttachmentHost, Telemetry
+from tidewheel.host.ray_internals import dashboard_url
+from tidewheel.host.recent_lines import RecentLines
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.dataflow_description import DataflowDescription
-from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.errors import WorkerGone
+from tidewheel.runtime.messages.worker_report import BusyWorker
 from tidewheel.runtime.telemetry.observed_job import ObservedJob
-from tidewheel.runtime.worker.worker_report import BusyWorker
-from tidewheel.transport.attachment import AttachmentHost, Telemetry
-from tidewheel.transport.merge_patch import Document, patch
-from tidewheel.transport.ray_internals import dashboard_url
-from tidewheel.transport.recent_lines import RecentLines
 
 if TYPE_CHECKING:  # a program without listeners does without these
     from tidewheel.runtime.telemetry.collector import Collector

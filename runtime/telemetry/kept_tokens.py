@@ -11,7 +11,7 @@ from typing import Final
 
 from tidewheel.progress import Source, Target, Time
 from tidewheel.runtime.explaining.job_view import JobView
-from tidewheel.runtime.worker.worker_report import WorkerReport
+from tidewheel.runtime.messages.worker_report import WorkerReport
 
 _MOST: Final = 50
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidewheel.progress import CompiledGraph, Location, Time
-from tidewheel.runtime.drawing.outline import Outline
+from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
 
 _MOST_EPOCHS = 50

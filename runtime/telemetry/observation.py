@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import CompiledGraph
+from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.drawing.outline import Outline
 from tidewheel.runtime.inputs.feed import Feed
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.recent_lines import LogLine
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 
 
 @dataclass(frozen=True, slots=True)

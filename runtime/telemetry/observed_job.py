@@ -5,11 +5,11 @@ from typing import Literal, Protocol
 
 from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
 from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 
 class ObservedJob(Protocol):

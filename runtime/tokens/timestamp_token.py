@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.labels import Label, Labels, MixedLabel
+from tidewheel.runtime.messages.labels import Label, Labels, MixedLabel
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
 
 if TYPE_CHECKING:

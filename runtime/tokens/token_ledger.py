@@ -13,7 +13,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from tidewheel.progress import Change, ChangeBatch, Time
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.substreams.labels import Label
+from tidewheel.runtime.messages.labels import Label
 
 LeakPolicy: TypeAlias = Literal["fail", "warn"]
 """The effect of a token that an operator drops: the dataflow fails, or it is only logged."""

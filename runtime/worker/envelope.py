@@ -15,14 +15,14 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
+from tidewheel.batches.batches import pack, unpack
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
 from tidewheel.runtime.inputs.feeders import FeederStatus, WorkerStatus
-from tidewheel.runtime.inputs.input_position import Positions
-from tidewheel.runtime.substreams.labels import Labels, MixedLabel, parts_by_key
-from tidewheel.runtime.substreams.news import SubstreamNews
+from tidewheel.runtime.messages.input_position import Positions
+from tidewheel.runtime.messages.labels import Labels, MixedLabel, parts_by_key
+from tidewheel.runtime.messages.news import SubstreamNews
+from tidewheel.runtime.messages.questions import Question
 from tidewheel.runtime.worker.flow_control import Credit
-from tidewheel.runtime.worker.questions import Question
-from tidewheel.transport.batches import pack, unpack
 from tidewheel.transport.frames import dump_frames, dumps, pickled_size
 from tidewheel.transport.link import Codec
 

@@ -5,16 +5,16 @@ from typing import Any, TypeVar
 
 from tidewheel.progress import Antichain, GraphError
 from tidewheel.runtime.description.pacts import Pact
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.labels import EndOfSubstream
 from tidewheel.runtime.state.operator_state import Merge, Migrate, Owners, Split
-from tidewheel.runtime.state.shards import owners_of
-from tidewheel.runtime.substreams.labels import EndOfSubstream
-from tidewheel.runtime.substreams.substream_ports import SubstreamOutput
-from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
+from tidewheel.runtime.worker.notificator import Notificator
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.substream_ports import SubstreamOutput
 
 
 class Activator:

@@ -14,22 +14,22 @@ from itertools import count
 from reprlib import repr as short
 from typing import Any
 
+from tidewheel.batches.batches import Batch, check_batch, length
+from tidewheel.host.sigterm import Terminated
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.plan import Schedule, Stage
-from tidewheel.runtime.explaining.statistics import OperatorStatistics
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.labels import MixedLabel, labels_of, parts_by_key
+from tidewheel.runtime.messages.statistics import OperatorStatistics
 from tidewheel.runtime.state.operator_state import OperatorState
 from tidewheel.runtime.state.worker_part import SavedMailbox, note_position
 from tidewheel.runtime.substreams.gate import SubstreamGate
-from tidewheel.runtime.substreams.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.flow_control import Intake
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, PortOwner, RunningOutput
-from tidewheel.transport.batches import Batch, check_batch, length
-from tidewheel.transport.sigterm import Terminated
 from tidewheel.transport.socket_address import DRIVER
 
 

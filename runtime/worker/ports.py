@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
+from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
-from tidewheel.runtime.explaining.statistics import EdgeStatistics
-from tidewheel.runtime.substreams.labels import Label, Labels
+from tidewheel.runtime.messages.labels import Label, Labels
+from tidewheel.runtime.messages.statistics import EdgeStatistics
 from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.transport.batches import Batch, check_batch, length, size_in_bytes
-from tidewheel.transport.held_bytes import RecordSizes
 
 
 class PortOwner:

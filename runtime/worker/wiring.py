@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from tidewheel.progress import CompiledGraph, Source, Target
+from tidewheel.runtime.description.declared import DeclaredSubstreams
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.substreams.declared import DeclaredSubstreams
-from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox, WaitingEnds
-from tidewheel.runtime.substreams.substream_ports import (
+from tidewheel.runtime.worker.firm_mailbox import FirmMailbox, WaitingEnds
+from tidewheel.runtime.worker.operator_host import OperatorHost
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
+from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
+from tidewheel.runtime.worker.substream_ports import (
     SubstreamChannel,
     SubstreamInput,
     SubstreamInstance,
     SubstreamOutput,
 )
-from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.runtime.worker.operator_instance import OperatorInstance
-from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
 """The ends of each edge, and what this worker sends over it."""

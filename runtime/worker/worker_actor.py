@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidewheel.batches.batches import pack
+from tidewheel.host.log_lines import LogSettings, about
+from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
+from tidewheel.host.program_classes import CLASSES
+from tidewheel.host.recent_lines import RecentLines
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feeders import Claim, FeederName
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
 from tidewheel.runtime.snapshots.this_process import is_running, this_process
@@ -19,14 +25,8 @@ from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.batches import pack
 from tidewheel.transport.link import Receiver, Sender
-from tidewheel.transport.log_lines import LogSettings, about
-from tidewheel.transport.process_memory import collect_rarely, keep_freed_memory
-from tidewheel.transport.program_classes import CLASSES
 from tidewheel.transport.ray_link import CallReceiver, RaySender
-from tidewheel.transport.recent_lines import RecentLines
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys, SocketPeers
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import listen_here

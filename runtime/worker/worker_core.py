@@ -16,14 +16,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tidewheel.batches.batches import Batch
+from tidewheel.host.sigterm import Terminated
 from tidewheel.progress import Accumulated, Broadcast, CompiledGraph, Location, Spread, SpreadName, Time, Tracker
+from tidewheel.runtime.description.declared import declared_substreams
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.explaining.statistics import WorkerStatistics
 from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.messages.questions import Questions
+from tidewheel.runtime.messages.statistics import WorkerStatistics
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport, waiting_at
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.substreams.declared import declared_substreams
-from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.envelope import Envelope, OrderedInbox, Outbox
@@ -32,12 +35,9 @@ from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowC
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
 from tidewheel.runtime.worker.operator_instance import Mailbox
-from tidewheel.runtime.worker.questions import Questions
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport, waiting_at
-from tidewheel.transport.batches import Batch
-from tidewheel.transport.sigterm import Terminated
+from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams
 
 _LOGGER = logging.getLogger(__name__)
 

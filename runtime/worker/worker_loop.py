@@ -10,14 +10,17 @@ from dataclasses import replace
 from pickle import PicklingError
 from typing import Any, TypeAlias
 
+from tidewheel.host.log_lines import about
+from tidewheel.host.process_memory import process_use
 from tidewheel.progress import CompiledGraph, ProtocolError
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
@@ -25,11 +28,8 @@ from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, uncounted_byt
 from tidewheel.runtime.worker.failure import unsendable
 from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import PeerLost, Receiver, Sender
-from tidewheel.transport.log_lines import about
-from tidewheel.transport.process_memory import process_use
 from tidewheel.transport.ray_link import Mail
 from tidewheel.transport.socket_address import DRIVER, SocketAddress
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from tidewheel.pubsub.log import file_lock, files
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.storage import file_lock, files
 
 _LOCK_WITHIN_S = 1.0
 

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from tidewheel.pubsub.log.files import make_directory
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming import epoch_files
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import EpochCheckpoint, WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import readable
+from tidewheel.storage.files import make_directory
 
 _HIDDEN: Final = (".", "_")
 """The first characters of names that Spark does not read."""

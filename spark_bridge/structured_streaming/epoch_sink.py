@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tidewheel.batches.batches import shown
 from tidewheel.operators.sinks.sink import Sink
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.spark_bridge.errors import BridgeError
@@ -27,7 +28,6 @@ from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
     WriterIdentity,
     plain_times,
 )
-from tidewheel.transport.batches import shown
 
 _MOST_CHUNKS: Final = 64
 

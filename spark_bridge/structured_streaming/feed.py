@@ -23,7 +23,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.transport.store_url import is_place
+from tidewheel.storage.store_url import is_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

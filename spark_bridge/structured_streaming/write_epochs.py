@@ -16,7 +16,7 @@ from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.transport.store_url import local_path
+from tidewheel.storage.store_url import local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 import tidewheel as tw
-from tidewheel.pubsub.gateway.command import add_options, serve
-from tidewheel.pubsub.terminal import command as terminal
+from tidewheel.console.terminal import command as terminal
+from tidewheel.gateway.command import add_options, serve
+from tidewheel.host import ray_cluster
+from tidewheel.host.log_lines import write_lines
 from tidewheel.runtime.engines.running_jobs import explain_job, find_job, running_jobs
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.listing import description, table
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.transport import ray_cluster
-from tidewheel.transport.log_lines import write_lines
 
 _INTERRUPTED = 130
 _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")

@@ -3,10 +3,10 @@
 Loading it loads all layers. The package does so when a program first asks it for a name.
 """
 
+from tidewheel.operators.base.failed import Failed
 from tidewheel.operators.collections.collection import Collection
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.sink import Sink

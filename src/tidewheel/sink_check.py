@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import cloudpickle
 
+from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.sinks.sink import Sink, sink_operators
 from tidewheel.progress import IntegerDomain, Time
@@ -25,7 +26,6 @@ from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.transport.batches import Batch, records
 from tidewheel.transport.frames import unpicklable
 
 Visible: TypeAlias = Literal["snapshot", "epoch"]

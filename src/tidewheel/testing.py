@@ -8,13 +8,13 @@ from random import Random
 from secrets import randbits
 from typing import TypeAlias
 
+from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.dataflow import Dataflow
 from tidewheel.progress import Time
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.sink_check import check_sink
-from tidewheel.transport.batches import Batch, records
 
 Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
 """The batch of each epoch, from time 0 on, by the name of the input."""

@@ -19,11 +19,11 @@ import tidewheel as tw
 from tests.kit.gateway.served import ask, read_event, requested
 from tests.waiting import eventually
 from tidewheel.__main__ import main
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub.gateway.errors import GatewayError
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
-from tidewheel.pubsub.terminal.command import job_lines
-from tidewheel.transport.log_lines import JsonLines
+from tidewheel.console.terminal.command import job_lines
+from tidewheel.gateway import Gateway, GatewayConfig
+from tidewheel.gateway.errors import GatewayError
+from tidewheel.host.log_lines import JsonLines
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 
 VALUE = "o'rly=7/zx\\9"
 """The value of the secret, which escapes change."""

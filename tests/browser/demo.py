@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.kit.gateway.paged import HandJobs, picture
 from tests.kit.telemetry.documents import BEGAN_AT, document, edge, operator, worker
-from tidewheel.transport.merge_patch import merge
+from tidewheel.display.merge_patch import merge
 
 NAME = "routes-0badcafe"
 RATE = 1000

@@ -11,8 +11,8 @@ from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.demo import EXPLANATION, NAME, RATE, routes
 from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.telemetry.documents import BEGAN_AT
+from tidewheel.gateway import Gateway
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.gateway import Gateway
 
 pytestmark = needs_chromium
 

@@ -20,7 +20,7 @@ from tests.browser.frames import private_bytes, timed, traced
 from tests.kit.gateway.paged import HandJobs, paged, picture
 from tests.kit.telemetry.documents import BEGAN_AT, document, edge, operator, worker
 from tests.waiting import eventually
-from tidewheel.pubsub.gateway import Gateway
+from tidewheel.gateway import Gateway
 
 pytestmark = [needs_chromium, pytest.mark.long]
 

@@ -15,9 +15,9 @@ from tests.kit.gateway.paged import HandJobs
 from tests.kit.notebook.followed import Followed
 from tests.kit.notebook.kernel import feeds, kernel, wire
 from tests.waiting import eventually
-from tidewheel.pubsub.gateway.page.job_page import JobPage
-from tidewheel.pubsub.notebook.live_widget import LiveWidget
-from tidewheel.pubsub.notebook.plot import PlotPage
+from tidewheel.console.notebook.live_widget import LiveWidget
+from tidewheel.console.notebook.plot import PlotPage
+from tidewheel.console.page.job_page import JobPage
 
 pytestmark = needs_chromium
 

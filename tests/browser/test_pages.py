@@ -15,7 +15,7 @@ from tests.kit.gateway.served import published
 from tests.kit.pubsub.local_job import send_epoch
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator, worker
 from tests.waiting import WITHIN_S, eventually
-from tidewheel.pubsub.gateway import Gateway
+from tidewheel.gateway import Gateway
 
 pytestmark = needs_chromium
 

@@ -11,9 +11,9 @@ import tidewheel as tw
 from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.nested import KEPT_AT, nested_flow
 from tests.waiting import eventually
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub.gateway.page.found_jobs import own_jobs
-from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
+from tidewheel.console.page.found_jobs import own_jobs
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.gateway import Gateway, GatewayConfig
 
 pytestmark = needs_chromium
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kit.gateway.served import ask, published, served
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.gateway import GatewayConfig
+from tidewheel.gateway import GatewayConfig
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 WORDS = [{"word": "to", "n": 2}, {"word": "be", "n": 2}]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.packaging.repository import ROOT
-from tidewheel.pubsub.telemetry.job_metrics import METRICS, labels_of
+from tidewheel.console.metrics.job_metrics import METRICS, labels_of
 
 DASHBOARD = json.loads((ROOT / "docs" / "grafana" / "tidewheel.json").read_text(encoding="utf-8"))
 BY_NAME = {metric.name: metric for metric in METRICS}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
-from tidewheel.transport.batches import check_batch, concatenate, is_arrow, length, records, scatter, take_slice
+from tidewheel.batches.batches import check_batch, concatenate, is_arrow, length, records, scatter, take_slice
 
 NUMBERS = st.lists(st.integers(-99, 99), max_size=8)
 FIELDS = [("n", "i8"), ("text", "U4")]

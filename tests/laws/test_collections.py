@@ -16,9 +16,9 @@ from tests.kit.collections.programs import INPUTS, Change, Program, histories, i
 from tests.kit.collections.replaced_workers import NAMES, replaced
 from tests.kit.runtime.snapshot_group import SnapshotGroup, UnevenGroup
 from tests.laws.strategies import law_settings
+from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.differential import batch, joining, key_set, updates
 from tidewheel.operators.collections import builds
-from tidewheel.transport.one_nan import with_one_nan
 
 DEADLINE_S = 60.0
 

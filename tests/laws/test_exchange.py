@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.batches.batches import records
 from tidewheel.runtime.description.pacts import Exchange, Key
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.description.stable_hash import hash_column, hash_integers, hash_tuples, stable_hash
-from tidewheel.runtime.state.shards import owner_of
-from tidewheel.transport.batches import records
 
 # ---------------------------------------------------------------------- columns
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.transport.merge_patch import merge, patch
+from tidewheel.display.merge_patch import merge, patch
 
 _KEYS = st.sampled_from("abcd")
 _LEAVES = st.one_of(st.integers(0, 3), st.booleans(), st.text(max_size=2), st.lists(st.integers(0, 2), max_size=2))

@@ -16,10 +16,10 @@ from tests.links.attacks import ATTACKS, Victim
 from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, Task, letter
 from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
+from tidewheel.host.process_memory import process_use
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
-from tidewheel.transport.process_memory import process_use
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import SocketListener

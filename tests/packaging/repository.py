@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("differential", "operators", "progress", "pubsub", "runtime", "spark_bridge", "transport")
+PACKAGES = tuple(sorted(link.name for link in (Path(__file__).resolve().parents[2] / "src" / "tidewheel").iterdir() if link.is_symlink()))
 FACADE = ROOT / "src" / "tidewheel"
 
 

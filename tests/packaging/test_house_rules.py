@@ -100,7 +100,7 @@ def test_shards_alone_map_hashes_to_workers() -> None:
         f"{name_of(module)}: {line.strip()}"
         for module in shipped_modules()
         for line in module.read_text().splitlines()
-        if arithmetic.search(line) and name_of(module) != "runtime/state/shards.py"
+        if arithmetic.search(line) and name_of(module) != "runtime/description/shards.py"
     ]
     assert found == []
     assert arithmetic.search("parts[stable_hash(mark.key) % self._workers]")

@@ -18,7 +18,7 @@ from tests.packaging.repository import (
     shipped_modules,
 )
 
-EXTRAS = {"pubsub/gateway/": "gateway", "pubsub/notebook/": "notebook", "pubsub/telemetry/open_telemetry.py": "otel"}
+EXTRAS = {"gateway/": "gateway", "console/notebook/": "notebook", "console/metrics/open_telemetry.py": "otel"}
 """The modules that may import what an extra brings, by the beginning of their names, and the extra."""
 
 MAY_IMPORT = {

@@ -17,7 +17,7 @@ from tests.packaging.repository import (
     tree_of,
 )
 
-DOORS = {"transport/cloudpickle_internals.py", "transport/ray_internals.py", "spark_bridge/jvm.py"}
+DOORS = {"host/cloudpickle_internals.py", "host/ray_internals.py", "spark_bridge/jvm.py"}
 LIBRARIES = {
     "cloudpickle",
     "prometheus_client",

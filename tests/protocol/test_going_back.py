@@ -18,7 +18,6 @@ from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation_pubsub.scenario import PLENTY, Order
 from tidewheel.progress import Time
 from tidewheel.pubsub import DeliveryError, Dropped, EpochAssembler, Publisher, PublisherLost, RolledBack, Subscriber
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Epoch, Event
@@ -33,6 +32,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 RUNS = 800
 STEPS = 150

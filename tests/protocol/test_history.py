@@ -26,7 +26,6 @@ from tests.protocol.test_going_back import (
 )
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, Subscriber
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.messages.wire import (
@@ -40,6 +39,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol import history
 from tidewheel.pubsub.protocol.history import PartitionHistory
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 RUNS = 300
 TRIES = 300

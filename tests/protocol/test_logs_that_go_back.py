@@ -14,18 +14,18 @@ import pytest
 from tests.kit.exactly_once.logs import Log
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, VoidSnapshotError, have_all, next_generation
-from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Epoch, RolledBack
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import FIRST, InitialFrontierSnapshot, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.confirmed import Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums, differing_epochs, first_difference
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 RUNS = 400
 STEPS = 250

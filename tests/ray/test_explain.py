@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.state.shards import owner_of
+from tidewheel.runtime.description.shards import owner_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

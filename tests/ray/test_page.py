@@ -18,9 +18,9 @@ from tests.ray.driver_process import DriverProcess
 from tests.ray.leftovers import nothing_left
 from tests.ray.serving import serving
 from tests.waiting import eventually
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub.gateway.page.found_jobs import found_jobs, own_jobs
-from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
+from tidewheel.console.page.found_jobs import found_jobs, own_jobs
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.gateway import Gateway, GatewayConfig
 from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster"), needs_chromium]

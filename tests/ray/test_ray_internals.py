@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tidewheel.transport.ray_cluster import cluster, is_out_of_reach, left, lost, membership
-from tidewheel.transport.ray_internals import (
+from tidewheel.host.ray_cluster import cluster, is_out_of_reach, left, lost, membership
+from tidewheel.host.ray_internals import (
     actor_id,
     available_by_node,
     call_control_store,

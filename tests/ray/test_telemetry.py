@@ -14,7 +14,7 @@ import tidewheel as tw
 from tests.kit.telemetry.following import check_json, number_of, view_where
 from tests.ray.leftovers import nothing_left
 from tests.waiting import eventually
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 from tidewheel.runtime.engines.ray_job import RayJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from tests.kit.simulation.violation import ViolationError
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.state.shards import owner_of
+from tidewheel.runtime.description.shards import owner_of
 
 _Port: TypeAlias = tuple[str, int]
 """(the name of an operator, the number of its port)."""

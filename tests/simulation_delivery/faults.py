@@ -13,15 +13,15 @@ from tests.simulation_delivery.scenario import Scenario
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
-from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.knowledge import KnowledgeStream
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend, _Incoming
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.exactly_once.tick_clock import TickClock
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.messages.filters import Filter
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 # ---------------------------------------------------------------------- pubends
 

@@ -7,9 +7,9 @@ from tests.kit.exactly_once.subends import repeat_acks, waiting_bytes_of
 from tests.simulation_delivery.filters import FILTERS, Multiple
 from tests.simulation_delivery.kinds import Kinds
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Stranger
+from tidewheel.pubsub.messages.tick_set import TickSet
 
 if TYPE_CHECKING:
     from tests.simulation_delivery.world import World

@@ -13,12 +13,20 @@ from tests.simulation_delivery.kinds import Kinds
 from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.filters import Filter
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Downstream, Nack, Stranger, Upstream
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.relay import Relay
 from tidewheel.pubsub.exactly_once.subend import Order
+from tidewheel.pubsub.messages.delivery_messages import (
+    Ack,
+    Begun,
+    ConsolidatedAck,
+    Downstream,
+    Nack,
+    Stranger,
+    Upstream,
+)
+from tidewheel.pubsub.messages.filters import Filter
 
 TICKS_A_SECOND = 1_000_000
 LOOK_S = 0.1

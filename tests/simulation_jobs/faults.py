@@ -11,15 +11,15 @@ from tests.simulation_jobs import job
 from tests.simulation_jobs.scenario import JobScenario
 from tidewheel.pubsub.exactly_once.journal import Journal
 from tidewheel.pubsub.exactly_once.pubend import Pubend
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.exactly_once.subend import Delivered, Subend
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.messages.events import Event, RolledBack
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.messages.wire import WentBack
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers import recognition
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
 Method = Callable[..., Any]

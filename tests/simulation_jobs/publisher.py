@@ -13,8 +13,8 @@ from tests.simulation_jobs.wire import Wire
 from tidewheel.progress import Time
 from tidewheel.pubsub.exactly_once.journal import LogPlace, OutdatedWorkerError, VoidSnapshotError
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Begun, Nack, Ranges, Upstream
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_messages import Begun, Nack, Ranges, Upstream
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import WorkerPosition
 from tidewheel.pubsub.publishers import durable_pubend, epochs_again, partition_writer

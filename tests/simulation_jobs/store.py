@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from tests.kit.simulation.violation import ViolationError
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub.exactly_once.messages import Ranges
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import Ranges
 from tidewheel.pubsub.messages.events import Batch, Epoch, Event, Frontier, RolledBack
+from tidewheel.pubsub.messages.tick_set import TickSet
 
 Records: TypeAlias = Counter[str]
 Place: TypeAlias = tuple[int, int]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tests.simulation_jobs.store import Store
-from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.events import Batch, End, Epoch, Event
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber as EventMaker

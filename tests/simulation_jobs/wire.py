@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from tests.simulation_delivery.network import Network
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import FeedEvent, Generation, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 _PAUSED_S = 0.1
 

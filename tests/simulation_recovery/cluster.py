@@ -19,13 +19,13 @@ from tests.simulation_recovery.feeders import SimulatedFeeders, feeder_maker
 from tests.simulation_recovery.snapshots import WrittenSnapshots
 from tests.simulation_recovery.witness import Had, Tokens, Unread, Witness
 from tests.simulation_recovery.world import World
+from tidewheel.batches.batches import records
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.messages.input_position import Positions
 from tidewheel.runtime.state.saved_worker import SavedWorker, beginning
 from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.batches import records
 from tidewheel.transport.socket_address import DRIVER
 
 ToldEnds: TypeAlias = dict[str, Counter[Any]]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tests.simulation_recovery.world import NUMBERS, Record
 from tidewheel.progress import Time
-from tidewheel.runtime.inputs.input_position import InputPosition, Positions
+from tidewheel.runtime.messages.input_position import InputPosition, Positions
 from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 

@@ -8,7 +8,7 @@ from tests.simulation.links import Links
 from tests.simulation_recovery.driver import Driver, Post, Script
 from tidewheel.progress import Time
 from tidewheel.runtime.inputs.feeders import FeederName, Feeders, FeederStatus
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

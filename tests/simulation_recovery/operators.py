@@ -9,7 +9,7 @@ from typing import Any
 from tests.simulation_recovery.world import Record, World, made_of
 from tidewheel.progress import Summary, Time
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext

@@ -14,7 +14,7 @@ from tests.simulation_recovery import operators
 from tests.simulation_recovery.divided import Divider
 from tests.simulation_recovery.operators import FOR_EVER, group_of, operator
 from tests.simulation_recovery.world import NUMBERS, Record, World, made_of, number_of
-from tidewheel.operators.stream_base import make_pact
+from tidewheel.operators.base.stream_base import make_pact
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import BroadcastPact, Exchange
 from tidewheel.runtime.description.plan import Plan

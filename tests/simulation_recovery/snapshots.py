@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, cast
 
-from tidewheel.runtime.inputs.input_position import Positions
+from tidewheel.runtime.messages.input_position import Positions
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.entries import Blob
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state.part_file import read_worker
 from tidewheel.runtime.state.saved_worker import SavedWorker
 from tidewheel.runtime.state.worker_part import WorkerPart

@@ -11,12 +11,12 @@ from tidewheel.operators.substreams.waiting_keys import WaitingKeys
 from tidewheel.progress.substream_tracker import SubstreamTracker
 from tidewheel.runtime.state import worker_part
 from tidewheel.runtime.substreams import substream_share
-from tidewheel.runtime.substreams.firm_mailbox import FirmMailbox
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.substream_part import FirmPart, GatePart
 from tidewheel.runtime.substreams.substream_share import SubstreamShare
-from tidewheel.runtime.substreams.worker_substreams import WorkerSubstreams
 from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.worker.firm_mailbox import FirmMailbox
+from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams
 
 Method = Callable[..., Any]
 

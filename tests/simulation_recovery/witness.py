@@ -15,16 +15,16 @@ from tests.kit.simulation.injection import replaced
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.truth import unreceived
 from tests.simulation_recovery.operators import OWNED
+from tidewheel.batches.batches import records
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.inputs.input_position import Positions
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.description.shards import owners_of
+from tidewheel.runtime.messages.input_position import Positions
 from tidewheel.runtime.state.state_pickling import pickle_state, unpickle_state
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.transport.batches import records
 
 Port: TypeAlias = tuple[str, int]
 """(the name of an operator, the number of its input)."""

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.failed import Failed
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
-from tidewheel.operators.records.failed import Failed
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.progress import Time
-from tidewheel.transport.batches import Batch
 
 
 def numbers() -> tw.Stream[int]:

@@ -8,11 +8,11 @@ import pytest
 
 from tests.kit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Begun, KnowledgeMessage, Nack
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
-from tidewheel.pubsub.log.files import Files
+from tidewheel.pubsub.messages.delivery_messages import Begun, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
+from tidewheel.storage.files import Files
 
 
 def end_of(begun: Begun) -> int:

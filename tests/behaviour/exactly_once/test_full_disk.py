@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit.exactly_once.partitions import Full, Partition, Reader, cursors, opened
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
 from tidewheel.pubsub.log.errors import LogFull
 from tidewheel.pubsub.log.reserve import RESERVE_BYTES
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage
 

@@ -10,12 +10,12 @@ import pytest
 from tests.kit.exactly_once.linked import Child, TurnedLoop
 from tests.kit.exactly_once.subends import FRONTIERS
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.messages.delivery_messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, encode
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.transport.stream_link import ParentLink
 

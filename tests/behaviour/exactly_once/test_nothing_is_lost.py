@@ -17,9 +17,9 @@ import pytest
 
 from tests.kit.exactly_once.partitions import Dying, Full, Partition
 from tests.kit.exactly_once.subends import repeat_acks
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.subend import Subend
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.messages.delivery_messages import Ack, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 

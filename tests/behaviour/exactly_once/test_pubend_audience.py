@@ -21,11 +21,11 @@ from tests.kit.exactly_once.hosts import (
 from tests.kit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Stranger
 from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.messages.delivery_messages import Ack, Stranger
+from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.publishers import audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.transport.change_signal import ChangeSignal

@@ -25,13 +25,13 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import CODEC, Join
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Rejected
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.log.files import FILES
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Rejected
+from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
+from tidewheel.pubsub.publishers.sent_events import SentEvents
+from tidewheel.storage.files import FILES
 from tidewheel.transport.stream_link import ParentLink
 
 # ---------------------------------------------------------------------- the end

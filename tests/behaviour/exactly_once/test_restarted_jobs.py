@@ -15,12 +15,12 @@ import tidewheel as tw
 from tests.kit.exactly_once.logs import Log
 from tidewheel.progress import IntegerDomain, ProtocolError, Time
 from tidewheel.pubsub.exactly_once.journal import next_generation
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.encoded_message import decode, decode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, Generation, WentBack
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore

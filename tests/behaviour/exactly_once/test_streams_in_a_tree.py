@@ -14,7 +14,7 @@ from hypothesis import given
 from tests.kit.exactly_once.lattice import Knowledge, value_of
 from tests.laws.strategies import law_settings, randoms
 from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
-from tidewheel.pubsub.exactly_once.tick_set import TickRange, TickSet
+from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
 
 LENGTH = 16
 

@@ -13,11 +13,11 @@ from tests.kit.exactly_once.partitions import DEADLINE_S
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 

@@ -159,7 +159,7 @@ def test_what_nobody_expected_is_told_and_logged(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("tidewheel.pubsub.gateway.live_message._told", broken)
+    monkeypatch.setattr("tidewheel.gateway.live_message._told", broken)
     with (
         published("events/j") as running,
         served() as gateway,

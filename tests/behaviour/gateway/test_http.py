@@ -21,7 +21,7 @@ from tests.kit.gateway.served import (
 )
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.gateway import Gateway
+from tidewheel.gateway import Gateway
 
 TOPIC = "http/a topic"
 TOKEN = "correct-horse-battery-staple"
@@ -208,7 +208,7 @@ def test_one_client_more_than_there_may_be_is_told_to_come_later() -> None:
 
 def test_who_connects_and_asks_for_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also who asks a letter at a time; but not who reads, or has a WebSocket."""
-    monkeypatch.setattr("tidewheel.pubsub.gateway.web_server._ASKS_WITHIN_S", 0.3)
+    monkeypatch.setattr("tidewheel.gateway.web_server._ASKS_WITHIN_S", 0.3)
     with published("http/silent") as running, served() as gateway:
         place = urlsplit(gateway.url)
         with (

@@ -4,11 +4,11 @@ import pickle
 import subprocess
 import sys
 
-from tidewheel.pubsub.gateway import RecordFilter
+from tidewheel.gateway import RecordFilter
 
 PROGRAM = """
 import pickle, sys
-import tidewheel.pubsub.gateway, tidewheel.pubsub.gateway.command
+import tidewheel.gateway, tidewheel.gateway.command
 wanted = pickle.loads(bytes.fromhex(sys.argv[1]))
 assert wanted({"n": 2})
 needless = {"h11", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn", "websockets"} & set(sys.modules)

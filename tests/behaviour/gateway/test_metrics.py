@@ -9,8 +9,8 @@ from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import ask, published, served
 from tests.kit.telemetry.full_document import document
 from tests.waiting import eventually
+from tidewheel.gateway import Gateway
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.gateway import Gateway
 
 TOKEN = "correct-horse-battery-staple"
 TOPIC = "watched"

@@ -8,8 +8,8 @@ from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import ask, read_event, requested
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator
 from tests.waiting import eventually
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub.gateway.page.page_routes import FILES
+from tidewheel.console.page.page_routes import FILES
+from tidewheel.gateway import Gateway, GatewayConfig
 
 NAME = "words-0badcafe"
 TOKEN = "correct-horse-battery-staple"

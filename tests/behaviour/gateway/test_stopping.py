@@ -28,7 +28,7 @@ from tests.kit.gateway.served import (
 )
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S, eventually
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig, GatewayError
+from tidewheel.gateway import Gateway, GatewayConfig, GatewayError
 
 
 def own_threads() -> set[str]:

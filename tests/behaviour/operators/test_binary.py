@@ -20,9 +20,9 @@ from tests.kit.operators.harness import (
     settle,
 )
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
-from tidewheel.operators.epochs.division import Division, split_by_key, updated
+from tidewheel.batches.batches import records
+from tidewheel.operators.base.division import Division, split_by_key, updated
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.transport.batches import records
 
 
 def joining(left_kind: Kind, right_kind: Kind) -> Any:

@@ -22,7 +22,7 @@ from tests.kit.operators.harness import (
     run,
 )
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of
-from tidewheel.transport.batches import is_arrow, is_numpy, records
+from tidewheel.batches.batches import is_arrow, is_numpy, records
 
 
 def firsts(feed: Feed) -> Bags:

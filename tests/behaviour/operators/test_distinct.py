@@ -11,7 +11,7 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, RECORD_BATCHES, TABLES, Case, bags, cases, operator_settings, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-from tidewheel.transport.batches import is_arrow, is_numpy, records
+from tidewheel.batches.batches import is_arrow, is_numpy, records
 
 CASES = [
     OperatorCase("distinct", lambda stream: stream.distinct(), each_epoch(set)),

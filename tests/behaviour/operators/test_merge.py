@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, LISTS, TABLES, Case, cases, operator_settings, run
 from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, each_epoch, number_of
 from tests.kit.operators.two_sides import WORKERS, Feed, Row, row_feeds, rows_at, run_two, table_of
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 CASES = [
     OperatorCase("merge", lambda stream: stream.merge(stream, by=number_of), each_epoch(lambda ns: ns + ns), ALL_KINDS),

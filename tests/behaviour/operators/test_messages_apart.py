@@ -8,9 +8,9 @@ import tidewheel as tw
 from tests.kit.runtime.snapshot_group import UnevenGroup
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.progress import CompiledGraph, SpreadName
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.explaining.job_view import JobView
-from tidewheel.runtime.state.shards import owner_of
 
 MOST_STEPS = 20
 KEYS = {owner: next(key for key in range(100) if owner_of(key, 2) == owner) for owner in (0, 1)}

@@ -8,7 +8,7 @@ import tidewheel as tw
 from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.pubsub.publishers.publication import Publication
-from tidewheel.runtime.substreams.firm_mailbox import WaitingEnds
+from tidewheel.runtime.worker.firm_mailbox import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 INTEGERS = IntegerDomain()

@@ -11,8 +11,8 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, Case, cases, operator_settings, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
+from tidewheel.batches.batches import is_arrow, is_numpy, records
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.transport.batches import is_arrow, is_numpy, records
 
 MASK = (1 << 64) - 1
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import Case, cases, operator_settings, run, tag_with_worker
 from tests.kit.operators.operator_case import OperatorCase, by_time, each_epoch, number_of
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 
 def _sorted_numbers(stream: tw.Stream[Any]) -> tw.Stream[Any]:

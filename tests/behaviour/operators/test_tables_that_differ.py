@@ -10,7 +10,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.harness import ignore_others
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 OPERATORS: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
     "sort": lambda stream: stream.sort("n"),

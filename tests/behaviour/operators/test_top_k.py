@@ -10,7 +10,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, Case, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 
 def greatest_of_each(numbers: list[int]) -> list[int]:

@@ -13,7 +13,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, ignore_others, operator_settings
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of, plain
 from tests.kit.operators.window_oracle import Event, Kind, Outcome, epoch_windows, expected_windows, windows_of
-from tidewheel.runtime.state.shards import owner_of
+from tidewheel.runtime.description.shards import owner_of
 
 # ---------------------------------------------------------------------- for test_every_operator
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 DEADLINE_S = 20.0
 FOLLOWING = {1: [3], 2: [1, 2, 3]}

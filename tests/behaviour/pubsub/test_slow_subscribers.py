@@ -16,8 +16,8 @@ from tests.kit.pubsub.actor_thread import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
 from tidewheel.pubsub.publishers.feed import ROOM_BYTES, Feed, FeedLost

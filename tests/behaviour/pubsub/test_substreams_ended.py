@@ -20,8 +20,7 @@ from tidewheel.pubsub import (
     SubstreamsEnded,
     subscribe,
 )
-from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.messages import encoded_message
+from tidewheel.pubsub.messages import encoded_message, frames
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.messages.encoded_message import encode_ends
 from tidewheel.pubsub.messages.wire import (

@@ -13,8 +13,8 @@ from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.messages.worker_report import BusyWorker
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.runtime.worker.worker_report import BusyWorker
 
 
 def with_a_message_under_way(progress: SpreadName) -> LocalJob:

@@ -29,8 +29,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.batches.batches import records
 from tidewheel.operators.keys.record_hash import record_hash, record_hashes
 from tidewheel.runtime.description.pacts import Exchange
+from tidewheel.runtime.description.shards import SHARDS
 from tidewheel.runtime.description.stable_hash import (
     HASH_VERSION,
     hash_column,
@@ -39,8 +41,6 @@ from tidewheel.runtime.description.stable_hash import (
     hash_tuples,
     stable_hash,
 )
-from tidewheel.runtime.state.shards import SHARDS
-from tidewheel.transport.batches import records
 
 
 class Pair(NamedTuple):

@@ -11,8 +11,8 @@ from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines import job_block as job_module
 from tidewheel.runtime.explaining.explainer import Explainer
+from tidewheel.runtime.messages.worker_report import WorkerReport
 from tidewheel.runtime.worker.worker_core import WorkerCore
-from tidewheel.runtime.worker.worker_report import WorkerReport
 
 DEADLINE_S = 30.0
 

@@ -10,9 +10,9 @@ import pytest
 import tidewheel as tw
 from tests.kit.notebook.kernel import Kernel, events, feeds, kernel, wire
 from tests.waiting import eventually
+from tidewheel.console.notebook.live_widget import LiveWidget
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.notebook.live_widget import LiveWidget
 
 
 def counting() -> tw.Dataflow:
@@ -33,7 +33,7 @@ def cell() -> Iterator[Kernel]:
 def bare(cell: Kernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The outputs of a cell where it is not."""
     for name in ("job_widget", "live_widget"):
-        monkeypatch.delitem(sys.modules, f"tidewheel.pubsub.notebook.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"tidewheel.console.notebook.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     return cell.outputs
 

@@ -166,7 +166,7 @@ def test_an_error_does_not_convert_batches(monkeypatch: pytest.MonkeyPatch) -> N
     """Of a large table that would take longer, and more memory, than what has failed."""
     flow = tw.Dataflow("test")
     flow.input("numbers").map_batches(fail_silently)
-    monkeypatch.setattr("tidewheel.transport.batches.records", fail_silently)
+    monkeypatch.setattr("tidewheel.batches.batches.records", fail_silently)
     assert "SilentError" in str(fail_flow(flow, pa.table({"n": [1234567]})))
 
 

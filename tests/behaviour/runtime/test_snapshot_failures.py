@@ -14,7 +14,7 @@ import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import EXPECTED, begin, counting, counts, send_on
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.snapshots import local_folder
+from tidewheel.storage import local_folder
 
 
 def flow_of(build: Any) -> tw.Dataflow:

@@ -14,7 +14,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 SELDOM_S = 1000.0

@@ -1,10 +1,10 @@
 """The news of one worker about substreams, and its order."""
 
 from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
+from tidewheel.runtime.description.declared import DeclaredSubstreams
+from tidewheel.runtime.messages.labels import Label
+from tidewheel.runtime.messages.news import SubstreamNews
 from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
-from tidewheel.runtime.substreams.declared import DeclaredSubstreams
-from tidewheel.runtime.substreams.labels import Label
-from tidewheel.runtime.substreams.news import SubstreamNews
 
 NEAR, FAR = Target(1, 0), Target(2, 0)
 A, B = (0, "a"), (0, "b")

@@ -11,10 +11,10 @@ import pytest
 import tidewheel as tw
 from tests.kit.telemetry.following import check_json, number_of, view_where
 from tests.waiting import eventually
+from tidewheel.console.metrics import export
+from tidewheel.console.metrics.export import TelemetryExport
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.telemetry import export
-from tidewheel.pubsub.telemetry.export import TelemetryExport
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.telemetry import job_telemetry
 

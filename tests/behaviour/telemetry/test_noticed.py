@@ -8,7 +8,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.stuck_flows import hoarding
 from tests.kit.telemetry.following import number_of, view_where
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.telemetry import job_telemetry
 

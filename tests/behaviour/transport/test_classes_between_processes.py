@@ -13,7 +13,7 @@ _KINDS = (ROOT / "tests/ray/class_program.py").read_text().rpartition("\nif __na
 _PROGRAM = """
 import pickle, subprocess
 from tidewheel.transport.frames import dumps
-from tidewheel.transport.program_classes import share_tracker
+from tidewheel.host.program_classes import share_tracker
 import cloudpickle, ray.cloudpickle
 
 share_tracker()  # as a process does that joins a cluster
@@ -66,7 +66,7 @@ def test_importing_ray_is_not_needed() -> None:
     program = """
 import sys, json
 class Deposit: pass
-from tidewheel.transport.program_classes import share_tracker
+from tidewheel.host.program_classes import share_tracker
 from tidewheel.transport.frames import dumps
 import pickle
 assert "ray" not in sys.modules

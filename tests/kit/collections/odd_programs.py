@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.kit.collections.programs import INPUTS, Change, Language, clipped
-from tidewheel.transport.one_nan import with_one_nan
+from tidewheel.batches.one_nan import with_one_nan
 
 NOON = dt.datetime.fromisoformat("2024-02-29T12:00")
 UTC_NOON = NOON.replace(tzinfo=dt.UTC)

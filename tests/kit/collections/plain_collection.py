@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tidewheel.transport.one_nan import with_one_nan
+from tidewheel.batches.one_nan import with_one_nan
 
 MOST_ROUNDS = 1000
 

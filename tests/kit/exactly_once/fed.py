@@ -3,14 +3,14 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import TimeDomain
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import FIRST, FeedEvent, Generation
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
 from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.publishers.topic_log import TopicLog
-from tidewheel.transport.attachment import AttachmentHost
 
 
 class Pipe:

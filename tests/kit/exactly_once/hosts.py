@@ -19,18 +19,18 @@ from tests.kit.exactly_once.partitions import cursors
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.frames import CODEC, Join
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
+from tidewheel.pubsub.messages.frames import CODEC, Join
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.transport.stream_link import ParentLink
 
 DOMAIN = IntegerDomain()

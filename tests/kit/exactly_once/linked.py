@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from tests.waiting import WITHIN_S
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.transport.stream_link import ChildLink, SharedFrames
 

@@ -4,15 +4,15 @@ from random import Random
 
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, LogPlace
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.partition_log import END, Step, last_messages, new_messages
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 
 class Log:

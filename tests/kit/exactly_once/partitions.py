@@ -12,14 +12,14 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
-from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.storage.files import Files
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange
 
 BEYOND = 12
 """The one number that stands for itself and all greater ones, so that an open end is an end like any other."""

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 from tests.kit.exactly_once.hosts import Times, die, durable_actor
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, KnowledgeMessage, Stranger
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.exactly_once.subend import Order, Subend
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.pubsub.relays.relay_actor import RelayActor, RelayStatistics
 from tidewheel.pubsub.relays.relay_handle import TopicLife
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent

@@ -1,7 +1,7 @@
 """The beginning of a subscription whose frontiers do not matter, and looks into a subend."""
 
-from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
 from tidewheel.pubsub.exactly_once.subend import Subend
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 FRONTIERS = InitialFrontierSnapshot([0], [0])

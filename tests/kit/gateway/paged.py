@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub.gateway.page.page_jobs import PageJobs
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.gateway import Gateway, GatewayConfig
+from tidewheel.pubsub.subscribers.view import View
 
 
 class HandJobs:

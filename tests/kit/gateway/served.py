@@ -15,8 +15,8 @@ from websockets.sync.client import connect as open_socket
 
 from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import WITHIN_S, eventually
+from tidewheel.gateway import Gateway, GatewayConfig
 from tidewheel.pubsub import RunningPublication
-from tidewheel.pubsub.gateway import Gateway, GatewayConfig
 
 
 class Access(Protocol):

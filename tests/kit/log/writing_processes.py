@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tidewheel.pubsub.log.files import Files
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.files import Files
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 100_000

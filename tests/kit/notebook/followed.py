@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.kit.gateway.paged import HandJobs
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.pubsub.subscribers.view import View
 
 
 class Followed:

@@ -12,7 +12,7 @@ import pytest
 from comm.base_comm import BaseComm
 
 from tests.waiting import eventually
-from tidewheel.pubsub.notebook.live_widget import LiveWidget
+from tidewheel.console.notebook.live_widget import LiveWidget
 
 
 class RecordedComm(BaseComm):

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.laws.strategies import law_settings
-from tidewheel.operators.epochs.division import Division
+from tidewheel.batches.batches import length, records
+from tidewheel.operators.base.division import Division
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import RebalancePact
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.worker.operator_context import pacts_of
-from tidewheel.transport.batches import length, records
 
 DEADLINE_S = 60.0
 MOST_ROUNDS = 5000

@@ -11,7 +11,7 @@ from typing import Any
 
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, LISTS, RECORD_BATCHES, TABLES, Bags, Feed, Kind
-from tidewheel.transport.batches import records
+from tidewheel.batches.batches import records
 
 ALL_KINDS = (LISTS, TABLES, RECORD_BATCHES, ARRAYS)
 ONLY_LISTS = (LISTS,)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import tidewheel as tw
+from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
-from tidewheel.transport.batches import Batch
 
 
 class Table(tw.Sink):

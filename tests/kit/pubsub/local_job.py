@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publication, RunningPublication
-from tidewheel.transport.attachment import AttachmentHost
 
 
 @dataclass

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
-from tidewheel.runtime.engines.runtime_config import RuntimeConfig
+from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.pubsub.subscribers.view import View
 
 BEGAN_AT = 1_764_156_000.0
 """The time at which the jobs of these documents began, in seconds since 1970."""

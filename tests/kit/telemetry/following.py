@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidewheel.pubsub.telemetry.telemetry_reader import TelemetryReader
-from tidewheel.pubsub.telemetry.view import View
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
+from tidewheel.pubsub.subscribers.view import View
 
 
 def view_where(reader: TelemetryReader, is_met: Callable[[Mapping[str, Any]], object], within_s: float = 20.0) -> View:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator, views, worker
-from tidewheel.pubsub.telemetry.view import View
-from tidewheel.pubsub.terminal.command import watch
+from tidewheel.console.terminal.command import watch
+from tidewheel.pubsub.subscribers.view import View
 
 
 @dataclass(frozen=True, slots=True)

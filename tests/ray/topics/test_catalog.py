@@ -13,11 +13,11 @@ import ray
 import tidewheel as tw
 from tests.ray.driver_process import DriverProcess
 from tests.waiting import eventually
+from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, Publication, RunningPublication
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, ask_catalog, catalog_actor
 from tidewheel.pubsub.publishers.ray_publication import RayPublication
-from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -16,7 +16,7 @@ from tests.ray.topics.test_exactly_once import kill, publishers
 from tests.ray.topics.test_exactly_once_kills import kill_actor
 from tests.ray.worker_killer import WorkerKiller
 from tidewheel.pubsub import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.messages import Begun
+from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]

@@ -14,6 +14,7 @@ import pytest
 import ray
 
 from tests.waiting import eventually
+from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import (
     DeliveryError,
@@ -26,7 +27,6 @@ from tidewheel.pubsub import (
     subscribe,
 )
 from tidewheel.pubsub.publishers import publisher_calls
-from tidewheel.transport.attachment import AttachmentHost
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -11,8 +11,8 @@ import pytest
 import tidewheel as tw
 from tests.ray.topics.test_relays import DEADLINE_S, children, expected, kill, publishing, read, send, stopped
 from tests.waiting import eventually
+from tidewheel.host.ray_cluster import node_id
 from tidewheel.pubsub import DeliveryError
-from tidewheel.transport.ray_cluster import node_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

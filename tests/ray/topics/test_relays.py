@@ -14,10 +14,10 @@ import pytest
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.host.ray_cluster import node_id
 from tidewheel.pubsub import DeliveryError, UnknownTopic
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 from tidewheel.pubsub.subscribers.parents import HANGS_S
-from tidewheel.transport.ray_cluster import node_id
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import pytest
 
 from tests.kit.exactly_once.linked import knowledge
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, Nack
+from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, Nack
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join
 from tidewheel.transport.call_link import SILENT_S, WAIT_S, CallParent
 
 Answer: TypeAlias = "Future[list[Downstream]]"

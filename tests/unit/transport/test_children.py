@@ -9,8 +9,8 @@ import pytest
 from tests.kit.exactly_once.linked import knowledge, pair
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, size_of
-from tidewheel.pubsub.exactly_once.messages import Ack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import Ack, Rejected
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, size_of
 from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.children import Children
 from tidewheel.transport.frames import SIGN_OF_LIFE

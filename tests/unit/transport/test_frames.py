@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.kit.pubsub.cut_socket import Cut
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import decode_downstream, encode
+from tidewheel.pubsub.messages.frames import decode_downstream, encode
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

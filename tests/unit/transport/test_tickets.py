@@ -16,8 +16,7 @@ import pytest
 from tests.kit.pubsub.actor_thread import DEADLINE_S, NODE, ActorThread, Offering, ended, epoch, subscription_of
 from tests.links.open_files import open_files
 from tests.waiting import eventually
-from tidewheel.pubsub.exactly_once import frames
-from tidewheel.pubsub.messages import encoded_message
+from tidewheel.pubsub.messages import encoded_message, frames
 from tidewheel.transport import tickets
 from tidewheel.transport.tickets import TICKET_BYTES, SocketOffer, TicketListener
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.laws.strategies import SEEDS
-from tidewheel.operators.records.batchwise import build_pass
+from tidewheel.operators.base.batchwise import build_pass
 
 KEYS: tuple[Any, ...] = ("key", ("a", "b"), str.lower, lambda record: record)
 DEEPEST = 3

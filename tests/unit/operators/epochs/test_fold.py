@@ -10,12 +10,12 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import fail_flow
 from tests.kit.runtime.worker_group import WorkerGroup
+from tidewheel.batches.batches import is_arrow
 from tidewheel.operators.epochs.fold import MOST_KEPT, Fold, build_partial, pruned_fold
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.operators.epochs.picks import FirstOfEach, TopK, distinct_records
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
-from tidewheel.transport.batches import is_arrow
 
 
 def add_size(sizes: list[int], batch: Any) -> list[int]:

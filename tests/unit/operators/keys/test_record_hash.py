@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.batches.batches import records
 from tidewheel.operators.keys.record_hash import GatherPact, RecordPact, record_hash, record_hashes
 from tidewheel.runtime.description.stable_hash import stable_hash
-from tidewheel.transport.batches import records
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3)
 KEYS = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=5)

@@ -16,10 +16,10 @@ from tests.kit.operators.harness import LISTS, TABLES, Case, Kind, run
 from tests.kit.operators.operator_case import number_of
 from tests.laws.strategies import law_settings
 from tests.unit.operators.keys.test_record_hash import RECORDS
+from tidewheel.batches.batches import records
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, is_nan, join_nan_groups
 from tidewheel.operators.keys.record_order import Order
 from tidewheel.runtime.description.pacts import Exchange
-from tidewheel.transport.batches import records
 
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}, {"a": 1, "b": "y"}]
 STRUCTURED = np.array([(1, "x"), (2, "x"), (1, "y")], dtype=[("a", "i8"), ("b", "U1")])

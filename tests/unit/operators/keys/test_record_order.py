@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import law_settings
+from tidewheel.batches.batches import is_arrow, is_numpy, records
 from tidewheel.operators.keys.record_order import Order, take
-from tidewheel.transport.batches import is_arrow, is_numpy, records
 
 PAIRS = st.lists(st.tuples(st.integers(-2, 2), st.text("ab", max_size=2)), max_size=12)
 TYPE = [("n", "i8"), ("w", "U2")]

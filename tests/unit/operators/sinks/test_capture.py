@@ -12,6 +12,7 @@ import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S, Case, Feed, run, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
+from tidewheel.batches.batches import Batch, is_arrow
 from tidewheel.operators.sinks.capture import (
     LoggedFrontier,
     LogHeader,
@@ -21,7 +22,6 @@ from tidewheel.operators.sinks.capture import (
     read_header,
     read_log,
 )
-from tidewheel.transport.batches import Batch, is_arrow
 
 CASES = [
     OperatorCase("capture", lambda stream: stream.capture("case of capture"), each_epoch(list)),

@@ -8,10 +8,10 @@ import pytest
 
 from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, History, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
+from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 INTEGERS = IntegerDomain()
 BATCH, LATER = (DataMessage(time, b"", "pickle", 1) for time in (4, 5))

@@ -14,9 +14,9 @@ from tests.kit.operators.harness import DEADLINE_S
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
 from tests.kit.operators.sinks import Table, read_table
+from tidewheel.batches.batches import Batch, records
 from tidewheel.progress import Time
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.transport.batches import Batch, records
 
 
 def number_of(row: Any) -> int:

@@ -1,8 +1,8 @@
 """The unanswered questions of a relay: none is asked twice at a time, and none is remembered for ever."""
 
 from tidewheel.pubsub.exactly_once.asked import Asked
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickSet
-from tidewheel.transport.round_trips import FIRST_S, LEAST_S, MOST_S, RoundTrips
+from tidewheel.pubsub.exactly_once.round_trips import FIRST_S, LEAST_S, MOST_S, RoundTrips
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 
 def ticks(*ranges: tuple[int, int]) -> TickSet:

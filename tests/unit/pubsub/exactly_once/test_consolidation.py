@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation, Readers, of_one
-from tidewheel.pubsub.exactly_once.messages import ConsolidatedAck
+from tidewheel.pubsub.messages.delivery_messages import ConsolidatedAck
 
 
 def told(consolidation: Consolidation) -> ConsolidatedAck:

@@ -13,7 +13,7 @@ from tests.kit.exactly_once.ranges import BEYOND, RANGES, TICKS, ranges_of, tick
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER, TickRange
+from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange
 
 Q, F, D, S, DSTAR, E = Knowledge
 

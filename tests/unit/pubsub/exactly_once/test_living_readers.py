@@ -7,7 +7,7 @@ import pytest
 from tidewheel.pubsub.exactly_once.consolidation import Readers
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders, Overdue
 from tidewheel.pubsub.exactly_once.subscription import Subscription
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.tick_set import TickSet
 
 NOTHING = Overdue([], [])
 

@@ -8,7 +8,10 @@ from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.messages import (
+from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.subend import Subend
+from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.messages.delivery_messages import (
     MOST_ANSWERED,
     MOST_ANSWERED_BYTES,
     RELAY_PREFIX,
@@ -18,10 +21,7 @@ from tidewheel.pubsub.exactly_once.messages import (
     Nack,
     Ranges,
 )
-from tidewheel.pubsub.exactly_once.pubend import Pubend
-from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.messages.tick_set import FOREVER
 
 
 class Publishing:

@@ -7,8 +7,8 @@ import pytest
 from tests.simulation_delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.exactly_once.frames import encode
-from tidewheel.pubsub.exactly_once.messages import (
+from tidewheel.pubsub.exactly_once.relay import MOST_ACKS, MOST_RANGES, Relay
+from tidewheel.pubsub.messages.delivery_messages import (
     MOST_ANSWERED,
     Ack,
     ConsolidatedAck,
@@ -18,8 +18,8 @@ from tidewheel.pubsub.exactly_once.messages import (
     Stranger,
     Upstream,
 )
-from tidewheel.pubsub.exactly_once.relay import MOST_ACKS, MOST_RANGES, Relay
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.messages.frames import encode
+from tidewheel.pubsub.messages.tick_set import FOREVER
 
 
 def relay_of(*children: str, cache_bytes: int = 1000) -> Relay:

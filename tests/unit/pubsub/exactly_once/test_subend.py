@@ -8,10 +8,10 @@ import pytest
 
 from tests.kit.exactly_once.subends import begun_at, horizon_of, repeat_acks, waiting_bytes_of
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.exactly_once.round_trips import FIRST_S, MOST_S
 from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, SILENCE_S, Order, Subend
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
-from tidewheel.transport.round_trips import FIRST_S, MOST_S
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.messages.tick_set import FOREVER
 
 IDLE_S = 1.0
 ROOM_BYTES = 100

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tidewheel.progress import IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, KnowledgeMessage, Ranges
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscription import merged
-from tidewheel.pubsub.exactly_once.tick_set import TickSet
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, KnowledgeMessage, Ranges
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.events import Batch, Epoch
+from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     InitialFrontierSnapshot,

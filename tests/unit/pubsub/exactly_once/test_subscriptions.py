@@ -8,9 +8,9 @@ from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.simulation_delivery.disk import Disk
 from tidewheel.pubsub.exactly_once.consolidation import digest_of
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
-from tidewheel.pubsub.exactly_once.messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.exactly_once.pubend import Pubend
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.publishers.partition_log import Standing
 
 

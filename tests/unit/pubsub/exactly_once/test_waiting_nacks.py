@@ -1,8 +1,8 @@
 """Children that wait for answers have them in turn, and none that they do not wait for any more."""
 
-from tidewheel.pubsub.exactly_once.messages import RELAY_PREFIX, Nack
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Nack
+from tidewheel.pubsub.messages.tick_set import FOREVER
 
 
 def nack(first: int, end: int = FOREVER, pubend: int = 0) -> Nack:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tidewheel.batches.batches import records
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import select
-from tidewheel.pubsub.exactly_once.filters import union_of
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, MessageFilter, Where
 from tidewheel.pubsub.messages.encoded_message import (
     EncodedMessage,
@@ -26,8 +26,8 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode_batch,
     place_of,
 )
+from tidewheel.pubsub.messages.filters import union_of
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, PartitionEnded
-from tidewheel.transport.batches import records
 
 TABLE = pa.table({"n": [1, 2, 3, None]})
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.publishers.connection import RayConnection
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 
 @pytest.mark.parametrize(("generation", "connects"), [(FIRST, False), (Generation(2, (5,)), True)])

@@ -23,15 +23,15 @@ from tests.kit.exactly_once.hosts import (
 )
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import PublisherLost
-from tidewheel.pubsub.exactly_once.frames import CODEC, Join
 from tidewheel.pubsub.exactly_once.journal import next_generation
-from tidewheel.pubsub.exactly_once.messages import MOST_ANSWERED, KnowledgeMessage, Nack, Rejected
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
 from tidewheel.pubsub.log.errors import LogLocked
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.messages.frames import CODEC, Join
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
 from tidewheel.pubsub.publishers import durable_partition
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.transport.stream_link import ParentLink
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from tests.kit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, cursors, opened
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
-from tidewheel.pubsub.log.files import FILES
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack, Rejected
 from tidewheel.pubsub.messages.encoded_message import decode, encode
 from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
 from tidewheel.pubsub.publishers import durable_pubend
 from tidewheel.pubsub.publishers.partition_log import last_messages
+from tidewheel.storage.files import FILES
 
 
 def test_nothing_is_told_before_it_is_durable(tmp_path: Path) -> None:

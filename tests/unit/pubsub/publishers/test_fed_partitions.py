@@ -7,11 +7,11 @@ import pytest
 
 from tests.kit.exactly_once.fed import PipedConnection, handles
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub.exactly_once.sent_events import SavedEvents
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.connection import RayConnection
 from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of, moved
+from tidewheel.pubsub.publishers.sent_events import SavedEvents
 
 INTEGERS = IntegerDomain()
 

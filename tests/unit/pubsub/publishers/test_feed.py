@@ -15,7 +15,6 @@ import pytest
 from tests.kit.log.faulty_files import ScopedLog
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.exactly_once.sent_events import SentEvents
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
@@ -24,6 +23,7 @@ from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.log_reads import LogReads
 from tidewheel.pubsub.publishers.partition import WorkerLink
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
+from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")

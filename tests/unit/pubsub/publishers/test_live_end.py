@@ -7,9 +7,9 @@ import pytest
 
 from tests.kit.pubsub.actor_thread import DEADLINE_S, PLENTY, ended, epoch
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import Generation, Numbered, PartitionEnded, WorkerPosition
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.live_partition import LivePartition

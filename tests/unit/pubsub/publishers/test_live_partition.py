@@ -25,11 +25,11 @@ from tests.kit.pubsub.actor_thread import (
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
-from tidewheel.pubsub.exactly_once.frames import Join
 from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
-from tidewheel.pubsub.exactly_once.messages import Ack
+from tidewheel.pubsub.messages.delivery_messages import Ack
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import (
     Failed,
     FeedEvent,

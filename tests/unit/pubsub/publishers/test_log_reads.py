@@ -10,11 +10,11 @@ import pytest
 from tests.kit.exactly_once.partitions import opened
 from tests.kit.log.faulty_files import entries, open_log, records
 from tests.kit.log.faulty_store import FaultyStore, Objects, open_store_log
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogCorrupted, StoreFailed
 from tidewheel.pubsub.log.object_format import object_name
 from tidewheel.pubsub.log.record_format import Record
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.publishers.log_reads import LogReads
 

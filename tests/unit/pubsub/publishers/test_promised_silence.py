@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.kit.exactly_once.partitions import Partition, opened
-from tidewheel.pubsub.exactly_once.messages import KnowledgeMessage, Nack
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 
 HOUR = 3_600_000_000
 

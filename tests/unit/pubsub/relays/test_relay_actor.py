@@ -7,12 +7,19 @@ import pytest
 from tests.kit.exactly_once.relayed import DEADLINE_S, ELSEWHERE, NODE, Handle, OneTopic, topic_of
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.asked import Asked
-from tidewheel.pubsub.exactly_once.frames import Join
-from tidewheel.pubsub.exactly_once.messages import Ack, ConsolidatedAck, Downstream, KnowledgeMessage, Nack, Rejected
-from tidewheel.pubsub.exactly_once.tick_set import FOREVER
+from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
+from tidewheel.pubsub.messages.delivery_messages import (
+    Ack,
+    ConsolidatedAck,
+    Downstream,
+    KnowledgeMessage,
+    Nack,
+    Rejected,
+)
+from tidewheel.pubsub.messages.frames import Join
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.relays.relay_actor import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
-from tidewheel.transport.round_trips import RoundTrips
 
 
 @pytest.fixture(autouse=True)

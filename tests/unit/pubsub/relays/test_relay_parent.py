@@ -11,8 +11,8 @@ import pytest
 from tests.kit.exactly_once.hosts import Times
 from tests.kit.exactly_once.linked import pair
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.frames import CODEC, ChildMessage, Join, decode_upstream, encode
-from tidewheel.pubsub.exactly_once.messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
+from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, decode_upstream, encode
 from tidewheel.pubsub.relays import relay_parent
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import HANGS_S, Parent, ParentGone, WatchedParent

@@ -14,8 +14,8 @@ from tests.kit.exactly_once.linked import pair
 from tests.waiting import WITHIN_S
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.exactly_once.frames import ChildMessage, Join, encode
-from tidewheel.pubsub.exactly_once.messages import Downstream, KnowledgeMessage, Nack
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Nack
+from tidewheel.pubsub.messages.frames import ChildMessage, Join, encode
 from tidewheel.pubsub.subscribers.parents import (
     HANGS_S,
     RESTARTS_WITHIN_S,

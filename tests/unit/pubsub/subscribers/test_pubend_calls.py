@@ -6,7 +6,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, TopicInfo
-from tidewheel.pubsub.exactly_once.messages import Begun, Ranges
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions

@@ -11,11 +11,11 @@ import pytest
 import ray
 
 import tidewheel as tw
+from tidewheel.host import ray_internals
 from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
-from tidewheel.transport import ray_internals
 
 
 def test_a_wrong_token_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

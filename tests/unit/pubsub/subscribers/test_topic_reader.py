@@ -16,8 +16,8 @@ from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import PublisherLost, TopicInfo
-from tidewheel.pubsub.exactly_once.frames import encode
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.frames import encode
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 from tidewheel.pubsub.subscribers import parents
 from tidewheel.pubsub.subscribers.subscribing import read_live

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tidewheel.batches.batches import concatenate, length, records
 from tidewheel.runtime.description.pacts import BroadcastPact, Exchange, RebalancePact
-from tidewheel.transport.batches import concatenate, length, records
 
 
 @given(st.lists(st.integers(1, 20), max_size=20), st.integers(1, 6), st.integers(0, 5))

@@ -4,7 +4,7 @@ import tidewheel as tw
 from tests.kit.runtime.stuck_flows import deploy
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.drawing.figured import with_figures
-from tidewheel.runtime.explaining.statistics import OperatorStatistics
+from tidewheel.runtime.messages.statistics import OperatorStatistics
 
 
 def test_each_operator_says_what_it_has_done() -> None:

@@ -8,8 +8,8 @@ import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import flows
 from tests.laws.strategies import law_settings
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.drawing.layout import Box, Layout, Point, layout_of
-from tidewheel.runtime.drawing.outline import Outline
 
 NEAR = 1e-6
 

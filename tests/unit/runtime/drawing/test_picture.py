@@ -11,7 +11,7 @@ import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.drawing.outline import describe_pact
+from tidewheel.runtime.description.outline import describe_pact
 
 SVG = "{http://www.w3.org/2000/svg}"
 

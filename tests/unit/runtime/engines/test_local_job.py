@@ -13,10 +13,10 @@ import tidewheel as tw
 from tests.kit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.kit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
 from tests.laws.strategies import law_settings
+from tidewheel.host.sigterm import Terminated
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines import local_job
 from tidewheel.runtime.engines.local_job import LocalJob
-from tidewheel.transport.sigterm import Terminated
 
 DEADLINE_S = 30.0
 

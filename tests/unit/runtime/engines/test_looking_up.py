@@ -15,13 +15,13 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.engines import looking_up
 from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
 from tidewheel.runtime.engines.readable_job import ReadableJob
 from tidewheel.runtime.inputs.asking import Asking
-from tidewheel.runtime.state.shards import owners_of
+from tidewheel.runtime.messages.questions import ENDED, Answer, Question, Questions
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.questions import ENDED, Answer, Question, Questions
 
 KEYS = range(8)
 MOST_ACTIONS = 20_000

@@ -13,10 +13,10 @@ import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots import job_snapshots
 from tidewheel.runtime.snapshots.errors import FencedError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.transport.frames import dumps
 
 DEADLINE_S = 10.0

@@ -14,8 +14,8 @@ from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.messages.questions import Question
 from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.questions import Question
 from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 

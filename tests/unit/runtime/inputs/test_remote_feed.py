@@ -14,8 +14,8 @@ from tidewheel.runtime.inputs import remote_feed
 from tidewheel.runtime.inputs.feeders import Claim, FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.envelope import Envelope
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
 
 HANDLE = 5
 POSITIONS = {"numbers": {HANDLE: tw.InputPosition(2)}}

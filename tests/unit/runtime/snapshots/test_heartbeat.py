@@ -14,7 +14,7 @@ from tidewheel.runtime.snapshots import heartbeat
 from tidewheel.runtime.snapshots.entries import Owner
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat, beats
-from tidewheel.runtime.snapshots.local_folder import LocalFolder
+from tidewheel.storage.local_folder import LocalFolder
 
 OWNER = Owner("job", PROCESS, "now", 3, "7f")
 

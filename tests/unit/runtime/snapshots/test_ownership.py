@@ -13,7 +13,7 @@ from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.ownership import Ownership
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.transport.store_url import is_url
+from tidewheel.storage.store_url import is_url
 
 
 @pytest.fixture

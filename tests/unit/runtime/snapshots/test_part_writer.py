@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tidewheel.runtime.snapshots import local_folder
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-from tidewheel.runtime.snapshots.written_part import WrittenPart
 from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import KeyedState, entries_of
 from tidewheel.runtime.state.operator_state import OperatorCut
 from tidewheel.runtime.state.part_file import read_worker
 from tidewheel.runtime.state.worker_part import OperatorPart, WorkerPart
+from tidewheel.storage import local_folder
 
 
 class Worker:

@@ -8,10 +8,10 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.token_bench import TokenBench
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedChanges, KeyedState
 from tidewheel.runtime.state.operator_state import CAPTURED, OperatorCut, OperatorState, SavedOperator
-from tidewheel.runtime.state.shards import owner_of
 
 
 @pytest.fixture

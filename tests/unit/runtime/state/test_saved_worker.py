@@ -7,8 +7,8 @@ import pytest
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import running_total
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker, beginning
-from tidewheel.runtime.state.unread import Unread
 
 
 def saved(words: list[str]) -> SavedWorker:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.laws.domains import INTEGERS
 from tidewheel.progress import Time
-from tidewheel.runtime.inputs.input_position import InputPosition
+from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.state.keyed_state import KeyedCut
 from tidewheel.runtime.state.operator_state import OperatorCut
 from tidewheel.runtime.state.worker_part import (

@@ -6,8 +6,8 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.runtime.description.pacts import SubstreamPact
-from tidewheel.runtime.state.shards import owner_of
-from tidewheel.runtime.state.unread import Unread
+from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.substreams.substream_part import (
     ClosedKey,
     EndOfPiece,

@@ -9,12 +9,12 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.stuck_flows import deploy, hoarding
 from tests.kit.telemetry.following import check_json, number_of
+from tidewheel.host.process_memory import ProcessUse
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.telemetry.collector import Collector
 from tidewheel.runtime.telemetry.observation import JobFacts, Observation
-from tidewheel.runtime.worker.worker_report import BusyWorker, WorkerReport
-from tidewheel.transport.process_memory import ProcessUse
 
 AT = 1000.0
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.kit.telemetry.documents import document, operator, worker
+from tidewheel.host.recent_lines import LogLine
 from tidewheel.runtime.telemetry.event_log import MOST_EVENTS, EventLog
-from tidewheel.transport.recent_lines import LogLine
 
 
 def events(*documents: dict[str, Any]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.kit.runtime.inboxes import missing
+from tidewheel.batches.batches import records
 from tidewheel.progress import ProtocolError
 from tidewheel.runtime.worker.envelope import (
     Envelope,
@@ -19,7 +20,6 @@ from tidewheel.runtime.worker.envelope import (
     encode,
     uncounted_bytes,
 )
-from tidewheel.transport.batches import records
 
 BATCHES: dict[str, Callable[[], Any]] = {
     "list": lambda: [1, "a", None, (2, 3)],

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from tidewheel.host.log_lines import LogFormat, LogSettings
+from tidewheel.host.program_classes import CLASSES
+from tidewheel.runtime.messages.worker_report import BusyWorker
 from tidewheel.runtime.snapshots.this_process import is_gone, process_of, this_process
 from tidewheel.runtime.worker import worker_actor
 from tidewheel.runtime.worker.worker_actor import WorkerActor
-from tidewheel.runtime.worker.worker_report import BusyWorker
-from tidewheel.transport.log_lines import LogFormat, LogSettings
-from tidewheel.transport.program_classes import CLASSES
 
 
 def test_a_process_waits_until_the_one_before_it_has_ended() -> None:

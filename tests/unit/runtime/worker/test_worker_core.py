@@ -18,7 +18,7 @@ from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.state.shards import owner_of
+from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 FEEDS = st.lists(st.lists(st.integers(0, 40), max_size=5), max_size=4)

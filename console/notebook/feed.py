@@ -1,0 +1,182 @@
+"""The feed of a notebook's view: a thread reads a job or topic, and sends what the page shows to the browser.
+
+A kernel hears nothing from the browser while it runs a cell. So the feed begins without being asked, and sends
+whatever is whole until a view has said that it is there. Then it sends changes. It ends when the last view has left,
+or has given no sign for a minute in which the kernel ran no cell. When a view comes later, it begins again.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+from tidewheel.console.page.job_page import END_EVENT, Shown
+from tidewheel.gateway.json_form import encode_json
+from tidewheel.progress import TidewheelError
+
+_LOGGER = logging.getLogger(__name__)
+
+MOST_QUIET: Final = 60
+"""After so many changes without a sign of a view, the feed ends. A job changes once a second."""
+
+Message: TypeAlias = Mapping[str, Any]
+"""A message between kernel and browser, of what JSON has; `widget.js` says which there are."""
+
+
+class Page(Protocol):
+    """What views show: a `JobPage`, or the points of a chart."""
+
+    @property
+    def shown(self) -> Shown:
+        """The page now."""
+
+    def receive(self, news: Any, /) -> None:
+        """Show what was read."""
+
+    def end(self, problem: str | None = None, /) -> None:
+        """Show that nothing more comes, and why if there is a problem."""
+
+    def history(self, part: str, /) -> Mapping[str, Any]:
+        """Return what a view asks for by the last part of its path."""
+
+
+class Reader(Protocol):
+    """What is read: a `TelemetryReader`, or a topic."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def close(self) -> None:
+        """Have the iteration end; from any thread."""
+
+
+class Feed:
+    """Feeds all views of one widget.
+
+    Args:
+        page: what they show.
+        read: begins to read, on the thread of the feed.
+        send: sends a message to all views; from any thread.
+        when_idle: has a function called when the kernel runs no cell; from any thread. None if that cannot be.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        read: Callable[[], Reader],
+        send: Callable[[Message], None],
+        when_idle: Callable[[Callable[[], None]], Any] | None = None,
+    ) -> None:
+        self._page = page
+        self._read = read
+        self._send = send
+        self._when_idle = when_idle
+        self._lock = threading.RLock()
+        self._views: set[str] = set()
+        self._sent = self._quiet = 0
+        self._is_idle = True
+        self._is_wanted = False
+        self._is_stopped = False  # this reading is, and perhaps another one is wanted after it
+        self._reader: Reader | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a thread."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Begin to read, unless all was read."""
+        with self._lock:
+            self._is_wanted, self._quiet = True, 0
+            if self._thread is None and not self._page.shown.is_last:
+                self._is_stopped = False
+                self._thread = threading.Thread(target=self._run, name="tidewheel-notebook", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more; do not wait. Idempotent."""
+        with self._lock:
+            self._is_wanted, self._is_stopped, reader = False, True, self._reader
+        if reader is not None:
+            reader.close()
+
+    def hear(self, message: Message) -> None:
+        """Receive a message of a view."""
+        if "ask" in message:
+            part = str(message.get("path", "")).rpartition("/")[2]
+            self._send({"answer": message["ask"], "data": encode_json(self._page.history(part)).decode()})
+        elif "leave" in message:
+            self._views.discard(message["leave"])
+            if not self._views:
+                self.stop()
+        elif "here" in message:
+            with self._lock:
+                if message.get("whole"):  # the other views say then that they are still there
+                    self._views, self._sent = set(), 0
+                self._views.add(message["here"])
+                self._tell()
+            self.start()
+
+    def _tell(self) -> None:
+        """Send what is new; all of it before the first view has come."""
+        with self._lock:
+            shown, known = self._page.shown, self._sent if self._views else 0
+            self._sent = shown.number
+            if shown.number != known:
+                self._send({"number": shown.number, "event": shown.event_after(known).decode()})
+                if shown.is_last:
+                    self._send({"number": shown.number, "event": END_EVENT.decode()})
+
+    # ------------------------------------------------------------------ on a thread of its own
+
+    def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            problem: str | None = None
+            try:
+                self._follow()
+            except TidewheelError as error:
+                problem = str(error)
+            except Exception as error:
+                _LOGGER.exception("a view in a notebook is not updated any more")
+                problem = f"{type(error).__name__}: {error}"
+            if not self._is_stopped:
+                self._page.end(problem)
+                self._tell()
+            goes_on = self._goes_on()
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            self._reader = None
+            if self._is_wanted and not self._page.shown.is_last:
+                self._is_stopped = False
+                return True
+            self._thread = None
+            return False
+
+    def _follow(self) -> None:
+        reader = self._read()
+        with self._lock:
+            self._reader = reader
+        try:
+            for news in () if self._is_stopped else reader:
+                self._page.receive(news)
+                self._tell()
+                if not self._is_watched():
+                    self.stop()
+        finally:
+            reader.close()
+
+    def _is_watched(self) -> bool:
+        """Tell whether a view may still be there; a time in which the kernel runs a cell does not count."""
+        if self._is_idle and self._when_idle is not None:
+            self._is_idle = False
+            self._quiet += 1
+            try:
+                self._when_idle(self._note_idle)
+            except RuntimeError:  # the kernel ends
+                return False
+        return self._quiet <= MOST_QUIET
+
+    def _note_idle(self) -> None:
+        self._is_idle = True

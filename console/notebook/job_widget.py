@@ -1,0 +1,20 @@
+"""A live view of a job of this process, by its telemetry."""
+
+from functools import partial
+from itertools import chain
+
+from tidewheel.console.notebook.live_widget import LiveWidget
+from tidewheel.console.page.job_page import JobPage
+from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
+
+
+def job_widget(job: str, chosen: tuple[str, str] = ("none", "")) -> LiveWidget:
+    """Return a live view of a job; it is brief if something is chosen in it, such as ``("probe", "done")``.
+
+    It has subscribed when this returns, so that it sees the end of a job that is about to end.
+
+    Raises:
+        UnknownTopic: the job has ended.
+    """
+    readers = chain([TelemetryReader(job)], iter(partial(TelemetryReader, job), None))
+    return LiveWidget(JobPage(job), partial(next, readers), name=job, chosen=list(chosen))

@@ -1,0 +1,63 @@
+"""The widget of a notebook, by anywidget: the page's own script in a cell, which a `Feed` feeds."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from anywidget import AnyWidget
+from traitlets import Int, List, Unicode
+
+from tidewheel.console.notebook.feed import Feed, Page, Reader
+from tidewheel.console.notebook.page_module import page_module
+
+
+class LiveWidget(AnyWidget):
+    """A view of the page. It is fed from now on, and until it is closed, or its last view in the browser is.
+
+    Args:
+        page: what it shows.
+        read: begins to read that.
+        **shown: the attributes that the browser has.
+
+    Attributes:
+        kind: ``"job"`` or ``"plot"``.
+        name: of the job, or the title of the chart.
+        chosen: what is chosen first, such as ``["probe", "done"]``; then the view of a job is brief.
+        label: of the chart's line.
+        most: the largest number of points.
+    """
+
+    _esm = page_module()
+
+    kind = Unicode("job").tag(sync=True)
+    name = Unicode().tag(sync=True)
+    chosen = List(Unicode(), ["none", ""]).tag(sync=True)
+    label = Unicode().tag(sync=True)
+    most = Int(0).tag(sync=True)
+
+    feed: Feed | None = None
+
+    def __init__(self, page: Page, read: Callable[[], Reader], **shown: Any) -> None:
+        super().__init__(**shown)
+        try:
+            when_idle = asyncio.get_running_loop().call_soon_threadsafe  # a kernel's loop runs the cell
+        except RuntimeError:
+            when_idle = None
+        self.feed = Feed(page, read, self.send, when_idle)
+        self.on_msg(lambda _, message, __: self._hear(message))
+        if self.comm is not None:
+            self.comm.on_close(lambda _: self._stop())
+        self.feed.start()
+
+    def _hear(self, message: Any) -> None:
+        if self.feed is not None and isinstance(message, dict):
+            self.feed.hear(message)
+
+    def _stop(self) -> None:
+        if self.feed is not None:
+            self.feed.stop()
+
+    def close(self) -> None:
+        """Close all views, and read no more. Idempotent."""
+        self._stop()
+        super().close()

@@ -1,0 +1,44 @@
+"""The names of the jobs that the page can show: those of this process, and those of its Ray cluster."""
+
+from contextlib import suppress
+
+from tidewheel.host.ray_cluster import connect_to_running
+from tidewheel.host.worker_names import first_workers
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import NoCluster
+
+_ANSWER_S = 2.0
+
+
+def own_jobs() -> list[str]:
+    """Return the names of the jobs whose driver is this process."""
+    return [topic.removeprefix(TELEMETRY) for topic in LOCAL_CATALOG.hidden()]
+
+
+def found_jobs() -> list[str]:
+    """Return the names of the jobs of this process and of the cluster; a job that does not answer in 2 s is left out.
+
+    Raises:
+        NoCluster: there is no job of this process, and no Ray cluster.
+    """
+    found = own_jobs()
+    try:
+        connect_to_running(NoCluster)
+    except NoCluster:
+        if not found:
+            raise
+        return found
+    return list(dict.fromkeys([*found, *_on_the_cluster()]))
+
+
+def _on_the_cluster() -> list[str]:
+    """Ask each first worker what jobs it runs: its own, and those that were added to it."""
+    import ray
+
+    calls = [worker.states.remote() for worker in first_workers("")]
+    found: list[str] = []
+    for call in ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)[0] if calls else []:
+        with suppress(ray.exceptions.RayError):
+            found += ray.get(call)
+    return found

@@ -1,0 +1,136 @@
+"""The page of one job: its document with the page's own numbers, the change since the last one, and its history."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.console.page.job_history import JobHistory
+from tidewheel.console.page.lag import Fronts
+from tidewheel.console.page.live_numbers import with_live_numbers
+from tidewheel.display.merge_patch import patch
+from tidewheel.gateway.json_form import encode_json
+from tidewheel.pubsub.subscribers.view import ENDED_STATES, View
+
+END_EVENT = b"event: end\ndata: {}\n\n"
+"""The last event of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The page at one moment.
+
+    Args:
+        number: it counts the moments, from 1; 0 is a page that has received nothing yet.
+        document: the job's document, and the page's numbers as ``live``.
+        change: the merge patch from the moment before, as JSON.
+        is_last: whether nothing more comes.
+    """
+
+    number: int = 0
+    document: dict[str, Any] | None = None
+    change: bytes = b"{}"
+    is_last: bool = False
+
+    def event_after(self, number: int) -> bytes:
+        """Return the Server-Sent Event for a browser that has the page at a moment: a change or, later, all of it."""
+        if number == self.number - 1 and number:
+            return b"event: patch\ndata: %b\n\n" % self.change
+        return b"event: whole\ndata: %b\n\n" % encode_json(self.document)
+
+
+class JobPage:
+    """The page of one job. One thread adds views of the job; any thread reads.
+
+    Args:
+        name: the job.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.shown = Shown()
+        """The page now."""
+        self.is_stopped = False
+        """Whether browsers receive nothing more, because the gateway stops."""
+        self.is_followed = threading.Event()
+        """Set once the telemetry of the job arrives here."""
+        self._fronts = Fronts()
+        self._history = JobHistory()
+        self._lock = threading.Lock()
+        self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def receive(self, view: View) -> None:
+        """Show the next view of the job."""
+        before, document = self.shown, dict(with_live_numbers(view, self._fronts).document)
+        moment: dict[str, dict[str, Any]] = {}
+        for number, one in view.document.get("operators", {}).items():
+            amounts = {name: one[name] for name in ("queue", "state_keys", "state_bytes") if name in one}
+            moment[number] = {**amounts, **document["live"]["operators"][number]}
+        with self._lock:
+            self._history.add(document["at"], moment)
+        self._show(Shown(before.number + 1, document, encode_json(patch(before.document or {}, document))))
+
+    def end(self, problem: str | None = None) -> None:
+        """Show that nothing more comes.
+
+        Args:
+            problem: why, unless the job itself has ended; the page shows the job as lost.
+        """
+        before = self.shown
+        document: dict[str, Any] = before.document or {"job": {"name": self.name}, "live": {"operators": {}}}
+        if problem is not None and document["job"].get("state") not in ENDED_STATES:
+            document = {**document, "job": {**document["job"], "state": "lost", "error": problem}}
+            workers, inputs = document.get("workers", {}), document.get("inputs", {})
+            document["workers"] = {number: {**worker, "state": "lost"} for number, worker in workers.items()}
+            document["inputs"] = {
+                name: {k: v for k, v in port.items() if k != "is_open"} for name, port in inputs.items()
+            }
+        change = encode_json(patch(before.document or {}, document))
+        self._show(Shown(before.number + 1, document, change, is_last=True))
+
+    def history(self, operator: str) -> dict[str, list[float]]:
+        """Return the last ten minutes of an operator, by columns."""
+        with self._lock:
+            return self._history.of(operator)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the list of jobs says of this one."""
+        document = self.shown.document or {}
+        job = {name: value for name, value in document.get("job", {}).items() if not isinstance(value, list | dict)}
+        live = document.get("live", {})
+        return {**job, "name": self.name, "records": live.get("records"), "operators": len(live.get("operators", {}))}
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """Yield an event of the running loop, which is set whenever the page changes."""
+        listener = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            yield listener[1]
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def stop(self) -> None:
+        """End the streams of all browsers; the page itself stays as it is."""
+        self.is_stopped = True
+        self._ring()
+
+    @property
+    def listeners(self) -> int:
+        """The number of browsers that wait for changes."""
+        return len(self._listeners)
+
+    def _show(self, shown: Shown) -> None:
+        self.shown = shown
+        self._ring()
+
+    def _ring(self) -> None:
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for loop, event in listeners:
+            with suppress(RuntimeError):  # its server has stopped
+                loop.call_soon_threadsafe(event.set)

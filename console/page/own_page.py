@@ -1,0 +1,49 @@
+"""The live page of this process's own jobs, which ``tidewheel.run(..., page=True)`` serves."""
+
+import math
+import sys
+import threading
+from functools import cache
+from urllib.parse import urlencode
+
+from tidewheel.console.page.found_jobs import own_jobs
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.gateway.gateway import Gateway
+from tidewheel.gateway.gateway_config import GatewayConfig
+
+_LOCK = threading.Lock()
+_FOLLOWED_WITHIN_S = 2.0
+
+
+class OwnPage:
+    """The page. Only this machine can reach it, with its token, until this process ends.
+
+    Raises:
+        GatewayError: the libraries of the extra ``gateway`` are not installed, or no port is free.
+    """
+
+    def __init__(self) -> None:
+        self.gateway = Gateway(GatewayConfig(port=0, flight_port=None), PageJobs(own_jobs, linger_s=math.inf))
+        self.gateway.start()
+        self._is_told = False
+
+    def show(self, job: str) -> None:
+        """Follow a job of this process from now on. The first call writes the address to standard error."""
+        self.gateway.jobs.look()
+        if self.gateway.jobs.knows(job):
+            self.gateway.jobs.page(job).is_followed.wait(_FOLLOWED_WITHIN_S)  # so that a short job is seen, too
+        with _LOCK:
+            was_told, self._is_told = self._is_told, True
+        if not was_told:
+            address = f"{self.gateway.page_url}&{urlencode({'job': job})}"
+            sys.stderr.write(f"tidewheel: the page of this program's jobs is at {address}\n")
+            sys.stderr.flush()
+
+
+def own_page() -> OwnPage:
+    """Return the page of this process, which the first call starts; raises what `OwnPage` raises."""
+    with _LOCK:
+        return _started()
+
+
+_started = cache(OwnPage)

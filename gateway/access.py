@@ -1,0 +1,148 @@
+"""Access control of the gateway: the token, and the rules for requests. No I/O: headers go in, a refusal comes out.
+
+The gateway checks three things of a request over HTTP, in this order:
+
+- The host that the client addresses. On loopback it has to be one of this machine's usual names. A page whose own name
+  was made to point here (DNS rebinding) sends that name, and is refused.
+- The page that sends the request, as the browser names it. Only pages of the gateway's own address and of allowed
+  origins may send requests, whatever token they have.
+- The token: a client that has it may read every topic. A header carries it. Browsers cannot set that header: a
+  WebSocket carries the token as a subprotocol, and the URL of Server-Sent Events carries it in the query.
+
+Of a call over Arrow Flight it checks the token.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidewheel.gateway.errors import GatewayError
+
+SUBPROTOCOL = "tidewheel"
+"""The subprotocol of WebSockets; a client that also offers ``bearer.TOKEN`` has shown its token."""
+
+_BEARER_PREFIX = "bearer."
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)
+_FOREIGN_SITES = {"cross-site", "same-site"}
+_HOW = (
+    "send 'Authorization: Bearer TOKEN' with the token that was passed to the gateway or that it showed at its start. "
+    f"A WebSocket may offer subprotocols {SUBPROTOCOL} and {_BEARER_PREFIX}TOKEN. Only an EventSource may add "
+    "token=TOKEN: other paths than /topics/NAME/events take no token from the URL"
+)
+_RANDOM_BYTES = 32
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason why a request is refused: the HTTP status, and a text for the client."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rules of one gateway.
+
+    Args:
+        token: the token that clients have to show; None if they need none.
+        hosts: the names of the gateway, in lower case; None for any.
+        origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
+
+    >>> access = Access(token=None, hosts=frozenset({"localhost"}))
+    >>> access.place_refusal({"host": "evil.example:8787"}).status
+    403
+    """
+
+    token: str | None = field(repr=False)
+    hosts: frozenset[str] | None = None
+    origins: frozenset[str] = frozenset()
+
+    def place_refusal(self, headers: Mapping[str, str], *, may_be_opened: bool = False) -> Refusal | None:
+        """Return why a request is refused for its host or its page; None if it is not refused.
+
+        Args:
+            headers: those of the request, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
+            may_be_opened: whether a link of another site may open this in a window, where that site cannot read it.
+        """
+        host, origin = headers.get("host", ""), headers.get("origin")
+        name = host_name(host)
+        if name is None:
+            return Refusal(400, "the request has no Host header, or one that names no host")
+        if self.hosts is not None and name not in self.hosts:
+            return Refusal(403, f"this gateway is not {name!r}, but one of {', '.join(sorted(self.hosts))}")
+        if origin is not None:
+            if origin.partition("://")[2].lower() == host.lower() or origin in self.origins:
+                return None
+            return Refusal(
+                403, f"pages of {origin} may not read topics here; start the gateway with --allow-origin for that"
+            )
+        is_opened = may_be_opened and headers.get("sec-fetch-dest") == "document"
+        if headers.get("sec-fetch-site") in _FOREIGN_SITES and not is_opened:
+            return Refusal(403, "pages of other sites may not load anything from here")
+        return None
+
+    def token_refusal(self, shown: Iterable[str]) -> Refusal | None:
+        """Return why a request that shows these tokens is refused; None if it is not refused.
+
+        The comparison takes a time that does not depend on how much of a token is right.
+        """
+        if self.token is None:
+            return None
+        token = self.token.encode()
+        are_right = [hmac.compare_digest(one.encode("utf-8", "surrogateescape"), token) for one in shown]
+        if all(are_right) and are_right:
+            return None
+        return Refusal(401, f"{'the token is wrong' if are_right else 'there is no token'}: {_HOW}")
+
+
+def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -> list[str]:
+    """Return the tokens in headers ``Authorization``, empty for other schemes, and in subprotocols of a WebSocket.
+
+    >>> tokens_in(["Bearer abc", "Basic abc"], ["tidewheel", "bearer.def"])
+    ['def', 'abc', '']
+    """
+    shown = [name.removeprefix(_BEARER_PREFIX) for name in subprotocols if name.startswith(_BEARER_PREFIX)]
+    for authorization in authorizations:
+        scheme, _, token = authorization.partition(" ")
+        shown.append(token.strip() if scheme.lower() == "bearer" else "")
+    return shown
+
+
+def host_name(header: str) -> str | None:
+    """Return the name in a Host header, in lower case and without the port; None if there is none.
+
+    >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
+    ('localhost', '::1', None)
+    """
+    found = _HOST.fullmatch(header)
+    return None if found is None else (found[1] or found[2]).lower()
+
+
+def new_token() -> str:
+    """Return a random token of 43 characters.
+
+    >>> len(new_token()), new_token() == new_token()
+    (43, False)
+    """
+    return secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def check_token(token: str, place: str) -> None:
+    """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
+
+    Args:
+        token: the token, which no message ever shows.
+        place: its origin, for the message.
+
+    Raises:
+        GatewayError: they cannot, or the token is too short to be a secret.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise GatewayError(
+            f"{place}: a token is 16 to 512 letters, digits and characters of '-._~', and this one is not. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )

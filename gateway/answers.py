@@ -1,0 +1,72 @@
+"""The gateway's answers over HTTP: JSON, and for every error a status and a text."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tidewheel.gateway.errors import BadRequest, TooManyClients, UnknownJob
+from tidewheel.gateway.json_form import encode_json
+from tidewheel.pubsub import UnknownTopic
+
+_LOG = logging.getLogger(__name__)
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",  # so that a token in a query goes nowhere else
+    "X-Content-Type-Options": "nosniff",
+}
+"""The headers of every answer."""
+
+_PAGES = (
+    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET /metrics, "
+    "/healthz and /readyz"
+)
+
+
+def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    return Response(encode_json(content), status, {**HEADERS, **(headers or {})}, "application/json")
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an error."""
+    match error:
+        case BadRequest():
+            return 400
+        case UnknownTopic() | UnknownJob():
+            return 404
+        case _:
+            return 503  # no room, no cluster or no answer: a later request may succeed
+
+
+def content_of(error: Exception) -> dict[str, Any]:
+    """Return the JSON content that describes an error."""
+    return {"message": str(error), **({"topics": list(error.topics)} if isinstance(error, UnknownTopic) else {})}
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """Answer a request with one of the gateway's own errors."""
+    headers = {"Retry-After": "5"} if isinstance(error, TooManyClients) else {}
+    return answer(content_of(error), status_of(error), headers)
+
+
+async def refuse_http(request: Request, error: Exception) -> Response:
+    """Answer a request for an unknown path, or with an unsupported method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return answer({"message": f"{error.detail}: {_PAGES}"}, error.status_code, error.headers)
+
+
+async def confess(request: Request, error: Exception) -> Response:
+    """Answer a request with an unexpected error, and log the error, without anything that the client sent."""
+    return answer({"message": unexpected(error)}, 500)
+
+
+def unexpected(error: BaseException) -> str:
+    """Log an unexpected error; return the text that the client receives."""
+    _LOG.error("the request of a client failed", exc_info=error)
+    return "the gateway failed; its log says how"

@@ -1,0 +1,137 @@
+"""The routes of the gateway: topics, each as Server-Sent Events and over a WebSocket, and the live page of jobs.
+
+Two guards ask `Access` before anything else sees a request. The first refuses requests from foreign pages. The second
+checks the token and runs behind CORS, so that the browser shows its refusal to a permitted page.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.console.page.page_routes import is_file, page_routes
+from tidewheel.gateway import metrics
+from tidewheel.gateway.access import Access, Refusal, tokens_in
+from tidewheel.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
+from tidewheel.gateway.clients import Clients, asked
+from tidewheel.gateway.live_message import END_ID
+from tidewheel.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket, topic_events
+from tidewheel.gateway.topic_request import TopicRequest
+from tidewheel.progress import TidewheelError
+from tidewheel.pubsub import topics
+
+_TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
+"""The begin and the end of the paths of a topic's Server-Sent Events. Only these may have the token in the query."""
+
+
+class _TopicName(PathConvertor):
+    """Any text: the name of a topic may contain slashes and blanks."""
+
+    regex = r"[\s\S]+"
+
+
+register_url_convertor("tidewheel_topic", _TopicName())
+
+
+class Guard:
+    """Passes the requests on that a rule permits.
+
+    Args:
+        app: the application behind the guard.
+        refusal: returns why a request is refused; None if it is not refused.
+    """
+
+    def __init__(self, app: ASGIApp, refusal: Callable[[HTTPConnection], Refusal | None]) -> None:
+        self._app = app
+        self._refusal = refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer with the reason of a refusal; refuse a WebSocket before it opens."""
+        refusal = self._refusal(HTTPConnection(scope)) if scope["type"] in {"http", "websocket"} else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        # A refused client does not keep its connection.
+        headers = {"Connection": "close", **({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})}
+        await answer({"message": refusal.message}, refusal.status, headers)(scope, receive, send)
+
+
+def _tokens(request: HTTPConnection) -> list[str]:
+    """Return the tokens that a request shows."""
+    shown = tokens_in(request.headers.getlist("authorization"), request.scope.get("subprotocols", ()))
+    path = request.scope["path"]
+    may_be_in_query = path.startswith(_TOPICS_PREFIX) and path.endswith(_EVENTS_SUFFIX)
+    return shown + (request.query_params.getlist("token") if may_be_in_query else [])
+
+
+def _place_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its host or its page. Links of any site may open the live page."""
+    return access.place_refusal(request.headers, may_be_opened=is_file(request))
+
+
+def _token_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its token. The files of the live page are the same for everyone."""
+    is_open = is_file(request) or request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN
+    return None if is_open else access.token_refusal(_tokens(request))
+
+
+def _shows_token(access: Access, request: HTTPConnection) -> bool:
+    return access.token_refusal(_tokens(request)) is None
+
+
+async def _list_topics(request: Request) -> Response:
+    return answer(await asyncio.wrap_future(asked(topics)))
+
+
+def application(access: Access, clients: Clients, jobs: PageJobs, keep_alive_s: float) -> ASGIApp:
+    """Return the ASGI application of a gateway.
+
+    Args:
+        access: the rules for requests.
+        clients: the clients that read now, and their limits.
+        jobs: the jobs of the live page.
+        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
+    """
+
+    async def events(request: Request) -> Response:
+        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        wanted = TopicRequest.from_query(request.path_params["topic"], parameters)
+        if request.headers.get("last-event-id") == END_ID:
+            return Response(status_code=204, headers=HEADERS)  # with 204 an EventSource does not reconnect
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=EVENT_STREAM)
+        feed = await open_feed(clients, wanted, as_events=True)
+        return EventStream(topic_events(feed, keep_alive_s), feed)
+
+    app = Starlette(
+        routes=[
+            Route("/topics", _list_topics),
+            Route(_TOPICS_PREFIX + "{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
+            WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
+            *metrics.routes(jobs.documents, has_token=lambda request: _shows_token(access, request)),
+            *page_routes(jobs, keep_alive_s),
+        ],
+        middleware=[
+            Middleware(Guard, refusal=partial(_place_refusal, access)),
+            Middleware(
+                CORSMiddleware,
+                allow_origins=sorted(access.origins),
+                allow_methods=["GET"],
+                allow_headers=["Authorization", "Last-Event-ID"],
+            ),
+            Middleware(Guard, refusal=partial(_token_refusal, access)),
+        ],
+        exception_handlers={TidewheelError: refuse, HTTPException: refuse_http, Exception: confess},
+    )
+    app.router.redirect_slashes = False
+    return app

@@ -1,0 +1,236 @@
+"""The clients that read from the gateway: at most a given number at once, and none when it stops.
+
+Each client has a subscription of its own, and a thread that reads it, one item for each request. A client that reads
+slowly, or not at all, leaves its messages with the publishers. They treat it as any other slow subscriber. Slow work
+for one client, such as decoding, does not delay other clients. Incomplete epochs of a client fill no more memory than a
+bound.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tidewheel.gateway.errors import TooManyClients
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event, RolledBack, Subscription, SubstreamsEnded
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Read: TypeAlias = Callable[[TimeDomain, Iterator[Event]], Iterator[T]]
+"""A function that makes a client's items from the times and the events of a topic."""
+
+MAX_EPOCH_BYTES = 256 * 1024 * 1024
+"""The default bound for incomplete epochs of one client."""
+
+STOPPED = "the gateway is being stopped"
+"""The error message that clients receive when the gateway stops."""
+
+_IDLE_S = 0.02
+
+
+class OwnThread:
+    """A thread that runs calls one after the other. It is a daemon, so it does not keep a process alive."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, call: Callable[[], R]) -> "Future[R]":
+        """Run ``call`` on the thread and return the future of its result. After `stop` the thread runs nothing."""
+        future: Future[R] = Future()
+        self._calls.put((future, call))
+        return future
+
+    def stop(self) -> None:
+        """End the thread once it has run all calls; do not wait for it."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (task := self._calls.get()) is not None:
+            future, call = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except SystemExit:  # Ray raises it in threads when this process leaves the cluster
+                    future.set_exception(TidewheelError("the gateway has lost its Ray cluster meanwhile: try again"))
+                except BaseException as error:  # noqa: BLE001  the future raises it to its reader
+                    future.set_exception(error)
+
+
+def asked(question: Callable[[], R]) -> "Future[R]":
+    """Run a call that may hang, such as to the catalog of topics, on a thread of its own; return its future."""
+    thread = OwnThread("tidewheel-gateway-question")
+    answer = thread.submit(question)
+    thread.stop()
+    return answer
+
+
+@dataclass(eq=False)
+class TopicFeed(Generic[T]):
+    """A subscription and the items made from its events. Methods may be called on any thread, and none of them waits.
+
+    Args:
+        subscribe: connects to the topic.
+        read: makes items from the topic's times and events.
+        left: a callback, called once after the feed is closed and its subscription has ended.
+    """
+
+    subscribe: Callable[[], Subscription]
+    read: "Read[T]"
+    left: Callable[["TopicFeed[T]"], None]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: threading.Event = field(default_factory=threading.Event)
+    _subscription: Subscription | None = None
+    _items: Iterator[T] = field(default_factory=lambda: iter(()))
+
+    def __post_init__(self) -> None:
+        self._thread = OwnThread("tidewheel-gateway-client")
+        self.opened = self._thread.submit(self._open)
+        """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
+
+    def next(self) -> "Future[T | None]":
+        """Read the next item; the result is None at the end of the topic and after `close`."""
+        with self._lock:
+            if not self._closed.is_set():
+                return self._thread.submit(lambda: next(self._items, None))
+        nothing: Future[T | None] = Future()
+        nothing.set_result(None)
+        return nothing
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the feed was closed."""
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """End the subscription at once, even during a read. Idempotent."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            self._thread.stop()
+        threading.Thread(target=self._leave, name="tidewheel-gateway-leaving", daemon=True).start()
+
+    def _open(self) -> None:
+        self._subscription = self.subscribe()
+        self._items = self.read(self._subscription.domain, self._events(self._subscription))
+
+    def _events(self, subscription: Subscription) -> Iterator[Event]:
+        if not subscription.is_local:
+            yield from subscription
+            yield from subscription.take()  # after a stop, iterating has ended, and this raises why
+            return
+        # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
+        while not self._closed.is_set() and not subscription.is_over:
+            events = subscription.take()
+            yield from events
+            if not events:
+                self._closed.wait(_IDLE_S)
+
+    def _leave(self) -> None:
+        """End the subscription as soon as it exists; this may wait for a read in progress."""
+        wait([self.opened])
+        try:
+            if self._subscription is not None:
+                self._subscription.close()
+        except Exception:  # noqa: BLE001  the client has left, so only the log can have it
+            _LOG.exception("a client's subscription did not end as it should")
+        finally:
+            self.left(self)
+
+
+class Clients:
+    """The feeds of all clients, of every protocol. Any thread may use it.
+
+    Args:
+        most: the largest number of clients at once.
+        max_epoch_bytes: the largest size of incomplete epochs that the gateway keeps for a client.
+    """
+
+    def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
+        self._most = most
+        self.max_epoch_bytes = max_epoch_bytes
+        self._changed = threading.Condition()
+        self._feeds: set[TopicFeed[Any]] = set()
+        self._is_closed = False
+
+    def admit(self, subscribe: Callable[[], Subscription], read: Read[T]) -> TopicFeed[T]:
+        """Return the feed of a new client; the client leaves by closing the feed.
+
+        Args:
+            subscribe: connects to the topic that the client requests.
+            read: turns the topic's times and events into the items that the client receives.
+
+        Raises:
+            TooManyClients: the gateway has its largest number of clients, or it stops.
+        """
+        with self._changed:
+            if self._is_closed:
+                raise TooManyClients(STOPPED)
+            if len(self._feeds) >= self._most:
+                raise TooManyClients(
+                    f"{self._most} clients read from this gateway already: try again later, or start it with a larger "
+                    "--max-clients"
+                )
+            feed = TopicFeed(subscribe, read, self._leave)
+            self._feeds.add(feed)
+        return feed
+
+    def close(self) -> None:
+        """Close all feeds and admit no more clients; do not wait."""
+        with self._changed:
+            self._is_closed = True
+            feeds = list(self._feeds)
+        for feed in feeds:
+            feed.close()
+
+    def wait_until_none(self, timeout_s: float) -> bool:
+        """Wait until the subscriptions of all clients have ended; return False on a timeout."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._feeds, timeout_s)
+
+    def _leave(self, feed: TopicFeed[Any]) -> None:
+        with self._changed:
+            self._feeds.discard(feed)
+            self._changed.notify_all()
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+
+def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
+    """Yield whole epochs in place of their parts, each once it is complete, and then the event that completes them.
+
+    Args:
+        domain: the times of the topic.
+        events: the events of its subscription.
+        max_bytes: the largest size of incomplete epochs, encoded as they were published.
+
+    Raises:
+        TidewheelError: incomplete epochs exceed the bound.
+    """
+    assembler, size = EpochAssembler(domain), 0
+    for event in events:
+        if isinstance(event, Batch | SubstreamsEnded):
+            size += len(event.encoded.payload)
+            if size > max_bytes:
+                raise TidewheelError(
+                    f"epochs that are not complete yet have {size:,} bytes, and the gateway keeps {max_bytes:,} for a "
+                    "client. Ask for fewer records with where=, or over HTTP for single batches with epochs=false. "
+                    "Or start the gateway with a larger --max-epoch-bytes"
+                )
+        for epoch in assembler.receive(event):
+            parts: list[Batch | SubstreamsEnded] = [*epoch.batches, *epoch.ends]
+            size -= sum(len(part.encoded.payload) for part in parts)
+            yield epoch
+        if isinstance(event, RolledBack):
+            size = assembler.size_bytes
+        elif not isinstance(event, Batch | SubstreamsEnded):
+            yield event

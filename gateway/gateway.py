@@ -1,0 +1,127 @@
+"""A running gateway."""
+
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from tidewheel.console.page.page_jobs import PageJobs
+from tidewheel.gateway.access import Access
+from tidewheel.gateway.clients import Clients
+from tidewheel.gateway.errors import GatewayError
+from tidewheel.gateway.gateway_config import GatewayConfig, listen, url
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from tidewheel.gateway.flight_server import FlightServer
+    from tidewheel.gateway.web_server import WebServer
+
+
+_LEAVE_WITHIN_S = 2.0
+
+
+class Gateway:
+    """Serves topics and the live page of jobs, of this process and of the Ray cluster, while its block runs.
+
+    The gateway runs on threads of its own, so any program can start it. Each client has its own subscription.
+
+    Args:
+        config: the addresses, token and limits; the defaults of `GatewayConfig` without it.
+        jobs: the jobs of the live page; those of this process and of the Ray cluster without it.
+
+    Raises:
+        GatewayError: on entering the block, if its libraries are not installed or a port is taken.
+    """
+
+    def __init__(self, config: GatewayConfig | None = None, jobs: PageJobs | None = None) -> None:
+        self._config = GatewayConfig() if config is None else config
+        self.token = self._config.token
+        """The token that clients must show; None if they need none."""
+        self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
+        self.jobs = PageJobs(most=self._config.max_clients) if jobs is None else jobs
+        """The jobs of the live page."""
+        self._web: WebServer | None = None
+        self._flight: FlightServer | None = None
+        self._port = self._config.port
+
+    @property
+    def url(self) -> str:
+        """The URL of HTTP, such as ``http://127.0.0.1:8787``."""
+        return url("http", self._config.address, self._port)
+
+    @property
+    def page_url(self) -> str:
+        """The address of the live page, with the token in its fragment, which browsers do not send."""
+        return f"{self.url}/#{urlencode({} if self.token is None else {'token': self.token})}"
+
+    @property
+    def flight_url(self) -> str:
+        """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``; without Flight its port is 0."""
+        port = self._config.flight_port if self._flight is None else self._flight.port
+        return url("grpc", self._config.address, port or 0)
+
+    @property
+    def clients(self) -> int:
+        """The number of clients that read now."""
+        return len(self._clients)
+
+    def start(self) -> None:
+        """Begin to listen. A gateway can start only once; one that could not start may try again."""
+        config = self._config
+        check_extra()
+        from tidewheel.gateway.application import application
+        from tidewheel.gateway.web_server import WebServer
+
+        access = Access(config.token, config.hosts, config.origins)
+        listener = listen(config.address, config.port, config.stall_s)
+        self._port = listener.getsockname()[1]
+        app = application(access, self._clients, self.jobs, config.keep_alive_s)
+        self._web = WebServer(app, listener, config.stall_s)
+        try:
+            if config.flight_port is not None:
+                from tidewheel.gateway.flight_server import FlightServer
+
+                self._flight = FlightServer(config.address, config.flight_port, access, self._clients, config.stall_s)
+            self._web.start()
+        except BaseException:
+            self._stop_servers()
+            raise
+
+    def stop(self) -> None:
+        """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
+        self._clients.close()
+        self.jobs.close()
+        self._stop_servers()
+        self._clients.wait_until_none(_LEAVE_WITHIN_S)
+
+    def _stop_servers(self) -> None:
+        stopping = [threading.Thread(target=server.stop) for server in (self._web, self._flight) if server is not None]
+        self._web = self._flight = None
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+
+    def __enter__(self) -> "Self":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def check_extra() -> None:
+    """Check that the libraries of the extra ``gateway`` are installed.
+
+    Raises:
+        GatewayError: a library is missing; the message says how to install it.
+    """
+    try:
+        for library in ("prometheus_client", "starlette", "uvicorn", "websockets"):
+            import_module(library)
+    except ImportError as error:
+        raise GatewayError(
+            f"the gateway needs libraries that tidewheel does without ({error}). Install them where "
+            "tidewheel is installed: pip install 'tidewheel[gateway]'"
+        ) from error

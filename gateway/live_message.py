@@ -1,0 +1,116 @@
+"""The messages that a browser receives of a topic: one for each whole epoch, or batch, or other event."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tidewheel.gateway.clients import MAX_EPOCH_BYTES, assembled
+from tidewheel.gateway.json_form import encode_json
+from tidewheel.progress import TidewheelError, TimeDomain
+from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
+
+Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "rolled_back", "end", "error"]
+
+END_ID = "end"
+"""The id of the event that ends a topic: a client that reconnects with it has received everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """One message.
+
+    Args:
+        kind: the event. ``"end"`` and ``"error"`` are the last of a stream.
+        content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
+            with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
+            ``frontier``; the ``times`` that were dropped; the ``message`` of an error. A batch, and ends by themselves,
+            have their ``partition`` and ``number``. ``rolled_back`` has those of the last message that stands, and the
+            ``frontier``.
+    """
+
+    kind: Kind
+    content: dict[str, Any] = field(default_factory=dict)
+
+    def as_event(self) -> bytes:
+        r"""Return one Server-Sent Event, whose id is the time of an epoch; raises the errors of `encode_json`.
+
+        >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
+        b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
+        """
+        identity = b""
+        if self.kind == "epoch":
+            identity = b"id: %b\n" % encode_json(self.content["time"])
+        elif self.kind == "end":
+            identity = b"id: %b\n" % END_ID.encode()
+        return b"event: %b\n%bdata: %b\n\n" % (self.kind.encode(), identity, encode_json(self.content))
+
+    def as_object(self) -> bytes:
+        """Return one JSON object with the kind as ``type``; raises the errors of `encode_json`.
+
+        >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_object()
+        b'{"type":"epoch","time":3,"records":["a"]}'
+        """
+        return encode_json({"type": self.kind, **self.content})
+
+
+def error_message(error: object) -> LiveMessage:
+    """Return the message that tells of an error."""
+    return LiveMessage("error", {"message": str(error)})
+
+
+def live_messages(
+    domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
+) -> Iterator[LiveMessage]:
+    """Yield the messages of a topic as its events come; an error is the last message.
+
+    Args:
+        domain: the times of the topic.
+        events: the events of its subscription.
+        max_epoch_bytes: the largest size of incomplete epochs.
+        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
+    """
+    try:
+        if whole:
+            for item in assembled(domain, events, max_epoch_bytes):
+                if not isinstance(item, Frontier):
+                    yield _told(item)
+        else:
+            yield from map(_told, events)
+    except TidewheelError as error:
+        yield error_message(error)
+
+
+def _told(item: Epoch | Event) -> LiveMessage:
+    match item:
+        case Epoch():
+            ended = {"ended": item.ended} if item.ends else {}
+            return LiveMessage("epoch", {"time": item.time, "records": item.records, **ended})
+        case Batch():
+            return LiveMessage("batch", {"time": item.time, "records": item.records, **_place(item)})
+        case SubstreamsEnded():
+            return LiveMessage("ended", {"time": item.time, "ended": item.keys, **_place(item)})
+        case Frontier():
+            return LiveMessage("frontier", {"frontier": list(item.frontier)})
+        case Dropped():
+            return LiveMessage("dropped", {"times": list(item.times)})
+        case RolledBack():
+            return LiveMessage("rolled_back", {**_place(item), "frontier": list(item.frontier)})
+        case End():
+            return LiveMessage("end")
+
+
+def _place(item: Batch | SubstreamsEnded | RolledBack) -> dict[str, Any]:
+    """Return where an event is, by which a client tells what a later `rolled_back` voids."""
+    return {"partition": item.partition, "number": item.number}
+
+
+def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
+    """Yield messages as bytes; a message without a JSON form becomes an error, which is the last."""
+    form = LiveMessage.as_event if as_events else LiveMessage.as_object
+    for message in messages:
+        try:
+            yield form(message)
+        except TidewheelError as error:
+            what = f"the {message.kind} of time {message.content.get('time')!r}"
+            yield form(error_message(f"{what}: {error}; map what is published to plain values"))
+            return

@@ -1,0 +1,216 @@
+"""Conditions on records in a client's request, which are compared and never evaluated.
+
+A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. No part of it becomes Python code: the
+gateway parses it and sends plain values to the publishers, which compare them.
+
+- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the number of a
+  tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
+- The operator is one of ``== != < <= > >=``.
+- The value is JSON (a number, a text in quotes, ``true``, ``false`` or ``null``), or else a text as it stands.
+
+Only values of one kind are compared: ``zip==1500`` is an error where the field is a text; write ``zip=="1500"``.
+`None` differs from every value, and is neither less nor greater.
+"""
+
+import dataclasses
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
+from reprlib import repr as shortened
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tidewheel.gateway.errors import BadRequest
+from tidewheel.gateway.json_form import plain
+
+Value: TypeAlias = str | float | bool | None
+
+LONGEST = 1_000
+"""The largest length of a condition, in characters."""
+
+MOST = 20
+"""The largest number of conditions."""
+
+_RECORD = "record"
+_FORM = re.compile(r'(?P<field>"(?:[^"\\]|\\.)*"|[^=!<>"]+)(?P<operator>==|!=|<=|>=|<|>)(?P<value>.*)', re.DOTALL)
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_HOW = 'write it as FIELD==VALUE, or with != < <= > >=, such as n>1, city==Oslo or "zip code"=="0150"'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """One condition.
+
+    Args:
+        field: the name of the field; None for the record itself.
+        operator: one of ``== != < <= > >=``.
+        value: the value to compare with.
+
+    >>> Comparison.parse("n > 1")
+    Comparison(field='n', operator='>', value=1)
+    >>> Comparison.parse("n > 1").holds({"n": 2})
+    True
+    """
+
+    field: str | None
+    operator: str
+    value: Value
+
+    @classmethod
+    def parse(cls, text: str) -> "Comparison":
+        """Return the condition that a text stands for.
+
+        Raises:
+            BadRequest: the text is no condition.
+        """
+        if len(text) > LONGEST:
+            raise BadRequest(f"where= has {len(text):,} characters, and may have {LONGEST:,}")
+        found = _FORM.fullmatch(text.strip())
+        if found is None:
+            raise BadRequest(f"where={text!r} is no condition: {_HOW}")
+        field, value = _field(found["field"].strip(), text), _value(found["value"].strip(), text)
+        if value is None and found["operator"] not in {"==", "!="}:
+            raise BadRequest(f"where={text!r}: nothing is less or greater than null; compare with == or !=")
+        return cls(field, found["operator"], value)
+
+    def holds(self, record: Any) -> bool:
+        """Tell whether a record meets the condition.
+
+        Raises:
+            ValueError: it has no such field.
+            TypeError: the field holds what cannot be compared with the value.
+        """
+        field, value = self.field, self.value
+        if field is None:
+            found = record
+        elif type(record) is dict and field in record:  # the usual case; publishers do this for every record
+            found = record[field]
+        else:
+            found = _field_of(record, field)
+        compare = _OPERATORS[self.operator]
+        if type(found) is type(value) and found is not None:
+            return bool(compare(found, value))
+        found = plain(found)
+        if found is None or value is None:
+            return (found is value) is (self.operator == "==") and self.operator in {"==", "!="}
+        return bool(compare(*_comparable(found, value, field)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """A filter for ``subscribe(where=...)``: true for a record that meets all its conditions.
+
+    >>> wanted = RecordFilter.parse(["n>1", "city==Oslo"])
+    >>> wanted({"n": 2, "city": "Oslo"}), wanted({"n": 2, "city": "Rome"})
+    (True, False)
+    """
+
+    comparisons: tuple[Comparison, ...]
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> "RecordFilter | None":
+        """Return the filter for some conditions, None if there are none.
+
+        Raises:
+            BadRequest: one of them is no condition, or there are too many.
+        """
+        comparisons = tuple(Comparison.parse(text) for text in texts)
+        if len(comparisons) > MOST:
+            raise BadRequest(f"where= is there {len(comparisons)} times, and may be {MOST} times")
+        return cls(comparisons) if comparisons else None
+
+    def __call__(self, record: Any) -> bool:
+        """Tell whether a record meets all conditions; raises the errors of `Comparison.holds`."""
+        return all(comparison.holds(record) for comparison in self.comparisons)
+
+
+def _field(text: str, condition: str) -> str | None:
+    if not text.startswith('"'):
+        if not text:
+            raise BadRequest(f"where={condition!r} names no field: {_HOW}")
+        return None if text == _RECORD else text
+    try:
+        return msgspec.json.decode(text, type=str)
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"where={condition!r}: the field's name is no JSON text: {error}") from None
+
+
+def _value(text: str, condition: str) -> Value:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        if text.startswith('"'):
+            raise BadRequest(f"where={condition!r}: the value is no JSON text: {error}") from None
+        return text
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    raise BadRequest(f"where={condition!r}: a value is a number, a text, true, false or null")
+
+
+def _field_of(record: Any, name: str) -> Any:
+    """Return a field of a record; only of what is data, so that no client can reach anything else."""
+    if isinstance(record, Mapping):
+        if name in record:
+            return record[name]
+        raise ValueError(f"there is no field {name!r}, but {shortened([*map(str, record)])}")
+    names = _names_of(record)
+    if name in names:
+        return getattr(record, name)
+    if isinstance(record, tuple | list) and name.isdecimal():
+        if int(name) < len(record):
+            return record[int(name)]
+        raise ValueError(f"there is no element {name}, but {len(record)} elements, from 0")
+    what = f"fields {shortened([*names])}" if names else f"a {type(record).__qualname__} without named fields"
+    raise ValueError(f"there is no field {name!r}, but {what}; the record itself is {_RECORD!r}")
+
+
+def _names_of(record: Any) -> tuple[str, ...]:
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return tuple(field.name for field in dataclasses.fields(record))
+    if isinstance(record, msgspec.Struct):
+        return record.__struct_fields__
+    return tuple(getattr(record, "_fields", ())) if isinstance(record, tuple) else ()
+
+
+def _comparable(found: Any, value: Value, field: str | None) -> tuple[Any, Any]:
+    """Return a field's value and the one to compare it with, as values that can be compared."""
+    kinds = _kind(found), _kind(value)
+    match kinds:
+        case ("a number", "a number"):
+            return found, Decimal(str(value)) if isinstance(found, Decimal) else value
+        case ("a time", "a text"):
+            return found, (datetime if isinstance(found, datetime) else date).fromisoformat(str(value))
+        case ("a text" | "something else", "a text"):
+            return str(found), value  # what is no JSON is shown as text, so it is compared as that, too
+        case (one, other) if one == other:
+            return found, value
+    name = _RECORD if field is None else repr(field)
+    hint = f', or write ...=="{value}"' if kinds == ("a text", "a number") else ""
+    raise TypeError(f"{name} is {kinds[0]} here, and {value!r} is {kinds[1]}: compare with {kinds[0]}{hint}")
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case str():
+            return "a text"
+        case Real() | Decimal():
+            return "a number"
+        case date():
+            return "a time"
+        case Mapping() | list() | tuple() | set() | frozenset():
+            return "a collection"
+        case _:
+            return "something else"

@@ -1,0 +1,126 @@
+"""A client's request: a topic, a filter of its records, and their form."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from tidewheel.gateway.errors import BadRequest
+from tidewheel.gateway.record_filter import RecordFilter
+from tidewheel.pubsub import DeliveryError, Subscription, UnknownTopic, subscribe, topics
+
+Slow: TypeAlias = Literal["disconnect", "drop_epochs"]
+"""The treatment of a client that falls behind. A client of the gateway cannot hold back the dataflow."""
+
+_SWITCH = {"true": True, "false": False}
+
+
+class _Command(msgspec.Struct, forbid_unknown_fields=True):
+    """A request as a Flight descriptor or ticket has it."""
+
+    topic: str
+    where: list[str] = []
+    slow: Slow = "disconnect"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """A request for a topic.
+
+    Args:
+        topic: its name.
+        where: the filter of the records; None for all records.
+        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
+        slow: the treatment of a client that falls behind, as in `subscribe`.
+    """
+
+    topic: str
+    where: RecordFilter | None = None
+    whole: bool = True
+    slow: Slow = "disconnect"
+
+    @classmethod
+    def from_query(cls, topic: str, parameters: Iterable[tuple[str, str]]) -> "TopicRequest":
+        """Return the request of a URL.
+
+        Args:
+            topic: from its path.
+            parameters: from its query, in order: ``where``, any number of times, ``epochs`` and ``slow``.
+
+        Raises:
+            BadRequest: a parameter is unknown, there twice, or wrong.
+
+        >>> TopicRequest.from_query("words", [("slow", "drop_epochs")])
+        TopicRequest(topic='words', where=None, whole=True, slow='drop_epochs')
+        """
+        conditions: list[str] = []
+        single: dict[str, str] = {}
+        for name, value in parameters:
+            if name == "where":
+                conditions.append(value)
+            elif name not in {"epochs", "slow"}:
+                raise BadRequest(f"there is no parameter {name!r}, but where, epochs and slow")
+            elif name in single:
+                raise BadRequest(f"{name}= is there more than once")
+            else:
+                single[name] = value
+        epochs, slow = single.get("epochs", "true"), single.get("slow", "disconnect")
+        if epochs not in _SWITCH:
+            raise BadRequest(f"epochs is true or false, not {epochs!r}")
+        if slow not in get_args(Slow):
+            raise BadRequest(f"slow is one of {', '.join(get_args(Slow))}, not {slow!r}")
+        chosen: Slow = "drop_epochs" if slow == "drop_epochs" else "disconnect"
+        return cls(topic, RecordFilter.parse(conditions), _SWITCH[epochs], chosen)
+
+    @classmethod
+    def from_command(cls, command: bytes) -> "TopicRequest":
+        """Return the request of a Flight ticket, or of the command of a descriptor.
+
+        Args:
+            command: a JSON object with ``topic`` and, as wanted, ``where`` (a list) and ``slow``.
+
+        Raises:
+            BadRequest: it is something else.
+
+        >>> TopicRequest.from_command(b'{"topic": "words", "where": ["n>1"]}').topic
+        'words'
+        """
+        try:
+            found = msgspec.json.decode(command, type=_Command)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadRequest(
+                f'a ticket is JSON such as {{"topic": "words", "where": ["n>1"]}}, and this one is not: {error}'
+            ) from None
+        return cls(found.topic, RecordFilter.parse(found.where), slow=found.slow)
+
+    def command(self) -> bytes:
+        """Return the ticket for a whole topic."""
+        return msgspec.json.encode({"topic": self.topic})
+
+    def subscribe(self) -> Subscription:
+        """Connect to the topic, which has to exist; raises the errors of `subscribe`."""
+        try:
+            return subscribe(self.topic, timeout=0, where=self.where, slow=self.slow)
+        except UnknownTopic as error:
+            raise _unknown(self.topic, error.topics) from None
+        except DeliveryError:
+            check_exists(self.topic)  # without a cluster, this process may still have other topics
+            raise
+
+
+def check_exists(topic: str) -> None:
+    """Check that a job publishes a topic.
+
+    Raises:
+        UnknownTopic: no job publishes it.
+        DeliveryError: there is no Ray cluster, and no topic of this process, or the catalog does not answer.
+    """
+    names = tuple(found.name for found in topics())
+    if topic not in names:
+        raise _unknown(topic, names)
+
+
+def _unknown(topic: str, names: tuple[str, ...]) -> UnknownTopic:
+    known = ", ".join(map(repr, names)) or "none"
+    return UnknownTopic(f"nobody publishes topic {topic!r}; topics that exist: {known}", topic=topic, topics=names)

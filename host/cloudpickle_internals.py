@@ -1,0 +1,77 @@
+"""The private parts of cloudpickle that tidewheel uses, all of them.
+
+cloudpickle has a tracker of the classes that it pickles by value. It knows by their ids those that have come, so that a
+class which comes twice is one class. Ray brings a copy of cloudpickle, with a tracker of its own.
+``tests/unit/host/test_cloudpickle_internals.py`` says what is relied on.
+"""
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Protocol
+
+import cloudpickle
+
+
+class ClassTracker(Protocol):
+    """The tracker of a process, for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
+
+    def id_of(self, kind: Any) -> str:
+        """Return the id of a class or type variable."""
+
+    def tracked(self, id_: str, came: Any) -> Any:
+        """Return the class that has an id: one that is here, else the one that came with it."""
+
+    def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
+        """Give a class the attributes that came with it by ``set_state(kind, state)``, or leave it; return it."""
+
+    def adopt(self, ids: Iterable[tuple[Any, str]]) -> None:
+        """Track the classes of a tracker that is replaced."""
+
+
+def track_by(tracker: ClassTracker) -> None:
+    """Have cloudpickle, and Ray if it is imported, use a tracker. Idempotent.
+
+    Relies on ``_DYNAMIC_CLASS_TRACKER_BY_CLASS``, ``_DYNAMIC_CLASS_TRACKER_BY_ID`` and their lock, on the calls ``get``
+    and ``setdefault`` of these, and on ``_class_setstate``, which gives a class its attributes.
+    """
+    modules: list[Any] = [cloudpickle.cloudpickle, sys.modules.get("ray.cloudpickle.cloudpickle")]
+    for module in modules:
+        if module is not None and not isinstance(module._DYNAMIC_CLASS_TRACKER_BY_CLASS, _IdsByClass):
+            _replace_tracker(module, tracker)
+
+
+def _replace_tracker(module: Any, tracker: ClassTracker) -> None:
+    set_state = module._class_setstate
+
+    @wraps(set_state)  # so it is pickled by the name of the original, which processes without tidewheel have
+    def fill(kind: Any, state: Any) -> Any:
+        return tracker.fill(kind, state, set_state)
+
+    with module._DYNAMIC_CLASS_TRACKER_LOCK:
+        tracker.adopt(module._DYNAMIC_CLASS_TRACKER_BY_CLASS.items())
+        module._DYNAMIC_CLASS_TRACKER_BY_CLASS = _IdsByClass(tracker)
+        module._DYNAMIC_CLASS_TRACKER_BY_ID = _ClassesById(tracker)
+        module._class_setstate = fill
+
+
+class _IdsByClass(weakref.WeakKeyDictionary[Any, str]):
+    def __init__(self, tracker: ClassTracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._tracker.id_of(key)
+
+    def __setitem__(self, key: Any, value: str) -> None:
+        """Do nothing: the tracker has stored the id."""
+
+
+class _ClassesById(weakref.WeakValueDictionary[str, Any]):
+    def __init__(self, tracker: ClassTracker) -> None:
+        super().__init__()
+        self._tracker = tracker
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        return self._tracker.tracked(key, default)

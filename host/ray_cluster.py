@@ -1,0 +1,297 @@
+"""The Ray cluster of this process: how the process joins it, loses it and leaves it, and its ids there.
+
+A process joins once, whichever layer asks first. Ray cannot be joined by two threads at a time: one of them fails, or
+keeps half a connection. So a lock holds the others back.
+
+A cluster is gone when neither its control store nor the raylet of this node listens. Ray tells a driver nothing of
+that. After a minute it ends the driver's process. Before, `lost` says so, and the next call that needs a cluster leaves
+the one that is gone and joins another.
+"""
+
+import errno
+import logging
+import os
+import socket
+import threading
+import uuid
+from concurrent.futures import Future
+from functools import cache
+from typing import Any
+
+from tidewheel.host import ray_internals
+from tidewheel.host.program_classes import share_tracker
+from tidewheel.host.sigterm import keeping_sigterm
+from tidewheel.progress.errors import TidewheelError
+
+NAMESPACE = "tidewheel"
+"""The Ray namespace of drivers that choose none: in ``ray.init``, or in RAY_NAMESPACE if tidewheel joins for them."""
+
+Membership = tuple[str, ...]
+"""The part of this process in a cluster: equal as long as it is the same, and empty without a cluster."""
+
+_LOG = logging.getLogger(__name__)
+_JOINING = threading.Lock()
+_LEAVING: dict[str, threading.Thread] = {}
+_CONNECT_TIMEOUT_S = 10.0
+_LEAVES_WITHIN_S = 15.0
+_LISTENS_WITHIN_S = 1.0
+_NO_ADDRESS = {"", "auto", "local"}
+_THIS_MACHINE = {"localhost", "127.0.0.1", "[::1]"}
+_NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
+
+
+@cache
+def actor_class(kind: type) -> Any:
+    """Return the class of Ray actors of a class, always the same: for each that Ray makes, it keeps memory for ever."""
+    import ray
+
+    return ray.remote(kind)
+
+
+@keeping_sigterm()
+def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
+    """Make this process a driver of a Ray cluster, unless it is part of one already.
+
+    The cluster is the one that ``RAY_ADDRESS`` names, else the one that ``ray start`` has started on this machine, else
+    a new one that ends with this process. It is never one that another program has started for itself.
+
+    Args:
+        failure: the type of the error.
+        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+
+    Raises:
+        TidewheelError: there is no connection to that cluster; its type is ``failure``.
+    """
+    with _JOINING:
+        if _is_part(failure, _LEAVES_WITHIN_S):
+            return
+        named = os.environ.get("RAY_ADDRESS") or ray_internals.clusters_here()[0] or "local"
+        if named == "auto":
+            named = _only_cluster_here(failure)
+        _join(named, failure, min(within_s, _CONNECT_TIMEOUT_S), include_dashboard=False)
+
+
+@keeping_sigterm()
+def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
+    """Make this process a driver of the running cluster, unless it is part of one already.
+
+    The cluster is the one that ``RAY_ADDRESS`` names, else the one that ``ray start`` has started on this machine, else
+    the only one that runs there. None is started. If this process has lost its cluster, it leaves that in the
+    background.
+
+    Args:
+        failure: the type of the error.
+        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+
+    Raises:
+        TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
+    """
+    with _JOINING:
+        if _is_part(failure, 0.0):
+            return
+        named = os.environ.get("RAY_ADDRESS", "")
+        if named in _NO_ADDRESS:  # "local" would start a cluster
+            named = _only_cluster_here(failure)
+        _join(named, failure, min(within_s, _CONNECT_TIMEOUT_S), log_to_driver=False)
+
+
+def are_several_here() -> bool:
+    """Whether clusters run on this machine of which `connect_to_running` picks none."""
+    started, running = ray_internals.clusters_here()
+    return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
+
+
+def cluster() -> str:
+    """Return the address and the namespace of this process in its cluster, for people; empty without a cluster."""
+    import ray
+
+    if not ray.is_initialized():
+        return ""
+    return f"{ray.get_runtime_context().gcs_address}, namespace {namespace()!r}"
+
+
+def other_clusters() -> list[str]:
+    """Return the addresses of the clusters that run on this machine, but for the one of this process."""
+    joined = ray_internals.joined_at()
+    return [address for address in ray_internals.clusters_here()[1] if joined is None or address != joined[0]]
+
+
+def lost() -> str:
+    """Return a clause that says that the cluster of this process is gone; empty if it is there, or there is none.
+
+    It takes as long as one way to the control store and back, and a second if that does not even refuse. The raylet,
+    which writes a line to its log each time, is asked only then.
+    """
+    joined = ray_internals.joined_at()
+    if joined is None or not is_out_of_reach():
+        return ""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        if probe.connect_ex(joined[1]) not in _NO_PROCESS_LISTENS:
+            return ""
+    return f"the Ray cluster at {joined[0]} is gone: neither its control store nor the raylet of this node answers"
+
+
+def membership() -> Membership:
+    """Return the address, the raylet and the id of this process in its cluster; empty without a cluster."""
+    import ray
+
+    if not ray.is_initialized():
+        return ()
+    joined = ray_internals.joined_at() or (str(ray.get_runtime_context().gcs_address), "")
+    return (*joined, process_id())
+
+
+def left(former: Membership) -> str:
+    """Return a clause that says that a cluster is gone, or that this process has left it; empty if it is part of it.
+
+    Ray's handles of what belongs to a cluster are useless then, also if this process has joined another.
+    """
+    if former and former == membership():
+        return lost()
+    return f"this process has left the Ray cluster at {former[0]}" if former else "this process has joined no cluster"
+
+
+def is_out_of_reach() -> bool:
+    """Whether this process has no control store, or it does not listen: most calls of Ray would wait for it."""
+    joined = ray_internals.joined_at()
+    try:
+        if joined is not None:
+            _call_at(joined[0], _LISTENS_WITHIN_S)
+    except OSError:
+        return True
+    return joined is None
+
+
+def namespace() -> str:
+    """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
+
+    Ray gives a driver that chooses none a fresh UUID, in which no other process could find anything.
+    """
+    import ray
+
+    chosen = str(ray.get_runtime_context().namespace)
+    try:
+        uuid.UUID(chosen)
+    except ValueError:
+        return chosen
+    return NAMESPACE
+
+
+def process_id() -> str:
+    """Return the id of this process, unique in the cluster; the names of its subscribers start with it."""
+    import ray
+
+    return str(ray.get_runtime_context().get_worker_id())
+
+
+def node_id() -> str:
+    """Return the id of the node of the cluster that this process is on."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
+    """Tell whether this process is part of a cluster; leave one that is gone, on a thread: it takes Ray five seconds.
+
+    Raises:
+        TidewheelError: it has not left that one within ``leaves_within_s`` seconds.
+    """
+    import ray
+
+    gone = lost()
+    if gone and gone not in _LEAVING:
+        _LOG.warning("%s; this process leaves it", gone)
+        _LEAVING[gone] = threading.Thread(target=ray.shutdown, name="tidewheel-leave-cluster", daemon=True)
+        _LEAVING[gone].start()
+    for reason, thread in tuple(_LEAVING.items()):
+        thread.join(leaves_within_s)
+        if thread.is_alive():
+            raise failure(f"{reason}. Start it again, or call again in ten seconds to join another")
+        del _LEAVING[reason]
+    if ray.is_initialized():
+        _use_joined()
+    return bool(ray.is_initialized())
+
+
+def _only_cluster_here(failure: type[TidewheelError]) -> str:
+    """Return the address of the cluster that ``ray start`` has started here, else of the only one that runs here."""
+    started, running = ray_internals.clusters_here()
+    named = "with RAY_ADDRESS, --address or ray.init"
+    if not running:
+        raise failure(
+            "no Ray cluster runs on this machine: start the program that publishes first, or name the address of a "
+            f"cluster elsewhere, {named}"
+        )
+    if started is None and len(running) > 1:
+        starters = {address: ray_internals.starter_of(address) for address in running}
+        told = ", ".join(f"{address} {starter}".rstrip() for address, starter in starters.items())
+        raise failure(f"{len(running)} Ray clusters run on this machine ({told}): name the address of one, {named}")
+    return started or running[0]
+
+
+def _join(address: str, failure: type[TidewheelError], within_s: float, **options: Any) -> None:
+    import ray
+
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS or _place(address) in ray_internals.clusters_here()[1]:
+        ray_internals.use_stored_token()  # a cluster of this machine: it may have been started with that token
+    chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
+    try:
+        _require_control_store(address, within_s)
+        ray.init(address=address, namespace=chosen, logging_level=logging.ERROR, **options)
+    except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as error:
+        raise failure(
+            f"no connection to the Ray cluster at {address!r}: {error}. Start that cluster, or name another with "
+            "RAY_ADDRESS, --address or ray.init; if it asks for a token, use the same RAY_AUTH_MODE and token here"
+        ) from error
+    _use_joined()
+    _LOG.info("this process has joined the Ray cluster at %s", cluster())
+
+
+def _use_joined() -> None:
+    """Have Ray do what this process needs: for classes of the main program, and if it loses its cluster."""
+    share_tracker()
+    ray_internals.show_exceptions_without_ray(is_out_of_reach)
+    ray_internals.never_join_from_our_threads()
+
+
+def _place(address: str) -> str:
+    """Return the ``host:port`` of a cluster's address, where this machine has its own host; empty if it has none."""
+    import ray
+
+    host, separator, port = address.removeprefix("ray://").rpartition(":")
+    if not separator or not port.isdecimal() or "/" in host:
+        return ""
+    return f"{ray.util.get_node_ip_address() if host in _THIS_MACHINE else host}:{port}"
+
+
+def _require_control_store(address: str, within_s: float) -> None:
+    """Raise unless a cluster answers at ``host:port`` or ``ray://host:port``: Ray itself would try for minutes."""
+    place = _place(address)
+    if not place:
+        return
+    _call_at(place, within_s)
+    if address.startswith("ray://"):
+        return
+    answer: Future[None] = Future()
+
+    def call() -> None:
+        try:
+            ray_internals.call_control_store(place)
+            answer.set_result(None)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=call, name="tidewheel-find-cluster", daemon=True).start()
+    try:
+        answer.result(within_s)
+    except TimeoutError:
+        raise ConnectionError(f"the process there has not answered as a Ray cluster for {within_s:g} s") from None
+
+
+def _call_at(address: str, within_s: float) -> None:
+    """Raise OSError if no process listens at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=within_s).close()

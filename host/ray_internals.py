@@ -1,0 +1,247 @@
+"""The private parts of Ray that tidewheel uses, all of them.
+
+Ray may change them in any release. So `pyproject.toml` allows only releases of Ray that
+``tests/unit/host/test_ray_internals.py`` has passed with. That test says what each function relies on.
+"""
+
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ray import ObjectRef
+
+_NO_CONCURRENCY_GROUP = b""
+_NO_BACKPRESSURE = -1
+
+
+def available_by_node() -> "list[Mapping[str, float]]":
+    """Return the free resources of each node that lives.
+
+    Relies on ``ray._private.state.available_resources_per_node``. Ray's public call returns the sum over all nodes.
+    """
+    from ray._private.state import available_resources_per_node
+
+    return list(available_resources_per_node().values())
+
+
+def actor_id(actor: Any) -> str:
+    """Return the identifier of an actor, in hexadecimal digits.
+
+    Relies on ``ActorHandle._actor_id``, which stays the same when Ray restarts the actor.
+    """
+    return str(actor._actor_id.hex())
+
+
+def node_of(actor: str) -> str:
+    """Return the node that an actor was last started on, both by identifier.
+
+    Relies on ``ray._private.state.actors``. Ray's public call, ``ray.util.state.get_actor``, needs the dashboard.
+
+    Raises:
+        Exception: Ray does not know the actor, or its control store does not answer.
+    """
+    from ray._private.state import actors
+
+    return str(actors(actor)["Address"]["NodeID"])
+
+
+def owner_address(reference: "ObjectRef[Any]") -> bytes:
+    """Return the address of the process that owns an object, which a Java worker needs to read the object.
+
+    Relies on ``CoreWorker.get_owner_address`` of ``ray._private.worker.global_worker``.
+    """
+    return bytes(_worker().core_worker.get_owner_address(reference))
+
+
+def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
+    """Call a method of a Java actor; return the object that the call makes.
+
+    Ray's own ``actor.method.remote`` refuses to call Java unless the whole process loads its code from files. With that
+    setting Ray exports no functions, so tasks of other threads fail. This function submits the call itself instead.
+
+    Relies on the language, the identifier and the class that ``ActorHandle`` keeps, on ``JavaFunctionDescriptor`` with
+    the number of arguments as the signature, and on ``CoreWorker.submit_actor_task``.
+    """
+    import ray._raylet as raylet
+
+    described: Any = raylet  # whose types leave out the descriptors of other languages
+    java_class = actor._ray_actor_creation_function_descriptor.class_name
+    (reference,) = _worker().core_worker.submit_actor_task(
+        language=actor._ray_actor_language,
+        actor_id=actor._ray_actor_id,
+        function_descriptor=described.JavaFunctionDescriptor(java_class, method, str(len(arguments))),
+        args=list(arguments),
+        name="",
+        num_returns=1,
+        max_retries=0,
+        retry_exceptions=False,
+        retry_exception_allowlist=None,
+        num_method_cpus=actor._ray_actor_method_cpus,
+        concurrency_group_name=_NO_CONCURRENCY_GROUP,
+        generator_backpressure_num_objects=_NO_BACKPRESSURE,
+        num_objects_per_yield=1,
+        enable_task_events=True,
+        tensor_transport=None,
+        labels=None,
+    )
+    result: ObjectRef[Any] = reference
+    return result
+
+
+def joined_at() -> tuple[str, str] | None:
+    """Return the ``host:port`` of the control store of this process's cluster, and the path of this node's raylet.
+
+    It is None if this process is part of no cluster, or uses Ray Client.
+
+    Relies on ``node`` of ``ray._private.worker.global_worker``, with its ``gcs_address`` and ``raylet_socket_name``.
+    """
+    node = _worker().node
+    return None if node is None else (str(node.gcs_address), str(node.raylet_socket_name))
+
+
+def dashboard_url() -> str:
+    """Return the address of the dashboard of this process's cluster, for a browser; empty if there is none.
+
+    Relies on ``ray._private.worker.get_dashboard_url``, which leaves out the protocol.
+    """
+    from ray._private.worker import get_dashboard_url
+
+    if joined_at() is None:
+        return ""
+    found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or str(get_dashboard_url() or "")
+    found = re.sub(r"//[^/@]*@", "//", found)  # a user and a password are nobody else's business
+    return found if not found or "://" in found else f"http://{found}"
+
+
+def call_control_store(address: str) -> None:
+    """Connect to the control store of the cluster at ``host:port``, with this process's token, and disconnect.
+
+    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls first. Where no control store answers, one attempt takes
+    40 s, and `ray.init` makes 20.
+
+    Raises:
+        Exception: there is no control store, or it refuses the token.
+    """
+    import ray._raylet as raylet
+
+    described: Any = raylet  # whose types leave out this class
+    described.GcsClient(address=address)
+
+
+def clusters_here() -> tuple[str | None, list[str]]:
+    """Return the addresses of the cluster that ``ray start`` started here, None without one, and of all that run here.
+
+    Relies on ``ray._private.utils.read_ray_address`` and ``ray._private.services.find_gcs_addresses``.
+    """
+    from ray._private import services, utils
+
+    find: Any = services.find_gcs_addresses  # whose types leave out its cache
+    find.cache_clear()
+    started, running = utils.read_ray_address(), sorted(find())
+    return started if started in running else None, running
+
+
+def starter_of(address: str) -> str:
+    """Return the program that has started a cluster of this machine for itself, in words; empty if none runs.
+
+    Of its command line only the names of the program and of its first argument are told.
+
+    Relies on the argument ``--gcs-address`` of the raylet, which is a child of that program.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if not arguments[0].endswith(b"/raylet") or f"--gcs-address={address}".encode() not in arguments:
+                continue
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent > 1:
+                program = (Path("/proc") / str(parent) / "cmdline").read_bytes().decode(errors="replace")
+                return f"of process {parent}, {' '.join(Path(word).name for word in program.split(chr(0))[:2])}"
+    return ""
+
+
+def use_stored_token() -> None:
+    """Use the token of this user, if there is one, as `ray.init` does for a cluster that it finds on this machine.
+
+    Relies on ``maybe_enable_token_auth_if_token_available``. It changes nothing where RAY_AUTH_MODE is set.
+    """
+    from ray._private.authentication import authentication_token_setup
+
+    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
+    """Have Python show an exception that ends this process without a call to Ray, if a condition holds then.
+
+    Ray's hook calls the control store first. If that is dead, Ray ends the process, and the exception is never shown.
+
+    Relies on ``custom_excepthook`` and ``normal_excepthook`` of ``ray._private.worker``.
+    """
+    import ray._private.worker as private
+
+    worker: Any = private
+    rays, before = worker.custom_excepthook, worker.normal_excepthook
+    if sys.excepthook is rays:  # otherwise this was done before, or the program has a hook of its own
+        sys.excepthook = lambda *shown: before(*shown) if if_true() else rays(*shown)
+
+
+class ProgramsThreads:
+    """True on the threads of the program, and false on those that tidewheel has started."""
+
+    def __bool__(self) -> bool:
+        return not threading.current_thread().name.startswith("tidewheel-")
+
+
+def never_join_from_our_threads() -> None:
+    """Have Ray's functions raise on tidewheel's threads where this process has left its cluster.
+
+    Ray would join or start another one there, and wait for the one that is gone. The program's threads may have that.
+
+    Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, whose truth Ray tests before it joins.
+    """
+    from ray._private import auto_init_hook
+
+    hook: Any = auto_init_hook
+    hook.enable_auto_connect = hook.enable_auto_connect and ProgramsThreads()
+
+
+def hide_lines(pattern: str) -> None:
+    """Leave out lines of other processes' standard error that match a pattern, where Ray brings them to this driver.
+
+    What the user leaves out by RAY_DEDUP_LOGS_SKIP_REGEX stays so, and RAY_DEDUP_LOGS=0 shows all lines.
+
+    Relies on ``skip_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
+    """
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    lines.skip_re = _either(lines.skip_re, pattern)
+
+
+def show_each_line(pattern: str) -> None:
+    """Show each such line that matches a pattern, where Ray shows lines of two processes once if they are alike.
+
+    Relies on ``allow_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
+    """
+    from ray._private.ray_logging import stderr_deduplicator as lines
+
+    lines.allow_re = _either(lines.allow_re, pattern)
+
+
+def _either(before: re.Pattern[str] | None, pattern: str) -> re.Pattern[str]:
+    """Return a pattern that matches what either matches."""
+    if before is None or pattern in before.pattern:
+        return before or re.compile(pattern)
+    return re.compile(f"{before.pattern}|{pattern}")
+
+
+def _worker() -> Any:
+    from ray._private.worker import global_worker
+
+    return global_worker

@@ -1,0 +1,94 @@
+"""The division of what operators keep in one piece among another number of workers.
+
+Records go where the pact of their input sends them, and states by key to the worker that owns the key. What has no key
+goes to worker 0, and what all workers have in common to each of them. A part that is None is none at all.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from tidewheel.batches.batches import Batch
+from tidewheel.runtime import OperatorContext
+from tidewheel.runtime.description.pacts import Pact, RebalancePact
+from tidewheel.runtime.description.shards import owners_of
+from tidewheel.runtime.state.operator_state import Merge, Split
+
+State = TypeVar("State")
+
+
+class Division(NamedTuple):
+    """How a state is divided, and how parts from several workers become one."""
+
+    split: Split
+    merge: Merge
+
+    def state(self, context: OperatorContext, name: str, make: Callable[[], State]) -> State:
+        """Return a state of an operator that is divided so; see `OperatorContext.state`."""
+        return context.state(name, make, split=self.split, merge=self.merge)
+
+    def of_each(self) -> "Division":
+        """Return the division of dicts whose values are divided so, such as what is kept by time."""
+
+        def split(states: dict[Any, Any], workers: int) -> list[dict[Any, Any]]:
+            shares: list[dict[Any, Any]] = [{} for _ in range(workers)]
+            for name, state in states.items():
+                for share, part in zip(shares, self.split(state, workers), strict=True):
+                    if part is not None:
+                        share[name] = part
+            return shares
+
+        def merge(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+            for name, part in other.items():
+                one[name] = self.merge(one[name], part) if name in one else part
+            return one
+
+        return Division(split, merge)
+
+
+def split_by_key(states: dict[Any, Any], workers: int) -> list[dict[Any, Any] | None]:
+    """Return the states by key of each worker."""
+    shares: list[dict[Any, Any]] = [type(states)() for _ in range(workers)]
+    for (key, state), owner in zip(states.items(), owners_of(list(states), workers), strict=True):
+        shares[owner][key] = state
+    return [share or None for share in shares]
+
+
+def updated(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the states of different keys in one dict; the sums of counters."""
+    one.update(other)
+    return one
+
+
+def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> list[list[Batch]]:
+    """Return the records of each worker: by the pact, or in equal shares if there is none; the same ones each time."""
+    pact = RebalancePact() if pact is None else pact.for_worker(0)
+    shares: list[list[Batch]] = [[] for _ in range(workers)]
+    for batch in batches:
+        for share, part in zip(shares, pact.split(batch, workers), strict=True):
+            if part is not None:
+                share.append(part)
+    return shares
+
+
+def by_input(pacts: Sequence[Pact | None]) -> Division:
+    """Return the division of the batches that came at each of some inputs."""
+
+    def split(sides: list[list[Batch]], workers: int) -> list[list[list[Batch]] | None]:
+        divided = [split_batches(batches, pact, workers) for batches, pact in zip(sides, pacts, strict=True)]
+        shares = [list(share) for share in zip(*divided, strict=True)]
+        return [share if any(share) else None for share in shares]
+
+    def merge(one: list[list[Batch]], other: list[list[Batch]]) -> list[list[Batch]]:
+        return [mine + others for mine, others in zip(one, other, strict=True)]
+
+    return Division(split, merge)
+
+
+def at_first(merge: Merge) -> Division:
+    """Return the division of a state without keys: worker 0 has all of it."""
+    return Division(lambda state, workers: [state, *[None] * (workers - 1)], merge)
+
+
+def everywhere(merge: Merge) -> Division:
+    """Return the division of what all workers know."""
+    return Division(lambda state, workers: [state] * workers, merge)

@@ -1,0 +1,229 @@
+"""The base of all methods of a stream: it knows where the stream comes from, and puts operators behind it.
+
+`Stream` is made of classes that each have the operators of one kind, in a file of their own.
+"""
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
+from reprlib import repr as short
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+
+from tidewheel.operators.keys.columns import check_names
+from tidewheel.progress import GraphError, Nesting, PathSummary
+from tidewheel.progress.redaction import called
+from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.pacts import Exchange, Key, Pact
+from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import typing_extensions
+
+    from tidewheel.operators.dataflow import Dataflow
+    from tidewheel.operators.stream import Stream
+
+    # Python's own type variables have defaults from 3.13 on.
+    KeyType = typing_extensions.TypeVar("KeyType", default=Any)
+    """The type of keys that a function returns; any where names find them."""
+else:
+    KeyType = TypeVar("KeyType")
+
+Record = TypeVar("Record")
+Other = TypeVar("Other")
+Result = TypeVar("Result")
+State = TypeVar("State")
+Value = TypeVar("Value")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class StreamBase(Generic[Record]):
+    """The records that one output of one operator sends, each at a time; `Stream` has the operators.
+
+    Attributes:
+        flow: the dataflow that it belongs to.
+        schema: the columns of its batches, Arrow tables, as far as it is known that they have them; else None.
+    """
+
+    __slots__ = ("_description", "_outlet", "flow", "schema")
+
+    def __init__(self, flow: "Dataflow", outlet: Outlet, schema: "pa.Schema | None" = None) -> None:
+        self.flow = flow
+        self._outlet = outlet
+        self._description = outlet.description
+        self.schema = schema
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._description.describe(self._outlet.source)}>"
+
+    @property
+    def nesting(self) -> Nesting:
+        """The scopes around this stream, by which a `PathSummary` says where it begins and ends."""
+        return self._outlet.scope.nesting
+
+    # ------------------------------------------------------------------ for the classes that have operators
+
+    def _stage(
+        self,
+        name: str,
+        transform: Transform,
+        key: Key | Pact | None = None,
+        *,
+        schema: "pa.Schema | None" = None,
+        with_keys: KeyedTransform | None = None,
+        one_to_one: bool = False,
+    ) -> "Stream[Any]":
+        """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours.
+
+        ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself, or, if
+        it makes one record of each, to the whole.
+        """
+        with_keys = (lambda batch, keys: (transform(batch), keys)) if one_to_one else with_keys
+        pact = self._pact(name, key)
+        made = self._description.add_stage(name, self._outlet, transform, pact, with_keys)
+        return self._made(made, schema)
+
+    def _unary(
+        self,
+        name: str,
+        build: Build,
+        key: Key | Pact | None = None,
+        *,
+        notify: bool = True,
+        schema: "pa.Schema | None" = None,
+        by_substream: BySubstream = False,
+    ) -> "Stream[Any]":
+        """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
+        return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
+
+    def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
+        """Add an operator whose outputs have rows of this stream, each in its substream, before any is complete."""
+        return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
+
+    def _operator(
+        self,
+        name: str,
+        others: "Sequence[StreamBase[Any]]",
+        outputs: int,
+        build: Build,
+        keys: Sequence[Key | Pact | None] | None = None,
+        *,
+        notify: bool = True,
+        schema: "pa.Schema | None" = None,
+        by_substream: BySubstream = False,
+    ) -> "tuple[Stream[Any], ...]":
+        """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
+
+        ``schema`` is what all its outputs have, if that is known; ``by_substream`` is as for
+        `DataflowDescription.add_operator`.
+        """
+        outlets = [self._outlet, *(check_stream(name, other) for other in others)]
+        pacts = None
+        if keys is not None:
+            pacts = [side._pact(name, key) for side, key in zip([self, *others], keys, strict=True)]
+        made = self._description.add_operator(
+            name,
+            outlets,
+            [self._outlet.scope] * outputs,
+            build,
+            pacts=pacts,
+            notify=notify,
+            by_substream=by_substream,
+        )
+        return tuple(self._made(outlet, schema) for outlet in made)
+
+    def _one_more(self) -> "Stream[Any]":
+        """Return the stream that comes out of one more output of the operator of this one."""
+        return self._made(self._description.add_output(self._outlet))
+
+    def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
+        """Note streams that the user gets together, by what follows the operator's name, such as ".late".
+
+        A job warns if nothing reads one of them.
+        """
+        self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
+
+    def _for_effect(self, *, is_asked_for: bool = True) -> Self:
+        """Note that the operator does something though nothing reads this stream. Return this stream."""
+        self._description.effects[self._outlet.source.operator] = is_asked_for
+        return self
+
+    def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
+        """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
+        pact = make_pact(name, key)
+        if isinstance(key, str | tuple):
+            check_names(name, self.schema, [key] if isinstance(key, str) else key)
+        return pact
+
+    def _made(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
+        """Return the stream that comes out there, of tables of ``schema`` if that is known."""
+        from tidewheel.operators.stream import Stream
+
+        return Stream(self.flow, outlet, schema)
+
+
+def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
+    """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
+    if key is None or isinstance(key, Pact):
+        return key
+    names = key if isinstance(key, tuple) else (key,)
+    if callable(key) or (names and all(isinstance(part, str) for part in names)):
+        return Exchange(key)
+    raise GraphError(
+        f"operator {name!r}: exchange by a function of a record, the name of a column or a tuple of names, not {key!r}"
+    )
+
+
+def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
+    """Return the summaries of a pair of ports, one or several."""
+    if isinstance(given, PathSummary):
+        return (given,)
+    if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):
+        return tuple(given)
+    raise GraphError(f"operator {name!r}: a summary is a PathSummary or a list of them, not {given!r}")
+
+
+def check_stream(name: str, other: object) -> Outlet:
+    """Return the outlet of a stream; raise GraphError if it is none."""
+    if not isinstance(other, StreamBase):
+        raise GraphError(f"operator {name!r} reads streams, not {short(other)}")
+    return other._outlet
+
+
+def check_function(name: str, function: object) -> None:
+    """Raise GraphError unless ``function`` can be called, and is not async."""
+    if not callable(function):
+        raise GraphError(f"{name} takes a function, not {short(function)}")
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        raise GraphError(
+            f"{name} takes a function that returns a result, and {called(function)} is async: "
+            "stream.map_async(function) calls it and awaits its results (docs/how-to/async-calls.md)"
+        )
+
+
+def callback(name: str, function: Function) -> Function:
+    """Return a function that is called for its effect; raise GraphError if it cannot be called.
+
+    Ray replaces ``print``, after which the one that a program passes cannot be pickled: another stands in for it.
+    """
+    check_function(name, function)
+    is_print = isinstance(function, BuiltinFunctionType) and function.__name__ == "print"
+    return cast(Function, _print) if is_print else function
+
+
+def _print(*values: object) -> None:
+    vars(builtins)["print"](*values)
+
+
+def check_positive(what: str, name: str, value: object, least: int = 1) -> None:
+    """Raise GraphError unless ``value`` is a whole number above 0, or from ``least`` on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise GraphError(f"{what}: {name} is a whole number, {least} or more, not {value!r}")
+
+
+def check_list(name: str, argument: str, given: object) -> list[Any]:
+    """Return what was given as a list; raise GraphError if it is neither list nor tuple."""
+    if not isinstance(given, list | tuple):
+        raise GraphError(f"operator {name!r}: {argument} is a list with one entry for each input, not {given!r}")
+    return list(given)

@@ -1,0 +1,122 @@
+"""State by substream, which goes when the substream has ended."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from tidewheel.batches.batches import Batch, records
+from tidewheel.operators.base.division import Division, split_by_key, updated
+from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
+from tidewheel.progress import Time
+from tidewheel.runtime import Build, LentToken, Notificator, Schedule
+from tidewheel.runtime.messages.labels import Label, Labels, MixedLabel, parts_by_key
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
+
+
+def build_state_by_substream(step: EpochStep) -> Build:
+    """Return the build function of an operator that processes the complete epochs of each substream by themselves.
+
+    What it keeps of a substream is dropped once that has ended and its last epoch was processed.
+    """
+    return lambda context: _Share(context, step).schedule
+
+
+class _Share:
+    """One worker's share of the operator."""
+
+    def __init__(self, context: OperatorContext, step: EpochStep) -> None:
+        self._step = step
+        self._kept: dict[Any, Kept] = context.state("substreams", dict)
+        self._epochs: dict[tuple[Time, Labels | None], list[Batch]] = context.state("epochs", dict)
+        self._waiting: dict[Any, int] = context.state("waiting", dict)
+        """How many epochs of a substream are to be processed."""
+        self._ended: dict[Any, list[int]] = context.state("ended", dict)
+        """After how many of those a substream is over, for each that had the key, in order."""
+        self._notificator = context.notificator()
+
+    def schedule(self, input: InputPort, output: OutputPort) -> None:
+        """Take in records and ends, and process what is complete."""
+        for lent, batch in input:
+            place = lent.time, lent.label
+            if place not in self._epochs:
+                self._epochs[place] = []
+                self._waiting[lent.key] = self._waiting.get(lent.key, 0) + 1
+                self._notificator.notify_at(lent)
+            self._epochs[place].append(batch)
+        for key in input.ended:
+            if key in self._waiting:
+                self._ended.setdefault(key, []).append(self._waiting[key])
+            else:
+                self._kept.pop(key, None)
+        for token in self._notificator.ready(input):
+            batches = self._epochs.pop((token.time, token.label))
+            output.send(token, self._step.process(self._kept.setdefault(token.key, {}), batches))
+            self._count(token.key)
+
+    def _count(self, key: Any) -> None:
+        """Count an epoch as processed, and drop what is kept if it was the last."""
+        self._waiting[key] -= 1
+        if not self._waiting[key]:
+            del self._waiting[key]
+        if key in self._ended:
+            left = [epochs - 1 for epochs in self._ended.pop(key)]
+            if not left[0]:
+                del self._kept[key]
+            if any(left):
+                self._ended[key] = [epochs for epochs in left if epochs]
+
+
+Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
+"""By key: the label, the latest time, and the records."""
+
+
+def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
+    """Return the build function of an operator that sends ``result(key, records)`` when a substream has ended."""
+
+    def build(context: OperatorContext) -> Schedule:
+        collected: Collected = Division(split_by_key, updated).state(context, "collected", dict)
+        tokens = context.notificator()
+        tokens._drop_others({(time, label) for label, time, _ in collected.values()})
+
+        def schedule(input: InputPort, output: OutputPort) -> None:
+            for lent, batch in running_input(input).whole():
+                for lent_for, rows in _by_key(lent, records(batch)):
+                    _collect(collected, tokens, lent_for, rows, output)
+            for key in input.ended:
+                if key in collected:
+                    label, time, rows = collected.pop(key)
+                    instance_of(context).work_at(time)
+                    with tokens.take(time, label) as token:
+                        output.send(token, [result(key, rows)])
+
+        return schedule
+
+    return build
+
+
+def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[Any]]]:
+    """Yield the records of each substream of a message, with the token that is lent for them."""
+    label = lent.label
+    if not isinstance(label, MixedLabel):
+        yield lent, rows
+        return
+    for key, part in parts_by_key(rows, label.keys):
+        yield lent._of((label.declaration, key)), part
+
+
+def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:
+    """Add records to those of their substream, and keep the token of the latest time of them."""
+    label = lent.label
+    if not isinstance(label, tuple):
+        return  # of no substream, as can be where streams are joined
+    found = collected.get(label[1])
+    if found is None:
+        tokens.notify_at(lent, output)
+        collected[label[1]] = (label, lent.time, list(rows))
+        return
+    _, time, before = found
+    before += rows
+    if lent.time != time and running_output(output).domain.in_order([time, lent.time])[-1] == lent.time:
+        tokens.notify_at(lent, output)
+        tokens.take(time, label).discard()
+        collected[label[1]] = (label, lent.time, before)

@@ -1,0 +1,245 @@
+"""The schema of a topic's records, and its comparison with batches and with the schemas of other topics.
+
+The publisher checks each batch. A subscriber checks batches only if the topic declares no schema. The catalog and
+subscribers receive a `DeclaredSchema`, which they can read without the user's classes and without Arrow.
+"""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from reprlib import repr as shortened
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
+
+from tidewheel.batches.batches import is_arrow, is_schema, shown, type_of_values
+from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
+
+_ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
+"""The classes that may stand for a type: by PEP 484, an int is a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSchema:
+    """The declared schema of a topic, in values that every process can read.
+
+    Args:
+        text: for people, such as ``int`` or ``(word: string, n: int64)``.
+        arrow: a schema of Arrow, encoded; None where records are of a type.
+        classes: for each permitted class of records, its name and those of its base classes.
+    """
+
+    text: str
+    arrow: bytes | None = None
+    classes: tuple[tuple[str, ...], ...] = ()
+
+
+class TopicSchema(ABC):
+    """The schema of a topic's records; `topic_schema` makes one.
+
+    Attributes:
+        declared: the schema as other processes read it.
+    """
+
+    def __init__(self, declared: DeclaredSchema) -> None:
+        self.declared = declared
+
+    def check(self, topic: str, partition: int, time: Any, batch: Any) -> None:
+        """Raise SchemaMismatch if a batch does not have this schema; an empty list always has it."""
+        came = self.mismatch(batch)
+        if came is not None:
+            raise SchemaMismatch(
+                f"topic {topic!r}, partition {partition}: at time {time!r} came {came}, where {self.declared.text} is "
+                "expected",
+                topic=topic,
+                partition=partition,
+            )
+
+    @abstractmethod
+    def mismatch(self, batch: Any) -> str | None:
+        """Return a description of a batch that does not have this schema, else None."""
+
+    @abstractmethod
+    def takes(self, declared: DeclaredSchema) -> bool:
+        """Return whether all records of a declared schema have this schema."""
+
+
+def topic_schema(said: Any) -> TopicSchema:
+    """Return the schema for a `pyarrow.Schema`, or for a Python type of records, such as ``int`` or a dataclass.
+
+    >>> topic_schema(int).mismatch([1, "two"])
+    "str: 'two'"
+    >>> topic_schema(int | str).takes(topic_schema(bool).declared)
+    True
+
+    Raises:
+        DeliveryError: the argument is neither.
+    """
+    if is_schema(said):
+        return ArrowSchema(said)
+    try:
+        return RecordSchema(name_of(said), classes_of(said))
+    except TypeError:
+        raise DeliveryError(
+            f"schema is a class of records, such as int or tuple[str, int], or a pyarrow.Schema, not {said!r}"
+        ) from None
+
+
+class ArrowSchema(TopicSchema):
+    """The schema of Arrow tables: the names, types and order of their columns.
+
+    Metadata, nullability and the width of dictionary indices are ignored.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema.remove_metadata()
+        self._columns = _columns(schema)
+        super().__init__(DeclaredSchema(shown(schema), arrow=self._schema.serialize().to_pybytes()))
+
+    def mismatch(self, batch: Any) -> str | None:
+        """Return a description of a batch that is no table of these columns. Complexity: O(columns)."""
+        if not is_arrow(batch):
+            return f"a {type(batch).__qualname__}"
+        if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
+            return None
+        return f"a table of {shown(batch.schema)}"
+
+    def takes(self, declared: DeclaredSchema) -> bool:
+        """Tell whether it is the same schema."""
+        if declared.arrow is None:
+            return False
+        import pyarrow as pa
+
+        return self._columns == _columns(pa.ipc.read_schema(pa.py_buffer(declared.arrow)))
+
+
+class RecordSchema(TopicSchema):
+    """The schema of records that are instances of some classes or their subclasses; rows of Arrow are dicts.
+
+    The contents of a record are not checked. Two scripts that define a class alike have two, so names are compared.
+    """
+
+    def __init__(self, text: str, classes: tuple[type, ...]) -> None:
+        super().__init__(DeclaredSchema(text, classes=tuple(map(_lineage, classes))))
+        self._classes = classes
+        self._names = {_full_name(one) for one in classes}
+        self._fitting: set[type] = set()
+
+    def mismatch(self, batch: Any) -> str | None:
+        """Return the first record that has none of the classes. Complexity: O(records), about 20 ns each."""
+        kinds = _kinds(batch)
+        if kinds <= self._fitting:
+            return None
+        wrong = {kind for kind in kinds if not self._fits(kind)}
+        if not wrong:
+            self._fitting |= kinds
+            return None
+        if is_arrow(batch):
+            return "a table, whose rows are dicts"
+        records = batch.tolist() if hasattr(batch, "tolist") else batch
+        record = next((record for record in records if type(record) in wrong), records[0])
+        return f"{name_of(type(record))}: {shortened(record)}"
+
+    def takes(self, declared: DeclaredSchema) -> bool:
+        """Return whether each declared class is one of these, or inherits from one."""
+        if declared.arrow is not None:
+            return self._fits(dict)
+        return all(self._takes(lineage) for lineage in declared.classes)
+
+    def _takes(self, lineage: tuple[str, ...]) -> bool:
+        if not self._names.isdisjoint(lineage):
+            return True
+        # An abstract class such as collections.abc.Mapping is not among what a dict inherits from.
+        known = _loaded(lineage[0])
+        return known is not None and issubclass(known, self._classes)
+
+    def _fits(self, kind: type) -> bool:
+        return issubclass(kind, self._classes) or not self._names.isdisjoint(_lineage(kind))
+
+
+def _columns(schema: Any) -> list[tuple[str, Any]]:
+    return list(zip(schema.names, map(type_of_values, schema.types), strict=True))
+
+
+def _kinds(batch: Any) -> set[type]:
+    """Return the classes of the records of a batch, as a subscriber receives them."""
+    if is_arrow(batch):
+        return {dict}
+    if hasattr(batch, "tolist"):
+        return _kinds_of_array(batch)
+    return _distinct(batch)
+
+
+def _kinds_of_array(array: Any) -> set[type]:
+    if array.ndim > 1:
+        return {list}
+    if array.dtype.kind == "O":
+        return _distinct(array.tolist())
+    import numpy as np
+
+    # All elements have one type. It is that of a zero, since those that are there may stand for nothing, as NaT does.
+    return {type(np.zeros(1, array.dtype).tolist()[0])}
+
+
+def _distinct(records: Iterable[Any]) -> set[type]:
+    kinds = list(map(type, records))
+    # Mostly there is one, and to count that is faster than to make a set.
+    return {kinds[0]} if kinds and kinds.count(kinds[0]) == len(kinds) else set(kinds)
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _lineage(kind: type) -> tuple[str, ...]:
+    return tuple(map(_full_name, kind.__mro__))
+
+
+def _loaded(full_name: str) -> type | None:
+    """Return a class by its name if its module is loaded here."""
+    module, _, name = full_name.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) else None
+
+
+def classes_of(kind: Any) -> tuple[type, ...]:
+    """Return the classes whose instances have a type, as for `isinstance`: a bool is an int.
+
+    For ``tuple[str, int]`` it is the class of the whole; the elements are not checked.
+
+    >>> classes_of(int | tuple[str, int]), classes_of(float)
+    ((<class 'int'>, <class 'tuple'>), (<class 'float'>, <class 'int'>))
+
+    Raises:
+        TypeError: ``kind`` is no type.
+    """
+    origin = get_origin(kind)
+    if kind is Any or getattr(kind, "_is_protocol", False):
+        return (object,)
+    if kind in _ALSO:
+        return _ALSO[kind]
+    if origin is Union or origin is UnionType:
+        return tuple(found for part in get_args(kind) for found in classes_of(part))
+    if origin is Literal:
+        return tuple({type(value) for value in get_args(kind)})
+    if origin is Annotated:
+        return classes_of(get_args(kind)[0])
+    if is_typeddict(kind):
+        return (dict,)
+    plain = getattr(kind, "__supertype__", origin or kind)
+    if plain is not kind and not isinstance(plain, type):
+        return classes_of(plain)
+    if not isinstance(plain, type):
+        raise TypeError(f"{kind!r} is no type")
+    return (plain,)
+
+
+def name_of(kind: Any) -> str:
+    """Return a type in Python's notation: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
+
+    >>> name_of(int), name_of(tuple[str, int])
+    ('int', 'tuple[str, int]')
+    """
+    if not isinstance(kind, type) or get_origin(kind) is not None:
+        return str(kind).removeprefix("typing.")
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,106 @@
+"""The topic on which the catalog of a cluster publishes its changes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.host.ray_cluster import actor_class
+from tidewheel.progress import IntegerDomain
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicEvent, TopicInfo, messages, own_topic, start_at
+from tidewheel.pubsub.messages.wire import FeedEvent
+from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
+from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.publisher_calls import kill
+
+_LOG = logging.getLogger(__name__)
+
+
+class CatalogPublisher(PublisherActor):
+    """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it."""
+
+    def __init__(self, make: Callable[[], LivePartition] | None = None, logs: LogSettings | None = None) -> None:
+        made = make or partial(LivePartition, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
+        super().__init__(CATALOG_TOPIC, 0, made, logs)
+
+    async def feed(self, events: list[FeedEvent]) -> None:
+        """Receive events, in order; return once the subscribers are told of them.
+
+        Raises:
+            ProtocolError: the events are impossible; the topic has failed.
+        """
+        partition = self.partition
+        assert isinstance(partition, LivePartition), "the catalog has no log"
+        partition.take(events)
+        await partition.taken(LEASE_S)
+
+
+def start_publisher() -> Any:
+    """Start the actor; it ends with the process that starts it."""
+    actor = actor_class(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
+    return actor.remote(logs=LogSettings.here())
+
+
+class CatalogTopic:
+    """Starts a publisher at the first lookup of the topic, and sends it the changes.
+
+    The publisher is an actor of its own: it evaluates conditions of subscribers, which must not run in the catalog.
+    All calls are made on one asyncio loop, and none of them waits. Calls on asyncio actors do not keep their order, so
+    the publisher is called again only when it has answered. Meanwhile changes gather.
+
+    Args:
+        incarnation: the id of this catalog.
+        start: starts a publisher and returns its handle.
+        end: ends the processes of publishers.
+
+    Attributes:
+        info: the entry of the topic; None before it has a publisher.
+    """
+
+    def __init__(
+        self,
+        incarnation: str,
+        start: Callable[[], Any] = start_publisher,
+        end: Callable[[Sequence[Any]], None] = kill,
+    ) -> None:
+        self._incarnation = incarnation
+        self._start, self._end = start, end
+        self.info: TopicInfo | None = None
+        self._untold: list[FeedEvent] = []
+        self._telling: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, version: int) -> TopicInfo:
+        """Start a publisher, or replace a dead one, when the catalog is at ``version``."""
+        self.info = own_topic(self._start(), self._incarnation)
+        self._untold, self._telling = [], None
+        self._tell(start_at(version))
+        return self.info
+
+    def tell(self, events: Sequence[TopicEvent]) -> None:
+        """Publish changes, if there is a publisher."""
+        if self.info is not None and events:
+            self._tell(messages(events))
+
+    def _tell(self, events: list[FeedEvent]) -> None:
+        assert self.info is not None, "there is a publisher to feed"
+        self._untold += events
+        if self._telling is None or self._telling.done():
+            told = self._tell_all(self.info.partitions[0], self._untold)
+            self._telling = asyncio.get_running_loop().create_task(told)
+            self._tasks.add(self._telling)
+            self._telling.add_done_callback(self._tasks.discard)
+
+    async def _tell_all(self, publisher: Any, untold: list[FeedEvent]) -> None:
+        """Send a publisher what is not told yet, one call after the other, until that is nothing."""
+        try:
+            while untold:
+                events = untold.copy()
+                untold.clear()
+                await publisher.feed.remote(events)
+        except Exception as error:  # noqa: BLE001 - subscribers receive the loss, and the next one a new publisher
+            _LOG.warning("%r was not told of a change: %s", CATALOG_TOPIC, error)
+            self._end([publisher])  # it may live, and only the call be lost: it would be behind for ever

@@ -1,0 +1,41 @@
+"""The request for the telemetry of a job on Ray, from a process that is not its driver.
+
+A job is found by its worker 0, an actor with a name. That tells its driver, which then publishes the topic.
+"""
+
+import logging
+from typing import Any
+
+from tidewheel.host.worker_names import first_workers
+from tidewheel.pubsub.catalog.catalog import TELEMETRY
+
+_LOGGER = logging.getLogger(__name__)
+_ANSWER_S = 2.0
+
+
+def ask_for_telemetry(topic: str) -> bool:
+    """Have the driver of a job publish its telemetry, with a whole document next; return whether the job was found.
+
+    This process is part of the cluster. The topic appears in the catalog some time later.
+
+    Args:
+        topic: the name of the topic, which begins with ``tidewheel/telemetry/``.
+    """
+    import ray
+
+    job = topic.removeprefix(TELEMETRY)
+    try:  # a job that was added to another one is found by that one's worker
+        return any(_wants(worker, job) for worker in first_workers(job))
+    except ray.exceptions.RayError as error:  # the cluster is ending
+        _LOGGER.debug("the cluster could not be asked for the telemetry of job %r: %s", job, error)
+        return False
+
+
+def _wants(worker: Any, job: str) -> bool:
+    import ray
+
+    try:
+        return bool(ray.get(worker.want_telemetry.remote(job), timeout=_ANSWER_S))
+    except ray.exceptions.RayError as error:  # it is dead, or hangs
+        _LOGGER.debug("a worker was asked for the telemetry of job %r, and did not answer: %s", job, error)
+        return False

@@ -1,0 +1,85 @@
+"""One look at a job: the document by which it describes itself, and what has changed since the look before. No I/O."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tidewheel.display.merge_patch import merge
+from tidewheel.progress import ProtocolError
+
+ENDED_STATES = frozenset({"complete", "failed", "stopped"})
+"""The states of jobs that have ended."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """A job at one moment.
+
+    Attributes:
+        document: what the job says of itself; do not change it.
+        before: the document of the view before, None for the first one.
+    """
+
+    document: Mapping[str, Any]
+    before: Mapping[str, Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the view before, as the job counts them; 0 for the first one."""
+        return 0.0 if self.before is None else float(self.document["at"] - self.before["at"])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job has ended, for whatever reason."""
+        return self.document.get("job", {}).get("state") in ENDED_STATES
+
+    def rate(self, *path: str) -> float | None:
+        """Return how much a count has grown per second since the view before.
+
+        None if there is no view before, no such count in one of them, or it has gone back, as a job does.
+
+        >>> before = {"at": 10.0, "operators": {"3": {"records_in": 100}}}
+        >>> View({"at": 12.0, "operators": {"3": {"records_in": 160}}}, before).rate("operators", "3", "records_in")
+        30.0
+        """
+        new, old = count_at(self.document, path), count_at(self.before or {}, path)
+        if new is None or old is None or new < old or self.seconds <= 0:
+            return None
+        return (new - old) / self.seconds
+
+
+def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
+    """Return the number at a path of a document, None if there is none."""
+    found: Any = document
+    for key in path:
+        if not isinstance(found, Mapping) or key not in found:
+            return None
+        found = found[key]
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+class Follower:
+    """Makes views of the records of a job's telemetry. It ignores patches until it has received a whole document."""
+
+    def __init__(self) -> None:
+        self._view: View | None = None
+        self._next: int | None = None
+
+    def receive(self, time: int, record: Mapping[str, Any]) -> View | None:
+        """Return the view of a record that has come at an epoch; None for a patch of which the document is missing.
+
+        Raises:
+            ProtocolError: the record is none of telemetry.
+        """
+        if not isinstance(record, Mapping) or not isinstance(record.get("document"), dict):
+            raise ProtocolError(f"epoch {time} of a job's telemetry has a record that is none of telemetry: {record!r}")
+        before = None if self._view is None else self._view.document
+        if record.get("whole"):
+            document = record["document"]
+        elif before is None or self._next != time:
+            self._next = None
+            return None
+        else:
+            document = merge(before, record["document"])
+        self._view, self._next = View(document, before), time + 1
+        return self._view

@@ -1,0 +1,195 @@
+"""The placement of workers on the nodes of a Ray cluster.
+
+The nodes are chosen before the actors are made, and each actor is then tied to its node. Ray's own strategy for actors,
+``"SPREAD"``, does not do: each of its nodes takes turns by itself, so that two workers of three often share one.
+
+Workers that reserve nothing are dealt out evenly. For workers that reserve resources, Ray chooses nodes for all of them
+or for none, through a placement group. The group exists only while the job is being deployed. It is removed before the
+actors reserve the same resources, so that no group can be left behind. If another program takes the resources in
+between, the actors wait.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias
+
+from tidewheel.host.log_lines import about
+from tidewheel.runtime.errors import ConfigError, JobError
+
+PlacementName: TypeAlias = Literal["spread", "pack"]
+"""The ways to place workers."""
+
+_LOGGER = logging.getLogger(__name__)
+_WARN_AFTER_S = 2.0
+_NEXT_TO_NOTHING = {"memory": 1}
+"""One byte: a placement group has to ask for something."""
+_OWN_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+_RAYS_OWN = ("node:", "ray.io/", "object_store_memory")
+_CHANCE = secrets.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster that is alive: its id, its address, all that can be reserved there, and its labels."""
+
+    id: str
+    host: str
+    resources: Mapping[str, float]
+    labels: Mapping[str, str]
+
+    @classmethod
+    def all(cls) -> list[Self]:
+        """Return the nodes of the cluster that this process is connected to."""
+        import ray
+
+        return [
+            cls(node["NodeID"], node["NodeManagerAddress"], node["Resources"], node["Labels"])
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
+
+    @property
+    def name(self) -> str:
+        """The address with the beginning of the id, since a machine can be several nodes."""
+        return f"{self.host} ({self.id[:8]})"
+
+    def __str__(self) -> str:
+        return f"node {self.name} has {_listed(self.resources)}; labels {_listed(self.labels)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the workers of a job ask of the nodes that they run on.
+
+    Args:
+        strategy: ``"spread"`` or ``"pack"``, as `RuntimeConfig` explains them.
+        resources: what each worker reserves.
+        labels: what labels its node must have.
+    """
+
+    strategy: PlacementName
+    resources: Mapping[str, float]
+    labels: Mapping[str, str]
+
+    def choose(self, workers: int, timeout_s: float, job: str) -> list[Node]:
+        """Return a node for each worker; wait for room ``timeout_s`` seconds at most.
+
+        Raises:
+            JobError: there was no room in time; it says for what, and what there is.
+            ConfigError: Ray does not know what to make of the resources.
+        """
+        if not self.resources:
+            nodes = self.deal(workers, Node.all())
+            if nodes:
+                return nodes
+        places = self._reserve(workers, timeout_s, job)
+        nodes_by_id = {node.id: node for node in Node.all()}
+        return [nodes_by_id.get(place) or Node(place, "a node that has gone", {}, {}) for place in places]
+
+    def deal(self, workers: int, nodes: Sequence[Node]) -> list[Node]:
+        """Return a node for each worker, by chance and evenly, where nothing is reserved; none if no node will do.
+
+        A node that offers no CPUs, as the head of a large cluster should not, is taken only if no other will do.
+
+        >>> nodes = [Node("1", "head", {}, {}), Node("2", "a", {"CPU": 4.0}, {}), Node("3", "b", {"CPU": 4.0}, {})]
+        >>> sorted(node.host for node in Placement("spread", {}, {}).deal(4, nodes))
+        ['a', 'a', 'b', 'b']
+        >>> len({node.host for node in Placement("pack", {}, {}).deal(4, nodes)})
+        1
+        """
+        fitting = [node for node in nodes if not self._lacking(node)]
+        candidates = [node for node in fitting if node.resources.get("CPU")] or fitting
+        if not candidates:
+            return []
+        chosen = _CHANCE.sample(candidates, 1 if self.strategy == "pack" else len(candidates))
+        return [chosen[worker % len(chosen)] for worker in range(workers)]
+
+    def actor_options(self, node: Node) -> dict[str, Any]:
+        """Return the options of Ray that tie a worker's actor to a node, and have it reserve its resources there."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        own = {option: self.resources[name] for name, option in _OWN_OPTIONS.items() if name in self.resources}
+        others = {name: amount for name, amount in self.resources.items() if name not in _OWN_OPTIONS}
+        return {
+            "num_cpus": 0,
+            **own,
+            "resources": others,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+        }
+
+    def _reserve(self, workers: int, timeout_s: float, job: str) -> list[str]:
+        """Have Ray choose nodes by what is free; return their ids."""
+        import ray
+        from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+
+        bundle = dict(self.resources) or _NEXT_TO_NOTHING
+        deadline = time.monotonic() + timeout_s
+        try:
+            group = placement_group(
+                [bundle] * workers, self.strategy.upper(), bundle_label_selector=[dict(self.labels)] * workers
+            )
+        except ValueError as error:
+            raise ConfigError(f"RuntimeConfig(resources={dict(self.resources)!r}): {error}") from error
+        try:
+            ready = [group.ready()]
+            if not ray.wait(ready, timeout=min(_WARN_AFTER_S, timeout_s))[0]:
+                asked = self._asked(workers)
+                _LOGGER.warning("job %r waits for room on the cluster: %s", job, asked, extra=about(job))
+                if not ray.wait(ready, timeout=max(0.0, deadline - time.monotonic()))[0]:
+                    raise self._no_room(workers, timeout_s, job)
+            return list(placement_group_table(group)["bundles_to_node_id"].values())
+        finally:
+            remove_placement_group(group)
+
+    def _no_room(self, workers: int, timeout_s: float, job: str) -> JobError:
+        import ray
+
+        nodes = Node.all()
+        found = [f"{node}: {self._lacking(node) or 'has that, but not free for all of them'}" for node in nodes]
+        free = ray.available_resources()
+        return JobError(
+            f"job {job!r}: no room on the cluster within {timeout_s:g} s (deploy_timeout_s). "
+            f"{self._asked(workers)}.\n  " + "\n  ".join(found) + f"\nFree on all nodes together: {_listed(free)}. "
+            f"{self._advice(nodes)}"
+        )
+
+    def _asked(self, workers: int) -> str:
+        asked = [_listed(self.resources)] if self.resources else []
+        asked += [f"a node with labels {_listed(self.labels)}"] if self.labels else []
+        each = " each" if workers > 1 else ""
+        return f"{workers} worker{'s' if workers > 1 else ''} asked for {' on '.join(asked) or 'any node'}{each}"
+
+    def _lacking(self, node: Node) -> str:
+        """Return what keeps a worker from ever running on a node, empty if nothing does."""
+        reasons = [
+            f"lacks label {name}={value}" for name, value in self.labels.items() if node.labels.get(name) != value
+        ]
+        reasons += [
+            f"has too little {name}"
+            for name, amount in self.resources.items()
+            if node.resources.get(name, 0.0) < amount
+        ]
+        return ", ".join(reasons)
+
+    def _advice(self, nodes: Sequence[Node]) -> str:
+        if not all(map(self._lacking, nodes)):
+            return "End what uses the rest, run fewer workers, or ask for less (RuntimeConfig.resources)"
+        return (
+            "Start a node that has what is asked for (ray start --resources ... --labels ...), or change resources and "
+            "node_labels of RuntimeConfig"
+        )
+
+
+def _listed(mapping: Mapping[str, Any]) -> str:
+    """Return names with values, without what Ray adds to every node."""
+    shown = {name: value for name, value in sorted(mapping.items()) if not name.startswith(_RAYS_OWN)}
+    return ", ".join(f"{name}={_shown(name, value)}" for name, value in shown.items()) or "none"
+
+
+def _shown(name: str, value: Any) -> str:
+    if not isinstance(value, float | int):
+        return str(value)
+    return f"{value / 2**30:.3g} GiB" if name == "memory" else f"{value:g}"

@@ -1,0 +1,1 @@
+"""The values that workers, driver and feeders exchange."""

@@ -1,0 +1,93 @@
+"""The label of a message: the substreams that its records belong to.
+
+A message of one substream has a label, as a token has: (number of the declaration, key). Records of several travel in
+one message, with the key of each beside it, so that small substreams do not cost a message each.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidewheel.batches.batches import Batch, is_arrow, scatter, without_views
+from tidewheel.progress.substream_tracker import Key
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+Label: TypeAlias = tuple[int, Key]
+"""One substream: the number of the declaration, and the key."""
+
+
+class MixedLabel:
+    """The substreams of the records of a message, of one declaration.
+
+    Attributes:
+        declaration: its number.
+        keys: that of each record, in their order.
+        distinct: each key once.
+    """
+
+    __slots__ = ("declaration", "distinct", "keys")
+
+    def __init__(self, declaration: int, keys: list[Key]) -> None:
+        self.declaration = declaration
+        self.keys = keys
+        self.distinct = dict.fromkeys(keys)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MixedLabel, (self.declaration, self.keys)
+
+
+Labels: TypeAlias = Label | MixedLabel
+
+
+def labels_of(declaration: int, keys: list[Key]) -> Labels:
+    """Return the label of a message whose records, at least one, have these keys."""
+    made = MixedLabel(declaration, keys)
+    return (declaration, keys[0]) if len(made.distinct) == 1 else made
+
+
+def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch]]:
+    """Yield the records of each key, in their order, as a batch of the same kind."""
+    if isinstance(batch, list):
+        groups: dict[Key, list[Any]] = {}
+        for key, record in zip(keys, batch, strict=True):
+            groups.setdefault(key, []).append(record)
+        yield from groups.items()
+        return
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    if len(places) == 1:
+        yield keys[0], batch
+        return
+    if is_arrow(batch):
+        batch = without_views(batch)
+    for key, of_key in places.items():
+        yield key, batch.take(of_key) if is_arrow(batch) else batch[of_key]
+
+
+def divide_by_owner(
+    batch: Batch, label: MixedLabel, owners: "list[int] | npt.NDArray[Any]", workers: int
+) -> Iterator[tuple[int, Batch, Labels]]:
+    """Yield (worker, part, label of the part) for each worker that owns some of the records."""
+    keys: list[list[Key]] = [[] for _ in range(workers)]
+    owned: list[int] = owners if isinstance(owners, list) else owners.tolist()
+    for key, owner in zip(label.keys, owned, strict=True):
+        keys[owner].append(key)
+    for worker, part in enumerate(scatter(batch, owned, workers)):
+        if keys[worker]:
+            yield worker, part, labels_of(label.declaration, keys[worker])
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSubstream:
+    """A mark among records on their way to where they are divided: those before it were the last with this key."""
+
+    key: Any
+
+
+def is_mark(record: object) -> bool:
+    """Tell whether a record is a mark."""
+    return type(record) is EndOfSubstream

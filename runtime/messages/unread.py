@@ -1,0 +1,15 @@
+"""A message that waits for its operator, as a snapshot has it."""
+
+from typing import NamedTuple
+
+from tidewheel.batches.batches import Batch
+from tidewheel.progress import Time
+from tidewheel.runtime.messages.labels import Labels
+
+
+class Unread(NamedTuple):
+    """A message that an operator has not received."""
+
+    time: Time
+    batch: Batch
+    label: Labels | None

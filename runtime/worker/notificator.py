@@ -1,0 +1,176 @@
+"""Times that an operator waits for, each with the token that lets it send then."""
+
+import operator
+from collections.abc import Callable, Container, Iterator
+
+from tidewheel.progress import Antichain, Time, TimeDomain
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.labels import Label, Labels
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
+
+
+class Notificator:
+    """Tells an operator, once for each time that it asked for, that nothing can arrive any more at that time.
+
+    It holds a token for each of these times, which is what keeps the time open for those who come after; where records
+    belong to substreams, one for each time and substream. Get one by ``context.notificator()``.
+
+    >>> import tidewheel as tw
+    >>> def build(context):
+    ...     held = context.state("held", dict)
+    ...     notificator = context.notificator()
+    ...
+    ...     def schedule(input, output):
+    ...         for lent, batch in input:
+    ...             held.setdefault(lent.time, []).extend(batch)
+    ...             notificator.notify_at(lent)
+    ...         for token in notificator.ready(input):
+    ...             output.send(token, sorted(held.pop(token.time)))
+    ...
+    ...     return schedule
+    >>> flow = tw.Dataflow("sorted")
+    >>> _ = flow.input("numbers").unary("sort", build).capture("sorted")
+    >>> with tw.run(flow, engine="local") as job:
+    ...     with job.input("numbers") as numbers:
+    ...         numbers.send([3, 1])
+    ...         numbers.send([2])
+    ...     job.wait()
+    ...     job.captured("sorted")
+    [Captured(time=0, batch=[1, 2, 3])]
+
+    Source: Naiad (SOSP 2013), section 2.2, ``NotifyAt``; timely dataflow's ``FrontierNotificator``.
+    """
+
+    __slots__ = ("_added", "_in_loop", "_looked_at", "_pending", "_working_at")
+
+    def __init__(self, working_at: Callable[[Time], None] = lambda time: None, *, in_loop: bool = False) -> None:
+        self._pending: dict[tuple[Time, Labels | None], TimestampToken] = {}
+        self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
+        self._added = False
+        self._working_at = working_at
+        self._in_loop = in_loop
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The times that are waited for, in the order in which they were asked for."""
+        return tuple(dict.fromkeys(time for time, _ in self._pending))
+
+    @property
+    def tokens(self) -> tuple[TimestampToken, ...]:
+        """The tokens that it holds, one for each time and substream."""
+        return tuple(self._pending.values())
+
+    def __contains__(self, time: Time) -> bool:
+        return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
+
+    def notify_at(self, token: TimestampToken | LentToken, output: OutputPort | None = None) -> None:
+        """Have `ready` return a token for this token's time, once; asking again for the same time changes nothing.
+
+        Args:
+            token: one lent with a message is retained; one of the operator's own, such as of ``delayed(time)``, is
+                taken over and must not be used by the caller any more.
+            output: for which output a lent token is retained; by default the only one.
+
+        Raises:
+            TokenError: the token has been discarded or was lent for a call that is over, or the time is waited for with
+                a token of another output: an operator has a notificator for each output.
+        """
+        place = token.time, token.label
+        pending = self._pending.get(place)
+        if pending is not None:
+            if isinstance(token, TimestampToken):
+                self._check_output(pending, token._stamp[0])
+                if token is not pending:
+                    token.discard()
+            elif output is not None:
+                self._check_output(pending, output._running.location)
+            return
+        self._pending[place] = token.retain(output) if isinstance(token, LentToken) else token
+        self._added = True
+
+    @staticmethod
+    def _check_output(pending: TimestampToken, location: int) -> None:
+        if pending._stamp[0] != location:
+            raise TokenError(
+                f"operator {pending._owner.name!r} asked one notificator to keep tokens of two outputs for time "
+                f"{pending.time!r}, and it keeps one. Make one for each output, with context.notificator()"
+            )
+
+    def take(self, time: Time, label: Label | None = None) -> TimestampToken:
+        """Return the token of a time that is waited for, be it complete or not; it is the caller's from now on.
+
+        `notify_at` takes it back. Raises KeyError if the time, of the substream with this label, is not waited for.
+        """
+        return self._pending.pop((time, label))
+
+    def _drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
+        """Discard the tokens of all times and substreams, as (time, label), but these.
+
+        After a change of the number of workers it has the tokens of all of them, and the operator only its share.
+        """
+        for place in [place for place in self._pending if place not in places]:
+            self._pending.pop(place).discard()
+
+    def ready(self, *inputs: InputPort, sequential: bool = True) -> Iterator[TimestampToken]:
+        """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.
+
+        In a loop all rounds of an epoch come before the first round of the next epoch. So what an operator keeps from
+        one time to the next does not depend on which epoch was faster. Each time waits
+        only for times that are before it in the domain's order, `in_order`.
+
+        Where records belong to substreams, it is one for each time and ``token.key``: keep by both what is to be sent.
+        The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
+        yielded too, if they are ready.
+
+        Args:
+            inputs: the operator's inputs; the same in each call, as is ``sequential``.
+            sequential: False is faster in a loop, where rounds of several epochs then overlap. A time is ready as soon
+                as it is complete, and comes before no time that is less. It is for an operator that keeps nothing from
+                one epoch to the next. Outside of loops it changes nothing: a time is ready once it is complete.
+        """
+        frontiers = tuple([port.frontier for port in inputs])
+        if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):
+            return
+        self._looked_at = None
+        self._added = True
+        while self._added:
+            self._added = False
+            for place in self._complete(frontiers, sequential and self._in_loop):
+                token = self._pending.pop(place, None)
+                if token is None:  # taken meanwhile
+                    continue
+                self._working_at(token.time)
+                with token:
+                    yield token
+                if self._added:
+                    break
+        self._looked_at = frontiers
+
+    def _complete(self, frontiers: tuple[Antichain, ...], sequential: bool) -> list[tuple[Time, Labels | None]]:
+        found = list(self._pending)
+        if sequential and found and self._pending[found[0]].domain.is_lexicographic:
+            # Python's own order of integers and nested pairs of them is that of `in_order`.
+            first = min((time for frontier in frontiers for time in frontier), default=None)
+            found = [place for place in found if first is None or place[0] < first]
+            return sorted(found, key=lambda place: place[0])
+        found = [place for place in found if not any(frontier.less_equal(place[0]) for frontier in frontiers)]
+        if not found:
+            return found
+        domain = self._pending[found[0]].domain
+        if sequential:
+            to_come = [time for frontier in frontiers for time in frontier]
+            found = [place for place in found if all(_is_before(domain, place[0], at) for at in to_come)]
+        if len(found) <= 1:
+            return found
+        if all(label is None for _, label in found):
+            return [(time, None) for time in domain.in_order(time for time, _ in found)]
+        labels: dict[Time, list[Labels | None]] = {}
+        for time, label in found:
+            labels.setdefault(time, []).append(label)
+        return [(time, label) for time in domain.in_order(labels) for label in labels[time]]
+
+
+def _is_before(domain: TimeDomain, time: Time, other: Time) -> bool:
+    """Tell whether the order of `TimeDomain.in_order` puts ``time`` before ``other``, or does not order them."""
+    return domain.less_equal(time, other) or domain.in_order([time, other])[0] == time

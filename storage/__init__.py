@@ -1,0 +1,1 @@
+"""Folders and object stores, on which snapshots, logs of topics and files stand."""
