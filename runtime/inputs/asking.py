@@ -8,8 +8,8 @@ from threading import RLock
 from typing import Any
 
 from tidewheel.progress import TidewheelError
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import Answer, Question
-from tidewheel.runtime.worker.envelope import Envelope
 
 
 class Asking(ABC):

@@ -8,9 +8,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tidewheel.host.process_memory import ProcessUse
 from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import Knowledge, Time
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatistics
-from tidewheel.runtime.substreams.gate import OpenSubstreams
-from tidewheel.runtime.worker.envelope import Message
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSubstreams:
+    """The substreams of one declaration that have not ended on a worker.
+
+    Attributes:
+        name: of the declaration.
+        count: how many.
+        keys: some of their keys, for people.
+        waiting: how many keys wait to be used again.
+    """
+
+    name: str
+    count: int
+    keys: tuple[str, ...]
+    waiting: int
+
 
 if TYPE_CHECKING:
     from tidewheel.runtime.worker.ports import RunningInput

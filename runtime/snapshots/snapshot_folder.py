@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from crc32c import crc32c
 
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat, protocol
-from tidewheel.runtime.snapshots.entries import Blob, Manifest, Owner, encode
+from tidewheel.runtime.snapshots.entries import Manifest, Owner, encode
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError, SnapshotFolderInUse
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import PARTS, entry_name

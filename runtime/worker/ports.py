@@ -14,12 +14,12 @@ from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.labels import Label, Labels
 from tidewheel.runtime.messages.statistics import EdgeStatistics
 from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.failure import PartError
-from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.operator_host import OperatorHost
 
 

@@ -14,14 +14,15 @@ from tidewheel.host.recent_lines import RecentLines
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.feeders import Claim, FeederName
+from tidewheel.runtime.inputs.feeders import Claim
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.feeder_status import FeederName
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
 from tidewheel.runtime.snapshots.this_process import is_running, this_process
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.transport.link import Receiver, Sender

@@ -17,7 +17,7 @@ from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, Task, lette
 from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import SocketListener

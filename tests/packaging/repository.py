@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = tuple(sorted(link.name for link in (Path(__file__).resolve().parents[2] / "src" / "tidewheel").iterdir() if link.is_symlink()))
 FACADE = ROOT / "src" / "tidewheel"
+PACKAGES = tuple(sorted(entry.name for entry in FACADE.iterdir() if entry.is_symlink()))
 
 
 def pyproject() -> dict[str, Any]:
