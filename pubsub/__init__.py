@@ -19,8 +19,8 @@ from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe

@@ -1,14 +1,12 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.host.process_memory import ProcessUse
 from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import Knowledge, Time
-from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatistics
 
 
@@ -30,7 +28,7 @@ class OpenSubstreams:
 
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.worker.ports import RunningInput
+    pass
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""
@@ -97,18 +95,3 @@ class BusyWorker:
     seconds: float = 0.0
     is_dead: bool = False
     lines: tuple[LogLine, ...] = ()
-
-
-def waiting_at(ports: "Iterable[RunningInput]", together: Sequence[int]) -> dict[str, Any]:
-    """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
-    queued: Counter[tuple[int, Time]] = Counter()
-    held: Counter[tuple[int, Time]] = Counter()
-    sizes: Counter[int] = Counter()
-    for port in ports:
-        location = together[port.location]
-        for message in port.queue:
-            if isinstance(message, Message):
-                queued[location, message.time] += 1
-                sizes[location] += message.size
-        held.update((location, message.time) for message in port.held)
-    return {"queued": queued, "held": held, "queued_bytes": sizes}

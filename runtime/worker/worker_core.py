@@ -27,7 +27,7 @@ from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.feeder_status import FeederStatus
 from tidewheel.runtime.messages.questions import Questions
 from tidewheel.runtime.messages.statistics import WorkerStatistics
-from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport, waiting_at
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
@@ -38,6 +38,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
 from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 from tidewheel.runtime.worker.outbox import Outbox
+from tidewheel.runtime.worker.ports import waiting_at
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams

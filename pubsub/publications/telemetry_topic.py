@@ -23,9 +23,9 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 
 if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
