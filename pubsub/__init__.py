@@ -1,6 +1,5 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
-from tidewheel.console.metrics.export import TelemetryExport
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Catalog, TopicEvent, TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.messages.events import (
@@ -53,7 +52,6 @@ __all__ = [
     "SubscriberStatistics",
     "Subscription",
     "SubstreamsEnded",
-    "TelemetryExport",
     "TelemetryReader",
     "Topic",
     "TopicEvent",

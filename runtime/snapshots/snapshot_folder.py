@@ -168,7 +168,7 @@ def _remade(url: str, timeout_s: float) -> SnapshotFolder:
 
 def _open(url: str, timeout_s: float) -> ObjectFolder:
     if not is_url(url):
-        return LocalFolder(Path(url))
+        return LocalFolder(Path(url), SnapshotError)
     from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
 
     return RemoteFolder(url, timeout_s, SnapshotError)
