@@ -25,7 +25,7 @@ def package_modules(package: str) -> list[Path]:
 
 def page_files() -> list[Path]:
     """The files of the live page, which ship as they are, in a fixed order."""
-    folder = ROOT / "pubsub" / "gateway" / "page" / "files"
+    folder = ROOT / "console" / "page" / "files"
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
