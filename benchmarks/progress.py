@@ -22,7 +22,7 @@ from stepped_workers import SteppedWorkers
 from tidewheel.progress import ProgressBatch, SpreadName
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 
 FAR = 1_000_000
 """A time beyond all epochs that are measured."""

@@ -4,7 +4,7 @@ from collections import deque
 
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

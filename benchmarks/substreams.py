@@ -24,7 +24,7 @@ from punctuations import Markers, are_markers, collected, exchanged, marked, mar
 from stepped_workers import SteppedWorkers
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from transport_floor import ray_cluster
 
 LOOP, TOKENS, PUNCTUATIONS, UNTRACKED = "through a loop", "tokens", "punctuations", "not tracked"

@@ -1,12 +1,13 @@
-"""The routes of the gateway: topics, each as Server-Sent Events and over a WebSocket, and the live page of jobs.
+"""The routes of the gateway: topics, each as Server-Sent Events and over a WebSocket, and those of its sites.
 
 Two guards ask `Access` before anything else sees a request. The first refuses requests from foreign pages. The second
 checks the token and runs behind CORS, so that the browser shows its refusal to a permitted page.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 from starlette.applications import Starlette
 from starlette.convertors import PathConvertor, register_url_convertor
@@ -18,13 +19,12 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tidewheel.console.page.page_jobs import PageJobs
-from tidewheel.console.page.page_routes import is_file, page_routes
-from tidewheel.gateway import metrics
 from tidewheel.gateway.access import Access, Refusal, tokens_in
 from tidewheel.gateway.answers import HEADERS, answer, confess, refuse, refuse_http
 from tidewheel.gateway.clients import Clients, asked
+from tidewheel.gateway.health import PATHS_WITHOUT_TOKEN, health_routes
 from tidewheel.gateway.live_message import END_ID
+from tidewheel.gateway.site import Site
 from tidewheel.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket, topic_events
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import TidewheelError
@@ -74,14 +74,14 @@ def _tokens(request: HTTPConnection) -> list[str]:
     return shown + (request.query_params.getlist("token") if may_be_in_query else [])
 
 
-def _place_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
-    """Return why a request is refused for its host or its page. Links of any site may open the live page."""
-    return access.place_refusal(request.headers, may_be_opened=is_file(request))
+def _place_refusal(access: Access, sites: Sequence[Site], request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its host or its page."""
+    return access.place_refusal(request.headers, may_be_opened=any(site.is_open(request) for site in sites))
 
 
-def _token_refusal(access: Access, request: HTTPConnection) -> Refusal | None:
-    """Return why a request is refused for its token. The files of the live page are the same for everyone."""
-    is_open = is_file(request) or request.scope["path"] in metrics.PATHS_WITHOUT_TOKEN
+def _token_refusal(access: Access, sites: Sequence[Site], request: HTTPConnection) -> Refusal | None:
+    """Return why a request is refused for its token."""
+    is_open = any(site.is_open(request) for site in sites) or request.scope["path"] in PATHS_WITHOUT_TOKEN
     return None if is_open else access.token_refusal(_tokens(request))
 
 
@@ -93,13 +93,13 @@ async def _list_topics(request: Request) -> Response:
     return answer(await asyncio.wrap_future(asked(topics)))
 
 
-def application(access: Access, clients: Clients, jobs: PageJobs, keep_alive_s: float) -> ASGIApp:
+def application(access: Access, clients: Clients, sites: Sequence[Site], keep_alive_s: float) -> ASGIApp:
     """Return the ASGI application of a gateway.
 
     Args:
         access: the rules for requests.
         clients: the clients that read now, and their limits.
-        jobs: the jobs of the live page.
+        sites: what it serves beside topics.
         keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
     """
 
@@ -118,18 +118,18 @@ def application(access: Access, clients: Clients, jobs: PageJobs, keep_alive_s: 
             Route("/topics", _list_topics),
             Route(_TOPICS_PREFIX + "{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
             WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
-            *metrics.routes(jobs.documents, has_token=lambda request: _shows_token(access, request)),
-            *page_routes(jobs, keep_alive_s),
+            *health_routes(has_token=lambda request: _shows_token(access, request)),
+            *chain.from_iterable(site.routes(keep_alive_s) for site in sites),
         ],
         middleware=[
-            Middleware(Guard, refusal=partial(_place_refusal, access)),
+            Middleware(Guard, refusal=partial(_place_refusal, access, sites)),
             Middleware(
                 CORSMiddleware,
                 allow_origins=sorted(access.origins),
                 allow_methods=["GET"],
                 allow_headers=["Authorization", "Last-Event-ID"],
             ),
-            Middleware(Guard, refusal=partial(_token_refusal, access)),
+            Middleware(Guard, refusal=partial(_token_refusal, access, sites)),
         ],
         exception_handlers={TidewheelError: refuse, HTTPException: refuse_http, Exception: confess},
     )

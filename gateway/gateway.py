@@ -1,15 +1,16 @@
 """A running gateway."""
 
 import threading
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway.access import Access
 from tidewheel.gateway.clients import Clients
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway_config import GatewayConfig, listen, url
+from tidewheel.gateway.site import Site
 
 if TYPE_CHECKING:
     from typing import Self
@@ -22,25 +23,24 @@ _LEAVE_WITHIN_S = 2.0
 
 
 class Gateway:
-    """Serves topics and the live page of jobs, of this process and of the Ray cluster, while its block runs.
+    """Serves the topics of this process and of the Ray cluster while its block runs, and sites such as `LivePage`.
 
     The gateway runs on threads of its own, so any program can start it. Each client has its own subscription.
 
     Args:
         config: the addresses, token and limits; the defaults of `GatewayConfig` without it.
-        jobs: the jobs of the live page; those of this process and of the Ray cluster without it.
+        sites: what it serves beside topics.
 
     Raises:
         GatewayError: on entering the block, if its libraries are not installed or a port is taken.
     """
 
-    def __init__(self, config: GatewayConfig | None = None, jobs: PageJobs | None = None) -> None:
+    def __init__(self, config: GatewayConfig | None = None, sites: Sequence[Site] = ()) -> None:
         self._config = GatewayConfig() if config is None else config
         self.token = self._config.token
         """The token that clients must show; None if they need none."""
         self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
-        self.jobs = PageJobs(most=self._config.max_clients) if jobs is None else jobs
-        """The jobs of the live page."""
+        self._sites = tuple(sites)
         self._web: WebServer | None = None
         self._flight: FlightServer | None = None
         self._port = self._config.port
@@ -76,7 +76,7 @@ class Gateway:
         access = Access(config.token, config.hosts, config.origins)
         listener = listen(config.address, config.port, config.stall_s)
         self._port = listener.getsockname()[1]
-        app = application(access, self._clients, self.jobs, config.keep_alive_s)
+        app = application(access, self._clients, self._sites, config.keep_alive_s)
         self._web = WebServer(app, listener, config.stall_s)
         try:
             if config.flight_port is not None:
@@ -91,7 +91,8 @@ class Gateway:
     def stop(self) -> None:
         """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
         self._clients.close()
-        self.jobs.close()
+        for site in self._sites:
+            site.close()
         self._stop_servers()
         self._clients.wait_until_none(_LEAVE_WITHIN_S)
 

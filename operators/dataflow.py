@@ -10,6 +10,7 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
+from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
@@ -17,8 +18,8 @@ from tidewheel.operators.substreams.substream_operators import Bound, ends_wante
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import topic_schema
-from tidewheel.pubsub.publishers.telemetry_topic import TelemetryTopic
-from tidewheel.runtime import Build, Key, OperatorSource, PartitionedSource
+from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
+from tidewheel.runtime import Build, Key
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 from tidewheel.runtime.description.origin import adds_operators
 

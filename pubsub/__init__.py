@@ -1,6 +1,5 @@
 """Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
 
-from tidewheel.console.metrics.export import TelemetryExport
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Catalog, TopicEvent, TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.messages.events import (
@@ -19,8 +18,8 @@ from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.protocol.subscriber import Subscriber
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
 from tidewheel.pubsub.relays.relay_handle import RelayHandle, relay
 from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
 from tidewheel.pubsub.subscribers.subscribing import end_subscription, subscribe
@@ -53,7 +52,6 @@ __all__ = [
     "SubscriberStatistics",
     "Subscription",
     "SubstreamsEnded",
-    "TelemetryExport",
     "TelemetryReader",
     "Topic",
     "TopicEvent",

@@ -1,7 +1,6 @@
 """Dataflow descriptions, tokens, workers and jobs."""
 
 from tidewheel.runtime.description.pacts import Key
-from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.description.secret import Secret
@@ -16,9 +15,9 @@ from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.statistics import JobStatistics
 from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.notificator import Notificator
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
@@ -39,10 +38,7 @@ __all__ = [
     "LookedUp",
     "Notificator",
     "OperatorContext",
-    "OperatorSource",
     "OutputPort",
-    "PartitionedSource",
-    "Pause",
     "ProbeHandle",
     "Rewound",
     "RuntimeConfig",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.host.ray_cluster import connect
-from tidewheel.runtime import Pause
+from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.errors import BridgeError, computing

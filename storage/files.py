@@ -3,11 +3,13 @@
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.log.record_format import Part
+Part: TypeAlias = Any
+"""Bytes in any buffer: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
+
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errors of a full disk, a full quota or a file of the largest size."""
@@ -88,17 +90,21 @@ def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
     files.sync_directory(path.parent)
 
 
-def check_private(path: Path) -> None:
-    """Check that no other user can write to a directory, because readers unpickle the contents of a log.
+def check_private(path: Path, what: str, error: Callable[[str], Exception]) -> None:
+    """Check that no other user can write to a directory, because readers unpickle what is in it.
+
+    Args:
+        path: the directory.
+        what: what it holds, for the message, such as "the log".
+        error: makes the exception of a message.
 
     Raises:
-        LogError: another user can write there.
+        Exception: another user can write there; ``error`` makes it.
     """
     status = path.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.filemode(status.st_mode)
-        raise LogError(
-            f"the log in {path} is not opened: other users may write there (owner {status.st_uid}, mode {mode}). "
-            f"Chown it to user {os.geteuid()}, chmod go-w it, or use another directory",
-            path=path,
+        raise error(
+            f"{what} in {path} is not opened: other users may write there (owner {status.st_uid}, mode {mode}), and "
+            f"readers unpickle it. Chown it to user {os.geteuid()}, chmod go-w it, or use another folder"
         )

@@ -7,12 +7,11 @@ then linked or renamed, and then its directory is synced. A reader sees a whole 
 import errno
 import os
 import secrets
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.storage.files import check_private
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -22,12 +21,16 @@ _MOST_FRAMES = 1024
 class LocalFolder:
     """A directory. See `ObjectFolder`.
 
+    Every call raises what ``error`` makes of a message, which has the path, the reason and the remedy.
+
     Args:
         path: absolute; made when the first object is written.
+        error: makes the exception of a message.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, error: Callable[[str], Exception]) -> None:
         self._path = path
+        self._error = error
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
         """Put an object; a frame is not copied."""
@@ -51,7 +54,7 @@ class LocalFolder:
         """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
             if self._path.is_dir():
-                _check_private(self._path)
+                check_private(self._path, "what a job saves", self._error)
             try:
                 return (self._path / name).read_bytes()
             except FileNotFoundError:
@@ -91,7 +94,7 @@ class LocalFolder:
         """Write a temporary file and sync it; yield its path and the final one, and remove it at the end."""
         path = self._path / name
         _make_directory(path.parent)
-        _check_private(self._path)
+        check_private(self._path, "what a job saves", self._error)
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -110,7 +113,7 @@ class LocalFolder:
         try:
             yield
         except OSError as error:
-            raise SnapshotError(f"{self._path}/{name} is not {done}: {_explained(error)}") from error
+            raise self._error(f"{self._path}/{name} is not {done}: {_explained(error)}") from error
 
 
 def _explained(error: OSError) -> str:
@@ -149,18 +152,3 @@ def _sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _check_private(path: Path) -> None:
-    """Check that no other user can write to a directory, because a job unpickles what is in it.
-
-    Raises:
-        SnapshotError: another user can write there.
-    """
-    status = path.stat()
-    if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise SnapshotError(
-            f"{path} is not used: other users may write there (owner {status.st_uid}, "
-            f"mode {stat.filemode(status.st_mode)}), and a job unpickles what is in it. "
-            f"Chown it to user {os.geteuid()}, chmod go-w it, or use another folder"
-        )

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import fsum, inf
 from numbers import Real
@@ -14,6 +14,7 @@ from tidewheel.display.notebook_cell import is_notebook
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.events import Epoch
+from tidewheel.pubsub.subscribers.subscription import What
 
 if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
@@ -27,8 +28,6 @@ _MOST_SIGNS: Final = 100
 
 Point: TypeAlias = tuple[float, float]
 """An epoch and its number."""
-What: TypeAlias = str | int | Callable[[list[Any]], float | None]
-"""A column, or a function of the records of an epoch."""
 
 
 class Topic(Protocol):

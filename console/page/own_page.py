@@ -7,6 +7,7 @@ from functools import cache
 from urllib.parse import urlencode
 
 from tidewheel.console.page.found_jobs import own_jobs
+from tidewheel.console.page.live_page import LivePage
 from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway.gateway import Gateway
 from tidewheel.gateway.gateway_config import GatewayConfig
@@ -23,15 +24,16 @@ class OwnPage:
     """
 
     def __init__(self) -> None:
-        self.gateway = Gateway(GatewayConfig(port=0, flight_port=None), PageJobs(own_jobs, linger_s=math.inf))
+        self.jobs = PageJobs(own_jobs, linger_s=math.inf)
+        self.gateway = Gateway(GatewayConfig(port=0, flight_port=None), [LivePage(self.jobs)])
         self.gateway.start()
         self._is_told = False
 
     def show(self, job: str) -> None:
         """Follow a job of this process from now on. The first call writes the address to standard error."""
-        self.gateway.jobs.look()
-        if self.gateway.jobs.knows(job):
-            self.gateway.jobs.page(job).is_followed.wait(_FOLLOWED_WITHIN_S)  # so that a short job is seen, too
+        self.jobs.look()
+        if self.jobs.knows(job):
+            self.jobs.page(job).is_followed.wait(_FOLLOWED_WITHIN_S)  # so that a short job is seen, too
         with _LOCK:
             was_told, self._is_told = self._is_told, True
         if not was_told:

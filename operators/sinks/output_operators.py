@@ -18,10 +18,10 @@ from tidewheel.operators.sinks.publish import build_publish, declared_schema, pu
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
 from tidewheel.progress import GraphError, ProductDomain, Time
-from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
+from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
 from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.origin import adds_operators

@@ -21,9 +21,9 @@ from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.fed_partitions import moved
-from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.runtime.description.pacts import Pact, SubstreamPact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.shards import owner_of

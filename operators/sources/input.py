@@ -19,8 +19,8 @@ from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError
 from tidewheel.pubsub.messages.topic_schema import classes_of
 from tidewheel.runtime import OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.worker.input_operator import InputOperator
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
-from tidewheel.runtime.worker.operator_instance import InputOperator
 
 _MOST_CHECKED = 32
 

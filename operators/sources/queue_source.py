@@ -11,9 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.base.stream_base import check_positive
+from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.progress import GraphError
-from tidewheel.runtime import JobError, OperatorContext, OperatorSource, OutputPort, Schedule, WouldBlock
+from tidewheel.runtime import JobError, OperatorContext, OutputPort, Schedule, WouldBlock
 from tidewheel.runtime.worker.operator_context import instance_of
 
 _LOGGER = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, take_slice
 from tidewheel.operators.base.stream_base import check_positive
+from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
-from tidewheel.runtime.description.partitioned_source import Pause
 
 Record = TypeVar("Record")
 Record_co = TypeVar("Record_co", covariant=True)

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tidewheel.operators.sinks.capture import LoggedFrontier, log_path, read_frontier, read_header, read_log
+from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import Position, open_share, take_forward
 from tidewheel.operators.sources.source import PartitionReader, Step
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, OperatorSource, Schedule, TokenSet
+from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
 from tidewheel.storage.store_url import local_path
 

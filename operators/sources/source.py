@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch
+from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.operators.sources.share import Position, open_share
 from tidewheel.progress import Antichain, GraphError, Time
 from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
-from tidewheel.runtime.description.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None

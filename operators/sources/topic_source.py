@@ -15,12 +15,13 @@ from functools import partial
 from typing import Any
 
 from tidewheel.host.log_lines import about
+from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, EpochAssembler, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster, UnknownTopic
-from tidewheel.runtime import OperatorContext, OperatorSource, OutputPort, Schedule, TokenSet
+from tidewheel.runtime import OperatorContext, OutputPort, Schedule, TokenSet
 from tidewheel.runtime.worker.operator_context import instance_of
 
 _LOGGER = logging.getLogger(__name__)

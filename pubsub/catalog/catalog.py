@@ -9,10 +9,11 @@ Every change has a number, one more than the previous change, and is an event. T
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
@@ -25,9 +26,6 @@ TELEMETRY: Final = f"{RESERVED}telemetry/"
 """The prefix of the topics on which jobs describe themselves; the name of the job follows."""
 ENDED: Final = "its job has ended"
 """The reason of a retraction, unless there is another."""
-
-Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
-"""The guarantee of a topic; with ``"best_effort"``, subscribers receive what comes while they are connected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from tidewheel.host.log_lines import LogSettings
 from tidewheel.host.ray_cluster import actor_class, cluster, connect_to_running, namespace
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, ENDED, Catalog, Listing, TopicEvent, TopicInfo
+from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
-from tidewheel.pubsub.publishers.catalog_topic import CatalogTopic
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)

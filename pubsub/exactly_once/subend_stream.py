@@ -20,7 +20,7 @@ from tidewheel.pubsub.exactly_once.subend import IDLE_S, ROOM_BYTES, Delivered, 
 from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Numbered, PartitionEnded, WentBack
-from tidewheel.pubsub.subscribers.topic_reader import Fetched
+from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class SubendStream(Subend):

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from tidewheel.pubsub.exactly_once.consolidation import Readers
+from tidewheel.pubsub.exactly_once.standing import Standing
 from tidewheel.pubsub.messages.delivery_messages import Ranges
 from tidewheel.pubsub.messages.tick_set import TickSet
-from tidewheel.pubsub.publishers.partition_log import Standing
 
 
 @dataclass(slots=True)

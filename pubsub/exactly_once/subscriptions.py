@@ -33,11 +33,11 @@ from msgspec.structs import replace
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.consolidation import Readers
 from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.standing import Cursor, Standing
 from tidewheel.pubsub.exactly_once.subscription import Subscription, prefix_end
 from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Ranges
 from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
-from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
 
 MOST_LEFT = 100_000
 """The largest number of readers that have left and are remembered, so that a late message of a relay does not count."""

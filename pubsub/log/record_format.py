@@ -38,17 +38,16 @@ checksum of its own. So a reader can skip a record without its payload, and know
 
 import struct
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import msgspec
 from crc32c import crc32c
 
 from tidewheel.pubsub.log.errors import LogMismatch, corrupted
+from tidewheel.storage.files import Part
 
 FORMAT_VERSION = 3
 
-Part: TypeAlias = Any
-"""Bytes in any buffer: ``bytes``, ``bytearray``, a ``memoryview`` or a ``pyarrow.Buffer``."""
 
 MAGIC = b"\xd7rec"
 """The first bytes of every record."""

@@ -12,7 +12,6 @@ from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea
 from tidewheel.pubsub.log.record_format import (
     REFERENCE,
     Entry,
-    Part,
     SegmentHeader,
     encode_header,
     encode_record,
@@ -21,7 +20,7 @@ from tidewheel.pubsub.log.record_format import (
 )
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.spare_segments import Spare
-from tidewheel.storage.files import Files, write_all
+from tidewheel.storage.files import Files, Part, write_all
 
 _TOGETHER_BYTES = 1 << 16
 _NUMBERS_BYTES = 32

@@ -18,9 +18,11 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
+from tidewheel.pubsub.log.log_lock import lock_log
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.reserve import Reserve
@@ -28,7 +30,6 @@ from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
-from tidewheel.storage.file_lock import lock_log
 from tidewheel.storage.files import FILES, FULL, Files, check_private, make_directory
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Log(StoredSegments[Segment]):
         with ExitStack() as resources:
             try:
                 make_directory(files, directory)
-                check_private(directory)
+                check_private(directory, "the log", partial(LogError, path=directory))
                 resources.callback(os.close, lock_log(directory, wait_s))
                 self._spares = SpareSegments(directory, files, 2 * segment_bytes)
                 super().__init__(directory)

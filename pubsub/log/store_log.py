@@ -29,9 +29,10 @@ from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, S
 from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part, encode_header, encode_record
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity, encode_header, encode_record
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
+from tidewheel.storage.files import Part
 
 _LOG = logging.getLogger(__name__)
 

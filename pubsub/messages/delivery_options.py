@@ -28,6 +28,10 @@ from tidewheel.pubsub.messages.encoded_message import (
 )
 from tidewheel.pubsub.messages.wire import DataMessage
 
+Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
+"""The guarantee of a topic; with ``"best_effort"``, subscribers receive what comes while they are connected."""
+
+
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """The policy of a publisher when more messages wait for a subscriber than the publisher keeps.
 

@@ -1,1 +1,1 @@
-"""The actors that publish topics, the ways of workers to them, and the running publications of a job."""
+"""The publishers of topics: one actor a partition, its log and readers, and the ways of workers to it."""

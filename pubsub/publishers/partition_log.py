@@ -9,11 +9,12 @@ import msgspec
 from tidewheel.progress import ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import Journal, checksum_of
 from tidewheel.pubsub.exactly_once.pubend import NotReady
+from tidewheel.pubsub.exactly_once.standing import Cursor, Standing
 from tidewheel.pubsub.log.object_segment import ObjectSegment
 from tidewheel.pubsub.log.opening import AnyLog
 from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segment import Segment
-from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, Ranges
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
@@ -24,38 +25,6 @@ _RESERVATION: Final = 2
 _CURSOR: Final = 3
 
 _TICK = struct.Struct("<q")
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """What has to be known of a durable subscription after a restart.
-
-    Attributes:
-        ranges: the ticks that it has acknowledged.
-        reader: the id of who has it; None if nobody has.
-        first: both frontiers where it first began, pickled.
-        lost_end: messages before this tick are gone that it had not acknowledged, and its reader may not know; or 0.
-        is_abandoned: whether nobody had it for so long that it holds nothing any more.
-        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
-    """
-
-    ranges: Ranges
-    reader: str | None
-    first: bytes
-    lost_end: int = 0
-    is_abandoned: bool = False
-    everywhere: tuple[Ranges, ...] = ()
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """Where a durable subscription is.
-
-    Attributes:
-        name: of the subscription.
-        standing: what there is to know of it; None once it has ended.
-    """
-
-    name: str
-    standing: Standing | None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):

@@ -7,10 +7,10 @@ from typing import get_args
 from urllib.parse import quote
 
 from tidewheel.progress import IntegerDomain, TimeDomain
-from tidewheel.pubsub.catalog.catalog import Delivery
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.storage.store_url import absolute, is_place
 
 

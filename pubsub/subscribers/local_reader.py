@@ -7,8 +7,9 @@ from collections.abc import Callable
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.subscribers.topic_reader import Fetched, TopicReader
+from tidewheel.pubsub.subscribers.topic_reader import TopicReader
 
 _RUN_S = 0.2
 """A job of this process may run for so long when it is only asked for what there is."""

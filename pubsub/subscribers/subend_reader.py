@@ -32,10 +32,11 @@ from tidewheel.pubsub.messages.delivery_messages import (
 )
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.messages.frames import Join
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched, Finds
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds
 
 _LOG = logging.getLogger(__name__)
 

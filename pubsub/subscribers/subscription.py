@@ -5,8 +5,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
+from tidewheel.display.live_views import live_view
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, TopicStopped
@@ -20,9 +21,8 @@ from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, DoneBatches
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
 
-if TYPE_CHECKING:
-    from tidewheel.console.notebook.live_widget import LiveWidget
-    from tidewheel.console.notebook.plot import What
+What: TypeAlias = str | int | Callable[[list[Any]], float | None]
+"""A column, or a function of the records of an epoch."""
 
 
 class Subscription:
@@ -291,7 +291,7 @@ class Subscription:
         """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
         return self.to_arrow(until, timeout).to_pandas()
 
-    def plot(self, what: "What", *, most: int = 600) -> "LiveWidget":
+    def plot(self, what: What, *, most: int = 600) -> Any:
         """Return a live chart of one number for each epoch, which a cell of a notebook shows.
 
         A thread of the chart reads this subscription from now on, so nothing else does. It ends, and closes the
@@ -306,9 +306,7 @@ class Subscription:
             DeliveryError: this program does not run in a notebook, or the extra ``notebook`` is not installed. A value
                 that is no number ends the chart, which then says what to do.
         """
-        from tidewheel.console.notebook.plot import plot
-
-        return plot(self, what, most)
+        return live_view("plot")(self, what, most)
 
     def _read_so_far(self) -> None:
         """Read what is there; where more is there all the time, for a second."""

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +21,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, LastMessage, Numbered, PartitionEnded
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 from tidewheel.transport.eager_poll import EagerPoll
@@ -34,14 +34,6 @@ _READ_ALL_S = 1.0
 
 Finds: TypeAlias = Mapping[tuple[int, ...], Find]
 """For the partitions that a parent tells of, how to find it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """Messages of one partition, in order."""
-
-    partition: int
-    messages: Sequence[Numbered]
 
 
 class TopicReader(ABC):

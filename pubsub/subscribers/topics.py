@@ -15,10 +15,11 @@ from functools import partial
 from typing import Self, TypeAlias
 
 from tidewheel.host.ray_cluster import lost
-from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Delivery, Listing, TopicEvent
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Listing, TopicEvent
 from tidewheel.pubsub.catalog.known_topics import KnownTopics
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
+from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidewheel.batches.batches import Batch, is_arrow, records
 from tidewheel.runtime.description.plan import Build, OperatorPlan, Plan, Schedule, Stage, checked_schedule
-from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.transport.frames import dumps
 
 

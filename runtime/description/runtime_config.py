@@ -10,8 +10,8 @@ from tidewheel.host.log_lines import LogFormat, LogLevel
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.placement import PlacementName
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.messages.credit import DEFAULT_BYTES_IN_FLIGHT
 from tidewheel.runtime.tokens.token_ledger import LeakPolicy
-from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
 from tidewheel.transport.link import LinkName
 
 _Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]

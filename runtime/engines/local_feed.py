@@ -10,9 +10,9 @@ from tidewheel.batches.batches import copy_of
 from tidewheel.progress import Antichain, TimeDomain
 from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.questions import Answer
-from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.transport.socket_address import DRIVER
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_feed import LocalFeed
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _QUIET_S, _SOON_S = 0.2, 0.02

@@ -24,15 +24,15 @@ from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.inputs.asking import ask_workers
 from tidewheel.runtime.inputs.feed import Admission
-from tidewheel.runtime.inputs.feeders import Phase
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
-from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
 from tidewheel.transport.unpicklable_part import way_to_unpicklable

@@ -11,10 +11,10 @@ from tidewheel.runtime.engines.job_block import JobBlock
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import FedInput
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE
 
 _LOGGER = logging.getLogger(__name__)
 

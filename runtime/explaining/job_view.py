@@ -23,8 +23,7 @@ from tidewheel.progress import (
 from tidewheel.progress.cycles import strong_components
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.messages.statistics import JobStatistics
-from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.substreams.gate import OpenSubstreams
+from tidewheel.runtime.messages.worker_report import BusyWorker, OpenSubstreams, WorkerReport
 
 
 @dataclass(frozen=True, slots=True)

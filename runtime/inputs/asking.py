@@ -2,14 +2,34 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from threading import RLock
 from typing import Any
 
 from tidewheel.progress import TidewheelError
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import Answer, Question
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
+
+_REPORT_TIMEOUT_S = 2.0
+
+
+def ask_workers(
+    actors: Sequence[Any], job: str, within_s: float = _REPORT_TIMEOUT_S
+) -> list[WorkerReport | BusyWorker]:
+    """Return the report of each worker of a job, within two times so many seconds."""
+    import ray
+
+    calls = [actor.report.remote(job, within_s) for actor in actors]
+    ray.wait(calls, num_returns=len(calls), timeout=2 * within_s)
+    reports: list[WorkerReport | BusyWorker] = []
+    for worker, call in enumerate(calls):
+        try:
+            reports.append(ray.get(call, timeout=0))
+        except ray.exceptions.RayError as error:  # too late, or the worker has died, of which the watch tells
+            reports.append(BusyWorker(worker, is_dead=isinstance(error, ray.exceptions.RayActorError)))
+    return reports
 
 
 class Asking(ABC):

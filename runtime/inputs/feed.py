@@ -21,11 +21,11 @@ from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, TokenError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.inputs.fed_job import EndCall
+from tidewheel.runtime.messages.credit import UNTOLD_PARTS
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.statistics import InputStatistics
 from tidewheel.runtime.messages.worker_report import WorkerReport
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputCommand, uncounted_bytes
-from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import Sender
 

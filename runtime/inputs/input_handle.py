@@ -13,10 +13,10 @@ from tidewheel.progress import Time
 from tidewheel.runtime.errors import TokenError, WouldBlock
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.placed_handle import PlacedHandle, told_of_returns
+from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.statistics import InputStatistics
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
-from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 
 _HANDLE_BITS = 62
 _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"

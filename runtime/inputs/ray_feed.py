@@ -12,10 +12,10 @@ from tidewheel.progress import Antichain, TidewheelError, TimeDomain
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
-from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.transport.link import PeerLost, Receiver
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers

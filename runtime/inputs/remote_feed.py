@@ -12,14 +12,15 @@ from weakref import WeakValueDictionary
 from tidewheel.host.ray_cluster import NAMESPACE
 from tidewheel.host.worker_names import worker_name
 from tidewheel.runtime.errors import JobError, Rewound, TokenError
+from tidewheel.runtime.inputs.asking import ask_workers
 from tidewheel.runtime.inputs.feed import WORKER_THREAD, FedInput
-from tidewheel.runtime.inputs.feeders import Claim, FeederName
+from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.feeder_status import FeederName
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.worker_report import BusyWorker
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.worker_actor import ask_workers
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)

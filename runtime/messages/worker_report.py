@@ -1,19 +1,34 @@
 """The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.host.process_memory import ProcessUse
 from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import Knowledge, Time
 from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatistics
-from tidewheel.runtime.substreams.gate import OpenSubstreams
-from tidewheel.runtime.worker.envelope import Message
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSubstreams:
+    """The substreams of one declaration that have not ended on a worker.
+
+    Attributes:
+        name: of the declaration.
+        count: how many.
+        keys: some of their keys, for people.
+        waiting: how many keys wait to be used again.
+    """
+
+    name: str
+    count: int
+    keys: tuple[str, ...]
+    waiting: int
+
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.worker.ports import RunningInput
+    pass
 
 NEXT_SNAPSHOT = "the next snapshot"
 """The event for which an operator waits that sends what a durable snapshot has."""
@@ -85,18 +100,3 @@ class BusyWorker:
     seconds: float = 0.0
     is_dead: bool = False
     lines: tuple[LogLine, ...] = ()
-
-
-def waiting_at(ports: "Iterable[RunningInput]", together: Sequence[int]) -> dict[str, Any]:
-    """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
-    queued: Counter[tuple[int, Time]] = Counter()
-    held: Counter[tuple[int, Time]] = Counter()
-    sizes: Counter[int] = Counter()
-    for port in ports:
-        location = together[port.location]
-        for message in port.queue:
-            if isinstance(message, Message):
-                queued[location, message.time] += 1
-                sizes[location] += message.size
-        held.update((location, message.time) for message in port.held)
-    return {"queued": queued, "held": held, "queued_bytes": sizes}

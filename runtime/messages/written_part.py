@@ -2,7 +2,19 @@
 
 import msgspec
 
-from tidewheel.runtime.snapshots.entries import Blob
+
+class Blob(msgspec.Struct, frozen=True):
+    """A written blob.
+
+    Args:
+        name: its name in the folder, such as ``parts/000003-0000000017-worker-0``.
+        size: in bytes.
+        checksum: the CRC-32C of its bytes.
+    """
+
+    name: str
+    size: int
+    checksum: int
 
 
 class WrittenPart(msgspec.Struct, frozen=True, array_like=True):

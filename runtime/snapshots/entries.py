@@ -10,24 +10,11 @@ from typing import Any, TypeAlias
 import msgspec
 from crc32c import crc32c
 
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.errors import SnapshotError
 
 FORMAT_VERSION = 2
 """The version of the format of a folder. An entry of a higher one is refused, and nothing of its folder is removed."""
-
-
-class Blob(msgspec.Struct, frozen=True):
-    """A written blob.
-
-    Args:
-        name: its name in the folder, such as ``parts/000003-0000000017-worker-0``.
-        size: in bytes.
-        checksum: the CRC-32C of its bytes.
-    """
-
-    name: str
-    size: int
-    checksum: int
 
 
 class Process(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.messages.input_position import InputPosition, Positions
-from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.messages.written_part import Blob, WrittenPart
+from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotFolderGone
 from tidewheel.runtime.snapshots.known_operators import (
     Found,

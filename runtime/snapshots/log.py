@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tidewheel.runtime.snapshots.entries import Blob, Deletion, FoundEntry, Manifest, Owner, Release, Unreadable
+from tidewheel.runtime.messages.written_part import Blob
+from tidewheel.runtime.snapshots.entries import Deletion, FoundEntry, Manifest, Owner, Release, Unreadable
 from tidewheel.runtime.snapshots.names import Writing, blob_writing, heartbeat_incarnation
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import protocol
-from tidewheel.runtime.snapshots.entries import Blob, Deletion, Entry, Manifest, Owner, Release
+from tidewheel.runtime.snapshots.entries import Deletion, Entry, Manifest, Owner, Release
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat
 from tidewheel.runtime.snapshots.log import Log

@@ -11,8 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.runtime.snapshots.entries import Blob
+from tidewheel.runtime.messages.written_part import Blob, WrittenPart
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tidewheel.runtime.snapshots.entries import Blob, Entry, FoundEntry, Owner, decode, encode
+from tidewheel.runtime.messages.written_part import Blob
+from tidewheel.runtime.snapshots.entries import Entry, FoundEntry, Owner, decode, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
 from tidewheel.runtime.snapshots.names import (

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from crc32c import crc32c
 
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat, protocol
-from tidewheel.runtime.snapshots.entries import Blob, Manifest, Owner, encode
+from tidewheel.runtime.snapshots.entries import Manifest, Owner, encode
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError, SnapshotFolderInUse
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import PARTS, entry_name
@@ -168,7 +169,7 @@ def _remade(url: str, timeout_s: float) -> SnapshotFolder:
 
 def _open(url: str, timeout_s: float) -> ObjectFolder:
     if not is_url(url):
-        return LocalFolder(Path(url))
+        return LocalFolder(Path(url), SnapshotError)
     from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
 
     return RemoteFolder(url, timeout_s, SnapshotError)

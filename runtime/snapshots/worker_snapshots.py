@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.snapshots.entries import Blob
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.state.part_file import read_worker

@@ -15,8 +15,8 @@ from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import KeyedChanges, KeyedCut, KeyedState, entries_of
 from tidewheel.runtime.state.state_pickling import MakeToken, Stamp, TokenPlace, pickle_state, unpickle_state
+from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.notificator import Notificator
 
 State = TypeVar("State")
 

@@ -15,13 +15,13 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.messages.envelope import InputAction
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.keyed_state import KeyedChanges
 from tidewheel.runtime.state.operator_state import CAPTURED, SavedOperator
 from tidewheel.runtime.state.worker_part import MailboxPart, SavedMailbox, outcome_of
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
 from tidewheel.runtime.substreams.substream_share import KeysInUse, SubstreamShare
-from tidewheel.runtime.worker.envelope import InputAction
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition, Positions
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.operator_state import OperatorCut
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, InputAction, InputCommand
 
 
 class UndoneCommand(NamedTuple):

@@ -21,26 +21,9 @@ from tidewheel.progress.substream_tracker import Key
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.messages.news import Ending
+from tidewheel.runtime.messages.worker_report import OpenSubstreams
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.substream_part import ClosedKey, GatePart
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSubstreams:
-    """The substreams of one declaration that have not ended on a worker.
-
-    Attributes:
-        name: of the declaration.
-        count: how many.
-        keys: some of their keys, for people.
-        waiting: how many keys wait to be used again.
-    """
-
-    name: str
-    count: int
-    keys: tuple[str, ...]
-    waiting: int
-
 
 _SHOWN = 3
 """So many keys are shown to people."""

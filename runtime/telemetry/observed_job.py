@@ -1,15 +1,17 @@
 """A running job as its telemetry sees it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
-from tidewheel.runtime.engines.running_attachments import RunningAttachments
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.running_attachments import RunningAttachments
 
 
 class ObservedJob(Protocol):
@@ -24,7 +26,7 @@ class ObservedJob(Protocol):
     _error: TidewheelError | None
     _returns: int
     _feed: Feed
-    _attachments: RunningAttachments
+    _attachments: "RunningAttachments"
     _snapshots: JobSnapshots | None
 
     @property

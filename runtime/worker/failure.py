@@ -16,7 +16,7 @@ from tidewheel.transport.frames import unpicklable
 
 if TYPE_CHECKING:
     from tidewheel.runtime.description.plan import Plan
-    from tidewheel.runtime.worker.envelope import Envelope
+    from tidewheel.runtime.messages.envelope import Envelope
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts", "tidewheel.differential.reductions")
 """Modules that call a function of the user's with one record at a time."""

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.labels import Labels, MixedLabel
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.substreams.substream_part import EndOfPiece, FirmPart
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.ports import RunningInput
 

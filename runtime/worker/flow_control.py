@@ -12,29 +12,7 @@ Source: credit-based flow control (Kung, Blackwell, Chapman: Credit-based flow c
 that only sources wait is tidewheel's own rule, for the sake of cycles.
 """
 
-from dataclasses import dataclass
-
-DEFAULT_BYTES_IN_FLIGHT = 64 << 20
-"""For each worker."""
-
-OVERHEAD_BYTES = 256
-"""The bytes that count for a message beside its records, so that many small ones are limited, too."""
-
-UNTOLD_PARTS = 8
-"""The part of its limit, as a divisor, at which a worker reports at the latest what it has taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credit:
-    """What one worker tells another.
-
-    Attributes:
-        taken: how many of the bytes that the other has sent it were taken by operators, since the beginning.
-        congested: whether it answers for more bytes than its limit.
-    """
-
-    taken: int
-    congested: bool
+from tidewheel.runtime.messages.credit import UNTOLD_PARTS, Credit
 
 
 class FlowControl:

@@ -9,9 +9,9 @@ from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.messages.labels import EndOfSubstream
 from tidewheel.runtime.state.operator_state import Merge, Migrate, Owners, Split
+from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.notificator import Notificator
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.substream_ports import SubstreamOutput

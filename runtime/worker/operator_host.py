@@ -7,12 +7,13 @@ from typing import Any
 from tidewheel.host.log_lines import about
 from tidewheel.progress import Antichain, CompiledGraph, GraphError, Spread, Time, Tracker
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.messages.envelope import InputCommand, Message
 from tidewheel.runtime.messages.questions import Questions
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import InputCommand, Message, Outbox
 from tidewheel.runtime.worker.flow_control import FlowControl
+from tidewheel.runtime.worker.outbox import Outbox
 
 _LOGGER = logging.getLogger(__name__)
 

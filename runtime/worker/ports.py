@@ -4,8 +4,8 @@ An `InputPort` and an `OutputPort` show the operator no more than it may use. Be
 lends the tokens of its messages, and a `RunningOutput`, which makes tokens. A `Channel` is one edge behind an output.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -14,12 +14,12 @@ from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.progress import Antichain, PathSummary, Time, TimeDomain
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.labels import Label, Labels
 from tidewheel.runtime.messages.statistics import EdgeStatistics
 from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.failure import PartError
-from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
 from tidewheel.runtime.worker.operator_host import OperatorHost
 
 
@@ -352,3 +352,18 @@ def running_input(port: InputPort) -> RunningInput:
 def running_output(port: OutputPort) -> RunningOutput:
     """Return the output behind a port, for operators of this package and tests."""
     return port._running
+
+
+def waiting_at(ports: Iterable[RunningInput], together: Sequence[int]) -> dict[str, Any]:
+    """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
+    queued: Counter[tuple[int, Time]] = Counter()
+    held: Counter[tuple[int, Time]] = Counter()
+    sizes: Counter[int] = Counter()
+    for port in ports:
+        location = together[port.location]
+        for message in port.queue:
+            if isinstance(message, Message):
+                queued[location, message.time] += 1
+                sizes[location] += message.size
+        held.update((location, message.time) for message in port.held)
+    return {"queued": queued, "held": held, "queued_bytes": sizes}

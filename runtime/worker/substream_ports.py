@@ -10,10 +10,10 @@ from typing import Any
 from tidewheel.batches.batches import Batch, check_batch, length
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.labels import EndOfSubstream, Label, Labels, MixedLabel, labels_of
 from tidewheel.runtime.substreams.substream_part import EndOfPiece
 from tidewheel.runtime.tokens.timestamp_token import TOKENS, LentToken, TimestampToken
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.runtime.worker.firm_mailbox import FirmMailbox, WaitingEnds
 from tidewheel.runtime.worker.operator_instance import OperatorInstance

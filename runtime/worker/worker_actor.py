@@ -15,14 +15,16 @@ from tidewheel.host.recent_lines import RecentLines
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.feeders import Claim, FeederName
+from tidewheel.runtime.inputs.asking import ask_workers
+from tidewheel.runtime.inputs.feeders import Claim
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.feeder_status import FeederName
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
 from tidewheel.runtime.snapshots.this_process import is_running, this_process
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.worker.labelled_output import LabelledOutput
 from tidewheel.runtime.worker.worker_loop import Connect, WorkerLoop
 from tidewheel.transport.link import Receiver, Sender
@@ -31,7 +33,6 @@ from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import listen_here
 
-_REPORT_TIMEOUT_S = 2.0
 _LOOK_S = 0.02
 
 CONCURRENT_CALLS = 32
@@ -40,23 +41,6 @@ CONCURRENT_CALLS = 32
 _MEET_TIMEOUT_S = 30.0
 _MOST_DROPPED = 1000
 """So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
-
-
-def ask_workers(
-    actors: Sequence[Any], job: str, within_s: float = _REPORT_TIMEOUT_S
-) -> list[WorkerReport | BusyWorker]:
-    """Return the report of each worker of a job, within two times so many seconds."""
-    import ray
-
-    calls = [actor.report.remote(job, within_s) for actor in actors]
-    ray.wait(calls, num_returns=len(calls), timeout=2 * within_s)
-    reports: list[WorkerReport | BusyWorker] = []
-    for worker, call in enumerate(calls):
-        try:
-            reports.append(ray.get(call, timeout=0))
-        except ray.exceptions.RayError as error:  # too late, or the worker has died, of which the watch tells
-            reports.append(BusyWorker(worker, is_dead=isinstance(error, ray.exceptions.RayActorError)))
-    return reports
 
 
 class WorkerActor:

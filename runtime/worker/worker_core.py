@@ -22,19 +22,23 @@ from tidewheel.progress import Accumulated, Broadcast, CompiledGraph, Location, 
 from tidewheel.runtime.description.declared import declared_substreams
 from tidewheel.runtime.description.plan import Plan, checked_schedule
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.inputs.feeders import FeederStatus
+from tidewheel.runtime.messages.credit import DEFAULT_BYTES_IN_FLIGHT
+from tidewheel.runtime.messages.envelope import Envelope
+from tidewheel.runtime.messages.feeder_status import FeederStatus
 from tidewheel.runtime.messages.questions import Questions
 from tidewheel.runtime.messages.statistics import WorkerStatistics
-from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport, waiting_at
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.tokens.token_ledger import Leak, LeakPolicy, TokenLedger
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import Envelope, OrderedInbox, Outbox
 from tidewheel.runtime.worker.failure import operator_failure, raise_refusal, raise_step_failure
-from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT, FlowControl, Intake
+from tidewheel.runtime.worker.flow_control import FlowControl, Intake
+from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.operator_host import Closing, OperatorHost, ProbeWatch, Saving
-from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
+from tidewheel.runtime.worker.outbox import Outbox
+from tidewheel.runtime.worker.ports import waiting_at
 from tidewheel.runtime.worker.wiring import wire
 from tidewheel.runtime.worker.worker_memory import WorkerMemory
 from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams

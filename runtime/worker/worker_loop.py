@@ -19,14 +19,15 @@ from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
-from tidewheel.runtime.inputs.feeders import Feeders, FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.inputs.feeders import Feeders
+from tidewheel.runtime.messages.credit import UNTOLD_PARTS
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope, uncounted_bytes
+from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, uncounted_bytes
 from tidewheel.runtime.worker.failure import unsendable
-from tidewheel.runtime.worker.flow_control import UNTOLD_PARTS
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.frames import unpicklable
 from tidewheel.transport.link import PeerLost, Receiver, Sender

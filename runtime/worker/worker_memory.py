@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tidewheel.progress import CompiledGraph
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.errors import JobError, SnapshotError
+from tidewheel.runtime.messages.envelope import Envelope, Message
 from tidewheel.runtime.messages.input_position import InputPosition, Positions
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.cut import Cut
@@ -18,9 +19,9 @@ from tidewheel.runtime.state.state_pickling import Stamp
 from tidewheel.runtime.state.state_sizes import StateSizes
 from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart, positions_of
 from tidewheel.runtime.substreams.substream_part import SubstreamPart
-from tidewheel.runtime.worker.envelope import Envelope, Message
+from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.operator_host import OperatorHost
-from tidewheel.runtime.worker.operator_instance import Mailbox, OperatorInstance
+from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams
 from tidewheel.transport.socket_address import DRIVER

@@ -7,12 +7,13 @@ from tidewheel.progress import Change, CompiledGraph, Target
 from tidewheel.progress.substream_tracker import ToldEnds
 from tidewheel.runtime.description.declared import DeclaredSubstreams
 from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.messages.news import SubstreamNews
+from tidewheel.runtime.messages.worker_report import OpenSubstreams
 from tidewheel.runtime.substreams.books import TELLER, SubstreamBooks
-from tidewheel.runtime.substreams.gate import OpenSubstreams, SubstreamGate
+from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.substream_part import Place, SubstreamPart, ViewPart
-from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.operator_host import OperatorHost
 from tidewheel.runtime.worker.operator_instance import OperatorInstance
 from tidewheel.runtime.worker.substream_ports import SubstreamInput

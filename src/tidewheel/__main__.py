@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 import tidewheel as tw
+from tidewheel.console.serve import add_options, serve
 from tidewheel.console.terminal import command as terminal
-from tidewheel.gateway.command import add_options, serve
 from tidewheel.host import ray_cluster
 from tidewheel.host.log_lines import write_lines
 from tidewheel.runtime.engines.running_jobs import explain_job, find_job, running_jobs

@@ -13,6 +13,7 @@ from tidewheel.operators.sinks.sink import Sink
 from tidewheel.operators.sinks.write_files import WrittenEpoch
 from tidewheel.operators.sources.line_source import LineSource
 from tidewheel.operators.sources.parquet_source import ParquetSource
+from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource, Pause
 from tidewheel.operators.sources.queue_source import QueueSource
 from tidewheel.operators.sources.record_source import IterableSource, RecordSource, TickSource
 from tidewheel.operators.sources.replay_source import ReplaySource
@@ -70,10 +71,7 @@ from tidewheel.runtime import (
     LookedUp,
     Notificator,
     OperatorContext,
-    OperatorSource,
     OutputPort,
-    PartitionedSource,
-    Pause,
     ProbeHandle,
     Rewound,
     RuntimeConfig,

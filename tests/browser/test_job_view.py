@@ -271,9 +271,9 @@ def test_the_connection_is_made_again(browser: Browser, jobs: HandJobs, gateway:
     with opened(browser, gateway, f"&job={NAME}", may_say=disconnected) as page:
         soon(page, "main", "data-connection", "live")
         page.context.set_offline(True)
-        gateway.jobs.page(NAME).stop()
+        jobs.shown.page(NAME).stop()
         soon(page, "main", "data-connection", "waiting")
-        gateway.jobs.page(NAME).is_stopped = False
+        jobs.shown.page(NAME).is_stopped = False
         put(jobs, 9)
         page.context.set_offline(False)
         expect(page.locator("main")).to_have_attribute("data-moment", f"{BEGAN_AT + 9:.0f}", timeout=3 * SOON_MS)

@@ -20,7 +20,6 @@ from tests.browser.frames import private_bytes, timed, traced
 from tests.kit.gateway.paged import HandJobs, paged, picture
 from tests.kit.telemetry.documents import BEGAN_AT, document, edge, operator, worker
 from tests.waiting import eventually
-from tidewheel.gateway import Gateway
 
 pytestmark = [needs_chromium, pytest.mark.long]
 
@@ -183,11 +182,11 @@ def _levels(second: int) -> dict[str, int]:
     return Counter(str(1 + sum(fill >= least for least in (0.3, 0.6, 0.9))) for fill in fills)
 
 
-def _is_shown(gateway: Gateway, second: int) -> bool:
+def _is_shown(jobs: HandJobs, second: int) -> bool:
     """Tell whether a browser looks at the job, and what it has had last."""
-    if "large-1" not in gateway.jobs.documents():
+    if "large-1" not in jobs.shown.documents():
         return False
-    page = gateway.jobs.page("large-1")
+    page = jobs.shown.page("large-1")
     return bool(page.listeners) and page.shown.number == second
 
 
@@ -203,12 +202,12 @@ def test_memory_is_bounded_without_a_debugger(browser: Browser, how: str, tmp_pa
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
         with subprocess.Popen([str(CHROMIUM), *options, "--remote-debugging-port=0", address], **_SILENT) as running:
             try:
-                assert eventually(lambda: _is_shown(gateway, 1), 30.0)
+                assert eventually(lambda: _is_shown(jobs, 1), 30.0)
                 if how == "all in sight":
                     _fit_all(browser, tmp_path / "DevToolsActivePort")
                 for second in range(2, MEMORY_SECONDS):
                     jobs.put(large(second, first["picture"]))
-                    assert eventually(partial(_is_shown, gateway, second))
+                    assert eventually(partial(_is_shown, jobs, second))
                     threading.Event().wait(0.3)  # as long as a browser needs for it
                     found.append(private_bytes(psutil.Process(running.pid)))
             finally:

@@ -11,6 +11,7 @@ import tidewheel as tw
 from tests.browser.chromium import SOON_MS, needs_chromium, opened, soon
 from tests.browser.nested import KEPT_AT, nested_flow
 from tests.waiting import eventually
+from tidewheel.console import LivePage
 from tidewheel.console.page.found_jobs import own_jobs
 from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway import Gateway, GatewayConfig
@@ -56,7 +57,7 @@ def test_a_job_with_a_nested_loop_and_a_token_that_is_never_returned(browser: Br
     """Rates and rounds move; the operator with the token is lit, with the words of `explain`; then the job ends."""
     name = fed.job.name
     with (
-        Gateway(GatewayConfig(port=0, flight_port=None), PageJobs(own_jobs)) as gateway,
+        Gateway(GatewayConfig(port=0, flight_port=None), [LivePage(PageJobs(own_jobs))]) as gateway,
         opened(browser, gateway, f"&job={name}") as page,
     ):
         soon(page, "main", "data-state", "running")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kit.runtime.inboxes import missing
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import OrderedInbox
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 
 
 @st.composite

@@ -23,7 +23,7 @@ import pytest
 from tests.links.batch_kinds import same
 from tests.links.link_kind import DEADLINE_S, INCARNATION, Arrivals, LinkKind, Member, Task, letter, within
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand, Message
 from tidewheel.transport.pieces import PIECE_BYTES
 
 MEGABYTE = 1 << 20

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.kit.runtime.inboxes import missing
 from tests.links.batch_kinds import KINDS
-from tidewheel.runtime.worker.envelope import Envelope, Message, OrderedInbox
+from tidewheel.runtime.messages.envelope import Envelope, Message
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 from tidewheel.transport.link import Receiver, Sender
 
 DEADLINE_S = 30.0

@@ -10,7 +10,8 @@ import ray
 
 from tests.links.batch_kinds import KINDS
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, OrderedInbox
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 from tidewheel.runtime.worker.worker_actor import CONCURRENT_CALLS
 from tidewheel.transport.link import Receiver
 from tidewheel.transport.ray_link import CallReceiver, RaySender

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tests.links.link_kind import Arrivals, Task, letter
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.transport.link import Receiver
 
 LONG_S = 20.0

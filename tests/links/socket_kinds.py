@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Connection
 
 from tests.links.link_kind import DEADLINE_S, INCARNATION, LinkKind, Member, Reflection
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import SocketListener

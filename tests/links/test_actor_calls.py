@@ -15,7 +15,7 @@ from tests.links.link_kind import DEADLINE_S, Task, letter
 from tests.links.peer_conformance import PeerConformance
 from tests.links.ray_kind import RayKind
 from tests.links.receiver_conformance import ReceiverConformance
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.link import PeerLost
 from tidewheel.transport.ray_link import CallReceiver, FetchReceiver, Mail, RaySender
 from tidewheel.transport.socket_address import DRIVER

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.links.link_kind import DEADLINE_S, Arrivals, letter, within
-from tidewheel.runtime.worker.envelope import ENVELOPES
+from tidewheel.runtime.messages.envelope import ENVELOPES
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import LARGEST_DATAGRAM as LARGEST
 from tidewheel.transport.socket_link import DatagramReceiver, DatagramSender, SocketReceiver, SocketSender

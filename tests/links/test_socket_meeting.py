@@ -22,7 +22,7 @@ from tests.links.open_files import open_files
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tests.waiting import eventually
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, decode
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope, decode
 from tidewheel.transport import socket_link
 from tidewheel.transport.link import PeerLost
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketKeys

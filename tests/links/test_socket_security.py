@@ -18,7 +18,7 @@ from tests.links.open_files import listening_ports
 from tests.links.socket_kinds import HOST
 from tidewheel.host.process_memory import process_use
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.pieces import LARGEST_FRAME_BYTES
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender

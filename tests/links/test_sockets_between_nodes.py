@@ -9,7 +9,7 @@ from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import BETWEEN_NODES, HOST, MIXED, WITHIN_A_NODE, SocketKind
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_address import SocketKeys
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
 from tidewheel.transport.socket_listener import SocketListener

@@ -4,7 +4,7 @@ from tests.links.conformance import LinkConformance
 from tests.links.peer_conformance import PeerConformance
 from tests.links.receiver_conformance import ReceiverConformance
 from tests.links.socket_kinds import WITHIN_A_NODE
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.transport.socket_link import SocketReceiver
 from tidewheel.transport.socket_listener import SocketListener
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = tuple(sorted(link.name for link in (Path(__file__).resolve().parents[2] / "src" / "tidewheel").iterdir() if link.is_symlink()))
 FACADE = ROOT / "src" / "tidewheel"
+PACKAGES = tuple(sorted(entry.name for entry in FACADE.iterdir() if entry.is_symlink()))
 
 
 def pyproject() -> dict[str, Any]:
@@ -25,7 +25,7 @@ def package_modules(package: str) -> list[Path]:
 
 def page_files() -> list[Path]:
     """The files of the live page, which ship as they are, in a fixed order."""
-    folder = ROOT / "pubsub" / "gateway" / "page" / "files"
+    folder = ROOT / "console" / "page" / "files"
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

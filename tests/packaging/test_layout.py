@@ -1,4 +1,4 @@
-"""The root folders, the links in src/tidewheel/, the mapping in pyproject.toml and the wheel say the same."""
+"""The root folders, the links in src/tidewheel/ and the wheel say the same."""
 
 import json
 import shutil
@@ -10,14 +10,14 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.packaging.repository import FACADE, PACKAGES, ROOT, package_modules, page_files, pyproject
+from tests.packaging.repository import FACADE, PACKAGES, ROOT, package_modules, page_files
 
 
 @pytest.fixture(scope="module")
 def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of the files in a wheel built from a copy of the sources, links included, without any network."""
     copy = tmp_path_factory.mktemp("sources")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("src", *PACKAGES):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,22 +48,11 @@ def test_wheel_says_that_it_is_typed_and_licensed(wheel_contents: set[str]) -> N
     assert [name for name in wheel_contents if name.endswith(".dist-info/licenses/LICENSE")]
 
 
-def test_mapping_names_every_folder_that_holds_modules() -> None:
-    """Every folder with modules in it is a package in pyproject.toml, listed and mapped to its place."""
-    expected = {"tidewheel": "src/tidewheel"}
-    for package in PACKAGES:
-        for folder in {module.parent for module in package_modules(package)}:
-            place = folder.relative_to(ROOT)
-            expected["tidewheel." + ".".join(place.parts)] = place.as_posix()
-    setuptools = pyproject()["tool"]["setuptools"]
-    assert setuptools["package-dir"] == expected
-    assert sorted(setuptools["packages"]) == sorted(expected)
-
-
 def test_each_root_package_has_its_relative_link() -> None:
     """Tools that read sources through src/ see each package, in every clone, wherever it lies."""
     links = {entry.name: entry.readlink() for entry in FACADE.iterdir() if entry.is_symlink()}
     assert links == {package: Path("..", "..", package) for package in PACKAGES}
+    assert sorted(links) == sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
     assert all((FACADE / package / "__init__.py").is_file() for package in PACKAGES)
 
 

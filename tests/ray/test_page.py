@@ -18,6 +18,7 @@ from tests.ray.driver_process import DriverProcess
 from tests.ray.leftovers import nothing_left
 from tests.ray.serving import serving
 from tests.waiting import eventually
+from tidewheel.console import LivePage
 from tidewheel.console.page.found_jobs import found_jobs, own_jobs
 from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway import Gateway, GatewayConfig
@@ -65,7 +66,7 @@ def test_a_killed_worker_is_shown_within_two_seconds(browser: Browser, tmp_path:
     flow = nested_flow("nested", keeps=False)
     with (
         tw.run(flow, workers=2, snapshots=tw.Snapshots(tmp_path)) as job,
-        Gateway(GatewayConfig(port=0, flight_port=None), PageJobs(own_jobs)) as gateway,
+        Gateway(GatewayConfig(port=0, flight_port=None), [LivePage(PageJobs(own_jobs))]) as gateway,
         opened(browser, gateway, f"&job={job.name}") as page,
     ):
         assert isinstance(job, RayJob)
@@ -96,7 +97,7 @@ def test_a_killed_worker_is_shown_within_two_seconds(browser: Browser, tmp_path:
 @pytest.mark.long
 def test_a_job_that_cannot_go_back_is_shown_as_failed(browser: Browser) -> None:
     """Its worker is dead on the page, and stays so."""
-    with Gateway(GatewayConfig(port=0, flight_port=None), PageJobs(own_jobs)) as gateway:
+    with Gateway(GatewayConfig(port=0, flight_port=None), [LivePage(PageJobs(own_jobs))]) as gateway:
         job = tw.run(nested_flow("fails", keeps=False), workers=2)
         assert isinstance(job, RayJob)
         with opened(browser, gateway, f"&job={job.name}") as page:

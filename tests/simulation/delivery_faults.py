@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.runtime.description.pacts import Exchange
+from tidewheel.runtime.messages.envelope import InputCommand
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.envelope import InputCommand
-from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.ports import Channel
 
 

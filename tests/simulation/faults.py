@@ -3,7 +3,7 @@
 from tests.kit.simulation.fault import Fault
 from tests.simulation import delivery_faults, flow_faults, link_faults, report_faults, view_faults
 from tests.simulation.scenario import Scenario
-from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
+from tidewheel.runtime.messages.credit import DEFAULT_BYTES_IN_FLIGHT
 
 
 def _several_workers(scenario: Scenario) -> bool:

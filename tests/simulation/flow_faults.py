@@ -1,8 +1,9 @@
 """Faults in back-pressure."""
 
 from tests.kit.simulation.injection import Injection, replaced
+from tidewheel.runtime.messages.credit import Credit
 from tidewheel.runtime.worker.agenda import Agenda
-from tidewheel.runtime.worker.flow_control import Credit, FlowControl
+from tidewheel.runtime.worker.flow_control import FlowControl
 
 
 def congestion_never_over() -> Injection:

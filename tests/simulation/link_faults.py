@@ -11,7 +11,7 @@ import msgspec
 from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation.links import Links
 from tidewheel.progress import Accumulated, Broadcast, ProgressBatch, Spread
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Sent: TypeAlias = list[tuple[int, Envelope]]

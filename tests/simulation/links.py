@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 
 Link: TypeAlias = tuple[int, int]
 """(sender, receiver); the driver is `DRIVER`."""

@@ -9,7 +9,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.truth import Truth
 from tests.simulation.world import World
 from tidewheel.runtime.description.plan import Plan
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

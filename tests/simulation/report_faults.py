@@ -10,11 +10,11 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.batches.batches import Batch
 from tidewheel.progress import Change, Time
 from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.envelope import Envelope, Message
 from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak, TokenLedger
 from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.ports import Channel, RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 

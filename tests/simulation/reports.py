@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.counts import Counts, add, difference
 from tidewheel.progress import ProgressBatch
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Link: TypeAlias = tuple[int, int]

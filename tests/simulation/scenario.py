@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias
 
-from tidewheel.runtime.worker.flow_control import DEFAULT_BYTES_IN_FLIGHT
+from tidewheel.runtime.messages.credit import DEFAULT_BYTES_IN_FLIGHT
 
 Progress: TypeAlias = Literal["broadcast", "accumulated"]
 

@@ -19,8 +19,8 @@ from tidewheel.progress import Time
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Build, Plan, Schedule
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.messages.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import OutputPort
 from tidewheel.runtime.worker.worker_core import WorkerCore

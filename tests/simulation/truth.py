@@ -9,7 +9,7 @@ from tests.simulation.counts import Counts, add
 from tests.simulation.possible_times import Pointstamp
 from tests.simulation.world import World
 from tidewheel.progress import GraphShape, Source
-from tidewheel.runtime.worker.envelope import Message
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 _Link: TypeAlias = tuple[int, int]

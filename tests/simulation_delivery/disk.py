@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from tidewheel.pubsub.publishers.partition_log import Cursor, Standing
+from tidewheel.pubsub.exactly_once.standing import Cursor, Standing
 
 MESSAGE, RESERVATION = "message", "reservation"
 _AT_ONCE = 30

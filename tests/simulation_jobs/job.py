@@ -16,8 +16,8 @@ from tests.simulation_recovery.random_dataflow import RandomDataflow
 from tests.simulation_recovery.simulation import Simulation
 from tidewheel.pubsub.exactly_once.journal import LogPlace, have_all, next_generation
 from tidewheel.pubsub.messages.wire import FIRST
+from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls
 from tidewheel.pubsub.publishers.recognition import Recognition
 

@@ -7,7 +7,7 @@ from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.world import PubendNode, World
 from tests.simulation_jobs.publisher import CACHE_BYTES, Publisher
 from tidewheel.pubsub.messages.encoded_message import size_of
-from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publications.publication import Publication
 
 if TYPE_CHECKING:
     from tests.simulation_jobs.subscriber import Subscriber

@@ -22,9 +22,9 @@ from tests.simulation_recovery.world import World
 from tidewheel.batches.batches import records
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.input_position import Positions
 from tidewheel.runtime.state.saved_worker import SavedWorker, beginning
-from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from tests.simulation_recovery.world import NUMBERS, Record
 from tidewheel.progress import Time
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition, Positions
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 
 _FEW = 3

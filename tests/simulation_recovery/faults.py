@@ -12,6 +12,7 @@ from tests.simulation_recovery.scenario import RecoveryScenario
 from tests.simulation_recovery.simulation import Simulation
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.inputs.feeders import Feeders
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.state import operator_state, worker_part
 from tidewheel.runtime.state.cut import Cut
 from tidewheel.runtime.state.keyed_state import KeyedCut, KeyedState
@@ -19,8 +20,8 @@ from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.saved_worker import _Share
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker import worker_memory
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Outbox
-from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.mailbox import Mailbox
+from tidewheel.runtime.worker.outbox import Outbox
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.runtime.worker.worker_memory import WorkerMemory

@@ -7,7 +7,8 @@ from typing import Any
 from tests.simulation.links import Links
 from tests.simulation_recovery.driver import Driver, Post, Script
 from tidewheel.progress import Time
-from tidewheel.runtime.inputs.feeders import FeederName, Feeders, FeederStatus
+from tidewheel.runtime.inputs.feeders import Feeders
+from tidewheel.runtime.messages.feeder_status import FeederName, FeederStatus
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER

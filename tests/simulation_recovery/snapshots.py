@@ -7,8 +7,7 @@ from random import Random
 from typing import Any, cast
 
 from tidewheel.runtime.messages.input_position import Positions
-from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.runtime.snapshots.entries import Blob
+from tidewheel.runtime.messages.written_part import Blob, WrittenPart
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder

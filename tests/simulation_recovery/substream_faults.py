@@ -9,12 +9,12 @@ from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.operators.substreams import labeller
 from tidewheel.operators.substreams.waiting_keys import WaitingKeys
 from tidewheel.progress.substream_tracker import SubstreamTracker
+from tidewheel.runtime.messages.envelope import InputCommand
 from tidewheel.runtime.state import worker_part
 from tidewheel.runtime.substreams import substream_share
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.substreams.substream_part import FirmPart, GatePart
 from tidewheel.runtime.substreams.substream_share import SubstreamShare
-from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.firm_mailbox import FirmMailbox
 from tidewheel.runtime.worker.worker_substreams import WorkerSubstreams
 

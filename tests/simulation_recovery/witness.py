@@ -20,10 +20,10 @@ from tidewheel.progress import Source, Time
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.shards import owners_of
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.input_position import Positions
 from tidewheel.runtime.state.state_pickling import pickle_state, unpickle_state
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 Port: TypeAlias = tuple[str, int]

@@ -11,13 +11,13 @@ from tests.kit.simulation.injection import Injection, replaced
 from tests.simulation.scenario import Scenario
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
+from tidewheel.runtime.messages.envelope import Envelope, Message
 from tidewheel.runtime.messages.labels import Label, Labels
 from tidewheel.runtime.messages.news import Changes, SubstreamNews
 from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.common_view import CommonView
 from tidewheel.runtime.substreams.gate import SubstreamGate
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.firm_mailbox import FirmMailbox, WaitingEnds
 from tidewheel.runtime.worker.ports import RunningOutput
 from tidewheel.runtime.worker.substream_ports import SubstreamInput

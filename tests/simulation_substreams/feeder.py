@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.simulation_substreams.record import Life, Record
 from tests.simulation_substreams.world import World
-from tidewheel.runtime.worker.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE, Envelope, InputAction, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 
 KEYS = 4

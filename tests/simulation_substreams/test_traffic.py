@@ -9,7 +9,7 @@ import pytest
 import tidewheel as tw
 from tests.simulation.links import Links
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.worker.envelope import Envelope, InputAction, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputAction, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

@@ -15,9 +15,9 @@ from tests.simulation_substreams.record import Life, Record
 from tidewheel.progress import CompiledGraph, Source, Target
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.messages.envelope import Envelope, Message
 from tidewheel.runtime.messages.news import Ending
 from tidewheel.runtime.substreams.books import SubstreamBooks
-from tidewheel.runtime.worker.envelope import Envelope, Message
 from tidewheel.runtime.worker.ports import RunningInput
 from tidewheel.runtime.worker.substream_ports import SubstreamInput
 from tidewheel.runtime.worker.worker_core import WorkerCore

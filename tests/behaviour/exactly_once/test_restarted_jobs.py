@@ -22,7 +22,7 @@ from tidewheel.pubsub.publishers.epochs_again import differing_epochs
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

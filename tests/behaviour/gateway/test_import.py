@@ -8,7 +8,7 @@ from tidewheel.gateway import RecordFilter
 
 PROGRAM = """
 import pickle, sys
-import tidewheel.gateway, tidewheel.gateway.command
+import tidewheel.gateway, tidewheel.console.serve
 wanted = pickle.loads(bytes.fromhex(sys.argv[1]))
 assert wanted({"n": 2})
 needless = {"h11", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn", "websockets"} & set(sys.modules)

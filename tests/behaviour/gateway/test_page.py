@@ -8,6 +8,7 @@ from tests.kit.gateway.paged import HandJobs, paged
 from tests.kit.gateway.served import ask, read_event, requested
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator
 from tests.waiting import eventually
+from tidewheel.console import LivePage
 from tidewheel.console.page.page_routes import FILES
 from tidewheel.gateway import Gateway, GatewayConfig
 
@@ -139,6 +140,6 @@ def test_stopping_ends_streams_at_once(jobs: HandJobs) -> None:
 
 def test_without_flight_there_is_no_second_port() -> None:
     """As for the page of one process."""
-    with Gateway(GatewayConfig(port=0, flight_port=None)) as gateway:
+    with Gateway(GatewayConfig(port=0, flight_port=None), [LivePage()]) as gateway:
         assert gateway.flight_url == "grpc://127.0.0.1:0"
         assert gateway.page_url.startswith(f"{gateway.url}/#token=")

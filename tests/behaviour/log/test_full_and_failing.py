@@ -27,8 +27,9 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Part
+from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.files import Part
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)

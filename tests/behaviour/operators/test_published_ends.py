@@ -7,7 +7,7 @@ import pytest
 import tidewheel as tw
 from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
-from tidewheel.pubsub.publishers.publication import Publication
+from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.runtime.worker.firm_mailbox import WaitingEnds
 from tidewheel.runtime.worker.operator_context import OperatorContext
 

@@ -16,8 +16,9 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
-from tidewheel.pubsub.subscribers.topic_reader import Fetched, TopicReader
+from tidewheel.pubsub.subscribers.topic_reader import TopicReader
 
 INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 

@@ -15,7 +15,7 @@ from tests.unit.runtime.worker.test_worker_loop import command, running, watch_u
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
 

@@ -11,8 +11,8 @@ import tidewheel as tw
 from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.messages.news import SubstreamNews
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand, Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

@@ -14,7 +14,7 @@ from tests.unit.runtime.worker.test_worker_loop import command, running, watch_u
 from tests.waiting import eventually
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 
 
 class Background:

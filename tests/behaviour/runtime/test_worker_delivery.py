@@ -12,7 +12,7 @@ from tests.kit.runtime.inboxes import missing
 from tests.kit.runtime.worker_group import WorkerGroup
 from tests.laws.strategies import SEEDS, law_settings
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import Envelope
+from tidewheel.runtime.messages.envelope import Envelope
 
 FEEDS = st.lists(st.lists(st.integers(0, 40), max_size=5), max_size=4)
 

@@ -7,8 +7,8 @@ from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import FIRST, FeedEvent, Generation
+from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
-from tidewheel.pubsub.publishers.publication import Publication
 from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.publishers.topic_log import TopicLog
 

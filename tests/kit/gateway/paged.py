@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
+from tidewheel.console import LivePage
 from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway import Gateway, GatewayConfig
 from tidewheel.pubsub.subscribers.view import View
@@ -16,6 +17,8 @@ class HandJobs:
     def __init__(self) -> None:
         self._views: dict[str, SimpleQueue[View | Exception | None]] = {}
         self._before: dict[str, Mapping[str, Any]] = {}
+        self.shown = self.pages()
+        """The pages that the last gateway of `paged` shows."""
         self.readers = 0
         """How many readers follow a job now."""
 
@@ -61,7 +64,8 @@ class HandJobs:
 @contextmanager
 def paged(jobs: HandJobs, **settings: Any) -> Iterator[Gateway]:
     """Run a gateway without Arrow Flight, at a free port unless told, for jobs made by hand."""
-    with Gateway(GatewayConfig(**{"port": 0, "flight_port": None, **settings}), jobs.pages()) as gateway:
+    jobs.shown = jobs.pages()
+    with Gateway(GatewayConfig(**{"port": 0, "flight_port": None, **settings}), [LivePage(jobs.shown)]) as gateway:
         yield gateway
 
 

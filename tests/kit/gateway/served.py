@@ -15,6 +15,7 @@ from websockets.sync.client import connect as open_socket
 
 from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import WITHIN_S, eventually
+from tidewheel.console import LivePage
 from tidewheel.gateway import Gateway, GatewayConfig
 from tidewheel.pubsub import RunningPublication
 
@@ -35,7 +36,7 @@ class Access(Protocol):
 @contextmanager
 def served(**settings: Any) -> Iterator[Gateway]:
     """Run a gateway at ports that are free."""
-    with Gateway(GatewayConfig(port=0, flight_port=0, **settings)) as gateway:
+    with Gateway(GatewayConfig(port=0, flight_port=0, **settings), [LivePage()]) as gateway:
         yield gateway
 
 

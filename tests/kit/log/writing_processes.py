@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Part
+from tidewheel.pubsub.log.record_format import Entry, LogIdentity
 from tidewheel.pubsub.log.segmented_log import Log
-from tidewheel.storage.files import Files
+from tidewheel.storage.files import Files, Part
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 100_000

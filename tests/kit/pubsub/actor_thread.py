@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
-from tidewheel.pubsub.publishers.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.sent_events import PassingEvents

@@ -8,8 +8,8 @@ from typing import Any
 
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import Batch, Subscriber, TopicEvent
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Any
 
-from tidewheel.runtime.worker.envelope import OrderedInbox
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 
 
 def missing(inbox: OrderedInbox[Any]) -> dict[Hashable, int]:

@@ -9,8 +9,8 @@ from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.transport.socket_address import DRIVER
 
 

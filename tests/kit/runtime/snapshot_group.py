@@ -11,9 +11,9 @@ import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.state.part_file import read_worker, write_frozen, write_part
 from tidewheel.runtime.state.saved_worker import SavedWorker, WorkerBeginning, beginning
-from tidewheel.runtime.worker.envelope import Envelope
 from tidewheel.transport.socket_address import DRIVER
 
 DEADLINE_S = 60.0

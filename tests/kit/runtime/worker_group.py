@@ -8,9 +8,9 @@ from typing import Any, Literal
 import tidewheel as tw
 from tidewheel.progress import Target, Time
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.state.saved_worker import WorkerBeginning
 from tidewheel.runtime.tokens.token_ledger import LeakPolicy
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.socket_address import DRIVER
 

@@ -9,18 +9,9 @@ from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import protocol
-from tidewheel.runtime.snapshots.entries import (
-    Blob,
-    Deletion,
-    Entry,
-    Manifest,
-    Owner,
-    Process,
-    Release,
-    Unreadable,
-    decode,
-)
+from tidewheel.runtime.snapshots.entries import Deletion, Entry, Manifest, Owner, Process, Release, Unreadable, decode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_number

@@ -14,7 +14,7 @@ from tests.ray.driver_process import DriverProcess
 from tests.ray.leftovers import nothing_left
 from tests.ray.topics.relay_program import RECORDS
 from tests.waiting import eventually
-from tidewheel.pubsub.publishers import ray_publication
+from tidewheel.pubsub.publications import ray_publication
 
 pytestmark = [pytest.mark.ray]
 

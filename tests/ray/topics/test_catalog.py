@@ -17,7 +17,7 @@ from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, Publication, RunningPublication
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, ask_catalog, catalog_actor
-from tidewheel.pubsub.publishers.ray_publication import RayPublication
+from tidewheel.pubsub.publications.ray_publication import RayPublication
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

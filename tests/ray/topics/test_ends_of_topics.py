@@ -22,7 +22,7 @@ from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.runtime.engines.ray_job import RayJob
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

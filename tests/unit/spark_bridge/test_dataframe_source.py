@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.sources import arriving
-from tidewheel.runtime.description.partitioned_source import PlacedSource
+from tidewheel.operators.sources.partitioned_source import PlacedSource
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource, epoch_slices

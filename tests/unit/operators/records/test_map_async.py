@@ -15,7 +15,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
 from tidewheel.operators.records.map_async import CallPolicy, build_map_async
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.snapshot_group import SnapshotGroup
+from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.operators.sources.record_source import _Ticks
-from tidewheel.runtime.description.partitioned_source import Pause
 
 
 class Places:

@@ -9,9 +9,9 @@ from tests.simulation_delivery.disk import Disk
 from tidewheel.pubsub.exactly_once.consolidation import digest_of
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.pubend import Pubend
+from tidewheel.pubsub.exactly_once.standing import Standing
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Ranges
-from tidewheel.pubsub.publishers.partition_log import Standing
 
 
 def subscriptions_of(standings: Mapping[str, Standing] = {}) -> Subscriptions:

@@ -15,7 +15,6 @@ from tidewheel.pubsub.log.record_format import (
     HEAD_BYTES,
     PREFIX_BYTES,
     Entry,
-    Part,
     RecordHead,
     SegmentHeader,
     decode_head,
@@ -25,6 +24,7 @@ from tidewheel.pubsub.log.record_format import (
     header_bytes,
     payload_matches,
 )
+from tidewheel.storage.files import Part
 
 PATH = Path("1.segment")
 HEADER = SegmentHeader(IDENTITY, 7, 41, 1000, 12.5, b"snapshot")

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from tidewheel.progress import IntegerDomain, ProtocolError
+from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -17,7 +18,6 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.publishers.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 

@@ -26,12 +26,12 @@ from tidewheel.pubsub.messages.delivery_messages import (
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers import subend_reader
 from tidewheel.pubsub.subscribers.parents import FOUND_WITHIN_S, HANGS_S, ParentGone
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subend_reader import SubendReader
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, SubscriptionOptions
-from tidewheel.pubsub.subscribers.topic_reader import Fetched
 
 INFO = TopicInfo("bills", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 FRONTIERS = InitialFrontierSnapshot([0], [])

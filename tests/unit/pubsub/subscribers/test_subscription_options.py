@@ -8,8 +8,8 @@ import pytest
 
 from tidewheel.progress import Antichain, IntegerDomain
 from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.catalog.catalog import Delivery, TopicInfo
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.messages.delivery_options import Delivery, DeliveryOptions
 from tidewheel.pubsub.messages.events import Frontier, RolledBack
 from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
 from tidewheel.pubsub.subscribers.subscription_options import (

@@ -11,8 +11,8 @@ from tests.waiting import eventually
 from tidewheel.display.merge_patch import patch
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
-from tidewheel.pubsub.publishers import telemetry_topic
-from tidewheel.pubsub.publishers.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
+from tidewheel.pubsub.publications import telemetry_topic
+from tidewheel.pubsub.publications.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
 from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 
 JOB = "followed-0badcafe"

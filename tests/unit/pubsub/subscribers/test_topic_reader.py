@@ -19,9 +19,10 @@ from tidewheel.pubsub import PublisherLost, TopicInfo
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.frames import encode
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
+from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers import parents
 from tidewheel.pubsub.subscribers.subscribing import read_live
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Fetched
+from tidewheel.pubsub.subscribers.topic_reader import ActorReader
 from tidewheel.transport import call_link
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 

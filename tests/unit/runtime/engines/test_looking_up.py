@@ -20,8 +20,8 @@ from tidewheel.runtime.engines import looking_up
 from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
 from tidewheel.runtime.engines.readable_job import ReadableJob
 from tidewheel.runtime.inputs.asking import Asking
+from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question, Questions
-from tidewheel.runtime.worker.envelope import Envelope
 
 KEYS = range(8)
 MOST_ACTIONS = 20_000

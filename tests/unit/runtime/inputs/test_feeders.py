@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 import tidewheel as tw
-from tidewheel.runtime.inputs.feeders import Claim, FeederName, Feeders, FeederStatus
+from tidewheel.runtime.inputs.feeders import Claim, Feeders
+from tidewheel.runtime.messages.feeder_status import FeederName, FeederStatus
 from tidewheel.runtime.messages.statistics import InputStatistics
 
 SILENCE_S = 10.0

@@ -15,8 +15,8 @@ from tests.kit.runtime.list_feed import ListFeed
 from tests.kit.runtime.one_operator import captured, flow_of, scheduled, settle
 from tidewheel.batches.batches import size_in_bytes
 from tidewheel.batches.held_bytes import RecordSizes
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
-from tidewheel.runtime.worker.flow_control import OVERHEAD_BYTES
+from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 
 DEADLINE_S = 30.0
 

@@ -12,10 +12,10 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
-from tidewheel.runtime.inputs.feeders import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.questions import Question
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
 from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 

@@ -11,11 +11,12 @@ from tests.links.link_kind import Task
 from tests.unit.runtime.inputs.test_ray_feed import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
 from tidewheel.runtime.inputs import remote_feed
-from tidewheel.runtime.inputs.feeders import Claim, FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.inputs.ray_feed import FeedAddress
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
+from tidewheel.runtime.messages.envelope import Envelope
+from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.worker.envelope import Envelope
 
 HANDLE = 5
 POSITIONS = {"numbers": {HANDLE: tw.InputPosition(2)}}

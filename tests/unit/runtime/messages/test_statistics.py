@@ -17,9 +17,9 @@ from tidewheel.progress import SpreadName
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.messages.statistics import EdgeStatistics, OperatorStatistics
 from tidewheel.runtime.messages.worker_report import BusyWorker
-from tidewheel.runtime.worker.envelope import Message
 from tidewheel.runtime.worker.worker_core import WorkerCore
 from tidewheel.transport.frames import pickled_size
 

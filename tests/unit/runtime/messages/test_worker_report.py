@@ -16,7 +16,7 @@ from tests.unit.runtime.worker.test_worker_loop import command, loop_of, running
 from tests.waiting import eventually
 from tidewheel.progress import Source
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.entries import (
-    Blob,
     Deletion,
     Entry,
     Manifest,

@@ -38,7 +38,7 @@ def _beating(folder: Any) -> Iterator[None]:
 
 def test_a_beating_owner_lives(tmp_path: Path) -> None:
     """Also one that has just begun, whose first beat is not there yet."""
-    folder = LocalFolder(tmp_path)
+    folder = LocalFolder(tmp_path, SnapshotError)
     assert not beats(folder, OWNER)
     with _beating(folder):
         assert beats(folder, OWNER)
@@ -46,7 +46,7 @@ def test_a_beating_owner_lives(tmp_path: Path) -> None:
 
 def test_a_silent_owner_is_dead(tmp_path: Path) -> None:
     """Its last beat stays, and does not change."""
-    folder = LocalFolder(tmp_path)
+    folder = LocalFolder(tmp_path, SnapshotError)
     with _beating(folder):
         assert eventually(lambda: folder.read("heartbeats/000003") is not None)
     assert not beats(folder, OWNER)
@@ -54,14 +54,14 @@ def test_a_silent_owner_is_dead(tmp_path: Path) -> None:
 
 def test_the_beat_of_a_former_owner_does_not_count(tmp_path: Path) -> None:
     """One that goes on after a stop beats elsewhere."""
-    folder = LocalFolder(tmp_path)
+    folder = LocalFolder(tmp_path, SnapshotError)
     with _beating(folder):
         assert not beats(folder, Owner("job", PROCESS, "now", 4, "80"))
 
 
 def test_a_store_that_fails_for_a_while_ends_no_heartbeat(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One warning says that another job may take over."""
-    folder = LocalFolder(tmp_path)
+    folder = LocalFolder(tmp_path, SnapshotError)
     failures = iter(range(3))
     write: Callable[..., None] = folder.write
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.messages.written_part import Blob
+from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.listing import description, table
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import StoredSnapshot

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat
-from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.kit.snapshots.simulated_owners import PROCESS, Folder, Simulation
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import protocol
-from tidewheel.runtime.snapshots.entries import Blob, Manifest, Owner, encode
+from tidewheel.runtime.snapshots.entries import Manifest, Owner, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import blob_name, blob_writing

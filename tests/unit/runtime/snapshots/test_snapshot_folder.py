@@ -12,8 +12,9 @@ import pytest
 from tests.kit.snapshots.owner_process import Owner
 from tests.waiting import eventually
 from tidewheel.runtime.errors import ConfigError
+from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat
-from tidewheel.runtime.snapshots.entries import Blob, Manifest
+from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError, SnapshotFolderInUse
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.objects import ObjectFolder

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.runtime.token_bench import TokenBench
+from tidewheel.runtime.messages.envelope import InputCommand
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import KeyedState, entries_of
@@ -21,7 +22,6 @@ from tidewheel.runtime.state.operator_state import OperatorCut, OperatorState
 from tidewheel.runtime.state.part_file import read_worker, write_part
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker
 from tidewheel.runtime.state.worker_part import MailboxPart, OperatorPart, UndoneCommand, WorkerPart
-from tidewheel.runtime.worker.envelope import InputCommand
 
 
 def new_list() -> list[Any]:

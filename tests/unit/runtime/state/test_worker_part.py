@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.laws.domains import INTEGERS
 from tidewheel.progress import Time
+from tidewheel.runtime.messages.envelope import InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.state.keyed_state import KeyedCut
 from tidewheel.runtime.state.operator_state import OperatorCut
@@ -24,9 +25,8 @@ from tidewheel.runtime.state.worker_part import (
 )
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
-from tidewheel.runtime.worker.envelope import InputCommand
 from tidewheel.runtime.worker.flow_control import Intake
-from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.mailbox import Mailbox
 from tidewheel.runtime.worker.ports import PortOwner
 
 

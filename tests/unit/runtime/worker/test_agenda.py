@@ -12,7 +12,7 @@ from tests.kit.runtime.one_operator import DEADLINE_S, captured
 from tests.unit.runtime.worker.test_worker_loop import DEADLINE_S as LOOP_DEADLINE_S
 from tests.unit.runtime.worker.test_worker_loop import running, watch_until
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.agenda import Agenda
 from tidewheel.runtime.worker.operator_context import Activator
 

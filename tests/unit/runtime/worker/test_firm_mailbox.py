@@ -4,7 +4,7 @@ from typing import Any
 
 import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
-from tidewheel.runtime.worker.envelope import Envelope, InputCommand
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.worker.firm_mailbox import WaitingEnds
 from tidewheel.transport.socket_address import DRIVER
 

@@ -1,6 +1,7 @@
 """`FlowControl`: who answers for which bytes, when sources wait, and what peers have to be told."""
 
-from tidewheel.runtime.worker.flow_control import Credit, FlowControl
+from tidewheel.runtime.messages.credit import Credit
+from tidewheel.runtime.worker.flow_control import FlowControl
 
 LIMIT = 800
 

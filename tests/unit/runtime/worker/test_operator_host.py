@@ -9,7 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, feed, flow_of, ignore
 from tests.unit.runtime.worker.test_worker_loop import command, loop_of, running, watch_until
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.inputs.feeders import Phase
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_host import Saving
 
 Ends = list[tuple[str, int]]

@@ -13,10 +13,10 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, run_flow, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
-from tidewheel.runtime.inputs.feeders import Phase
-from tidewheel.runtime.worker.envelope import InputCommand
+from tidewheel.runtime.messages.envelope import InputCommand
+from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.flow_control import Intake
-from tidewheel.runtime.worker.operator_instance import Mailbox
+from tidewheel.runtime.worker.mailbox import Mailbox
 
 
 def failing(describe: Callable[[tw.Stream[Any]], object], *epochs: list[int], workers: int = 1) -> tw.JobError:

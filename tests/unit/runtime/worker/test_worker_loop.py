@@ -18,10 +18,11 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.waiting import eventually
 from tidewheel.runtime.description.dataflow_description import description_of
-from tidewheel.runtime.inputs.feeders import Claim, FeederName, FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.inputs.feeders import Claim
+from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope, InputCommand
+from tidewheel.runtime.messages.feeder_status import FeederName, FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.worker_report import WorkerReport
 from tidewheel.runtime.worker import worker_loop
-from tidewheel.runtime.worker.envelope import ENVELOPES, Envelope, InputCommand
 from tidewheel.runtime.worker.worker_loop import WorkerLoop
 from tidewheel.transport.link import Sender
 from tidewheel.transport.ray_link import CallReceiver

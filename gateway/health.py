@@ -1,59 +1,28 @@
-"""The gateway's answers to programs that watch it: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz``."""
+"""The gateway's answers to programs that watch it: ``/healthz`` and ``/readyz``."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidewheel.console.metrics.job_metrics import METRICS, Document, Sample, labels_of, samples
-from tidewheel.gateway.answers import HEADERS, answer
+from tidewheel.gateway.answers import answer
 from tidewheel.gateway.clients import asked
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import topics
 
 Answer = TypeVar("Answer")
-Documents: TypeAlias = Callable[[], Mapping[str, Document]]
-"""Returns the telemetry of all jobs, by name, from any thread."""
 
 PATHS_WITHOUT_TOKEN = frozenset({"/healthz", "/readyz"})
 """The paths that answer without a token. They do not tell such a client more than their status."""
 
 _FRESH_S = 1.0
 _ANSWERS_WITHIN_S = 5.0
-
-
-class JobFamilies:
-    """The metrics of all jobs as a collector of the library of Prometheus.
-
-    Args:
-        documents: the telemetry of the jobs.
-        now: the time, in seconds since 1970.
-    """
-
-    def __init__(self, documents: Mapping[str, Document], now: float) -> None:
-        self._documents = documents
-        self._now = now
-
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield a family for each metric, also for those without samples."""
-        found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
-        for job, document in self._documents.items():
-            for sample in samples(job, document, self._now):
-                found[sample.metric.name].append(sample)
-        for metric in METRICS:
-            kind = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
-            family = kind(metric.name, metric.text, labels=labels_of(metric))
-            for sample in found[metric.name]:
-                family.add_metric(sample.labels, sample.value)
-            yield family
 
 
 class OneQuestion(Generic[Answer]):
@@ -93,20 +62,9 @@ class OneQuestion(Generic[Answer]):
         return None
 
 
-def routes(documents: Documents, has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes.
-
-    Args:
-        documents: the telemetry of the jobs.
-        has_token: tells whether a request shows the token, so that it may know why the gateway is not ready.
-    """
-    readiness, telemetry = OneQuestion(topics), OneQuestion(documents)
-
-    async def metrics(request: Request) -> Response:
-        encode, kind = choose_encoder(request.headers.get("accept", ""))
-        families = JobFamilies(await telemetry.answer(), time.time())
-        body = await asyncio.to_thread(encode, families)
-        return Response(body, headers={**HEADERS, "Content-Type": kind})
+def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
+    """Return the routes; ``has_token`` tells whether a request shows the token, so that it may know why not ready."""
+    readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:
         return answer({"status": "ok"})
@@ -118,4 +76,4 @@ def routes(documents: Documents, has_token: Callable[[HTTPConnection], bool]) ->
         said = problem if has_token(request) else "the gateway is not ready; with the token it says why"
         return answer({"status": "not ready", "message": said}, 503)
 
-    return [Route("/metrics", metrics), Route("/healthz", health), Route("/readyz", ready)]
+    return [Route("/healthz", health), Route("/readyz", ready)]

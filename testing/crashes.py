@@ -1,4 +1,4 @@
-"""Tests of dataflows and sinks that go on after crashes, for a user's own test suite."""
+"""The check of a dataflow: it captures the same with crashes as without."""
 
 import tempfile
 from collections import Counter
@@ -14,7 +14,6 @@ from tidewheel.progress import Time
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.sink_check import check_sink
 
 Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
 """The batch of each epoch, from time 0 on, by the name of the input."""
@@ -146,6 +145,3 @@ def _difference(expected: Results, found: Results) -> str:
                 missing, surplus = wanted - got, got - wanted
                 return f"capture {name!r} at time {time!r} misses {dict(missing)!r} and has {dict(surplus)!r} too much"
     return "the captures differ"
-
-
-__all__ = ["Crash", "Inputs", "Results", "check_crashes", "check_sink", "run_with_crash"]

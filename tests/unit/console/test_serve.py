@@ -16,8 +16,8 @@ import pytest
 from tests.kit.gateway.served import published
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.__main__ import main
+from tidewheel.console.serve import VARIABLE, add_options, given_token, serve
 from tidewheel.gateway import GatewayError
-from tidewheel.gateway.command import VARIABLE, add_options, given_token, serve
 
 TOKEN = "correct-horse-battery-staple"
 ANY_PORT = ("--port", "0", "--flight-port", "0")

@@ -9,7 +9,7 @@ import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, fail_flow, flow_of, run_flow
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.notificator import Notificator
+from tidewheel.runtime.tokens.notificator import Notificator
 from tidewheel.runtime.worker.operator_context import instance_of
 
 

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from tidewheel.display.live_views import live_view
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.host.ray_cluster import node_id
 from tidewheel.progress import IntegerDomain
@@ -23,13 +24,9 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.publishers.publication import Publication, RunningPublication
-
-if TYPE_CHECKING:
-    from tidewheel.console.notebook.live_widget import LiveWidget
-    from tidewheel.console.page.own_page import OwnPage
 
 _LOGGER = logging.getLogger(__name__)
 _CAPACITY_BYTES: Final = 32 * 1024 * 1024
@@ -45,20 +42,16 @@ class TelemetryTopic:
         """Start it in this process; ``came`` is called, from any thread, when a subscriber has come."""
         return RunningTelemetryTopic(host, came)
 
-    def page(self) -> "OwnPage":
+    def page(self) -> Any:
         """Return the live page of this process, which the first call starts; raises GatewayError if that fails."""
-        from tidewheel.console.page.own_page import own_page
+        return live_view("own_page")()
 
-        return own_page()
-
-    def view(self, job: str, chosen: tuple[str, str]) -> "LiveWidget | None":
+    def view(self, job: str, chosen: tuple[str, str]) -> Any:
         """Return a live view of a job for a notebook; None without anywidget, or if the job has ended."""
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None:
             return None
         try:
-            from tidewheel.console.notebook.job_widget import job_widget
-
-            return job_widget(job, chosen)
+            return live_view("job_widget")(job, chosen)
         except (ImportError, UnknownTopic):
             return None
 

@@ -9,30 +9,24 @@ each sender in order, drops what it had before, and refuses another incarnation:
 """
 
 import pickle
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
 from tidewheel.batches.batches import pack, unpack
 from tidewheel.progress import ProgressBatch, ProtocolError, Time
-from tidewheel.runtime.inputs.feeders import FeederStatus, WorkerStatus
+from tidewheel.runtime.messages.credit import Credit
+from tidewheel.runtime.messages.feeder_status import FeederStatus, WorkerStatus
 from tidewheel.runtime.messages.input_position import Positions
 from tidewheel.runtime.messages.labels import Labels, MixedLabel, parts_by_key
 from tidewheel.runtime.messages.news import SubstreamNews
 from tidewheel.runtime.messages.questions import Question
-from tidewheel.runtime.worker.flow_control import Credit
-from tidewheel.transport.frames import dump_frames, dumps, pickled_size
+from tidewheel.transport.frames import dump_frames, dumps
 from tidewheel.transport.link import Codec
 
-T = TypeVar("T")
-
 _LARGE = 16 * 1024
-_MEASURED_EVERY = 16
 
-_MUCH = 256 * 1024
-"""So many bytes for each peer take them about as long to receive as a step takes."""
 
 FIRST_HANDLE = 0
 """The number of the handle with which an input begins; those of the others are drawn by chance."""
@@ -187,150 +181,3 @@ def _count_frames(envelope: Envelope, frame_bytes: int) -> None:
 
 
 ENVELOPES: Codec[Envelope] = Codec(encode, decode, Envelope)
-
-
-class Outbox:
-    """Numbers envelopes from 0 for each peer.
-
-    Args:
-        worker: the number of the sender.
-        workers: how many workers there are.
-        incarnation: of the sender.
-
-    Attributes:
-        progress_bytes: about how large all batches of progress together are when pickled: one in sixteen is measured.
-    """
-
-    def __init__(self, worker: int, workers: int, incarnation: int) -> None:
-        self._worker = worker
-        self._incarnation = incarnation
-        self._sequences = [0] * workers
-        self._messages: list[list[Message]] = [[] for _ in range(workers)]
-        self._batches = 0
-        self._bytes_a_change = 0.0
-        self._much = _MUCH * (workers - 1)
-        self.progress_bytes = self._waiting_bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is so much to send that peers had better have it now."""
-        return self._waiting_bytes > self._much
-
-    def put(self, peer: int, message: Message) -> None:
-        """Add a message to the next envelope for a peer."""
-        self._messages[peer].append(message)
-        self._waiting_bytes += message.size
-
-    def envelopes(
-        self,
-        progress: Mapping[int, ProgressBatch],
-        credit: Mapping[int, Credit],
-        substreams: Mapping[int, SubstreamNews],
-        heard: int,
-        snapshot: int,
-        marker: tuple[int, ...] | None,
-    ) -> list[tuple[int, Envelope]]:
-        """Return an envelope for each peer for which there is anything, as (worker number, envelope).
-
-        Args:
-            progress: what each peer gets of it, and the same of ``credit`` and ``substreams``.
-            credit: see ``progress``.
-            substreams: see ``progress``.
-            heard: how much the sender has heard of substreams.
-            snapshot: the snapshot that the sender is in.
-            marker: what each peer is told of a snapshot that the sender has begun; None if it has not.
-        """
-        if progress:
-            self._count(next(iter(progress.values())), len(progress))
-        made: list[tuple[int, Envelope]] = []
-        self._waiting_bytes = 0
-        for peer, messages in enumerate(self._messages):
-            has_something = messages or peer in progress or peer in credit or peer in substreams
-            if has_something or (marker is not None and peer != self._worker):
-                envelope = Envelope(
-                    self._worker,
-                    self._incarnation,
-                    self._sequences[peer],
-                    messages,
-                    progress.get(peer, []),
-                    credit=credit.get(peer),
-                    substreams=substreams.get(peer),
-                    heard=heard,
-                    snapshot=snapshot,
-                    marker=marker,
-                )
-                made.append((peer, envelope))
-                self._messages[peer] = []
-                self._sequences[peer] += 1
-        return made
-
-    def _count(self, batch: ProgressBatch, receivers: int) -> None:
-        """Count a batch that several peers get."""
-        if self._batches % _MEASURED_EVERY == 0:
-            self._bytes_a_change = pickled_size(batch) / len(batch)
-        self._batches += 1
-        self.progress_bytes += round(self._bytes_a_change * len(batch)) * receivers
-
-
-@dataclass(slots=True)
-class _Stream(Generic[T]):
-    incarnation: int
-    expected: int = 0
-    early: dict[int, T] = field(default_factory=dict)
-
-
-class OrderedInbox(Generic[T]):
-    """Restores, for each sender, the order in which it sent.
-
-    >>> inbox = OrderedInbox()
-    >>> inbox.accept("a", 0, 1, "second")
-    []
-    >>> inbox.accept("a", 0, 0, "first")
-    ['first', 'second']
-    >>> inbox.accept("a", 0, 0, "first"), inbox.duplicates
-    ([], 1)
-    """
-
-    def __init__(self, capacity: int = 1 << 16) -> None:
-        self._streams: dict[Hashable, _Stream[T]] = {}
-        self._capacity = capacity
-        self.duplicates = 0
-
-    def accept(self, sender: Hashable, incarnation: int, sequence: int, item: T) -> list[T]:
-        """Take one numbered item; return the items that are now in order, oldest first.
-
-        Raises:
-            ProtocolError: the sender has another incarnation than before (its state is gone), or more than ``capacity``
-                items wait behind one that never came.
-        """
-        stream = self._streams.get(sender)
-        if stream is None:
-            stream = self._streams[sender] = _Stream(incarnation)
-        if stream.incarnation != incarnation:
-            raise ProtocolError(
-                f"sender {sender!r} was incarnation {stream.incarnation} and is now {incarnation}: "
-                "it has restarted and lost its state"
-            )
-        if sequence < stream.expected or sequence in stream.early:
-            self.duplicates += 1
-            return []
-        if sequence != stream.expected:
-            stream.early[sequence] = item
-            if len(stream.early) > self._capacity:
-                raise ProtocolError(f"item {stream.expected} of sender {sender!r} was lost: {sequence} has come")
-            return []
-        ready = [item]
-        stream.expected += 1
-        while stream.expected in stream.early:
-            ready.append(stream.early.pop(stream.expected))
-            stream.expected += 1
-        return ready
-
-    def accepted(self, sender: Hashable) -> int:
-        """Return how many items of a sender have come, in order and without a gap."""
-        stream = self._streams.get(sender)
-        return 0 if stream is None else stream.expected
-
-    def forget(self, sender: Hashable) -> None:
-        """Forget a sender that will not send any more."""
-        self._streams.pop(sender, None)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tidewheel.console.page.live_page import LivePage
+from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway.access import check_token, new_token
 from tidewheel.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import GatewayError
@@ -80,7 +82,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         max_epoch_bytes=options.max_epoch_bytes,
     )
     topics()  # connects this process to the cluster, and fails here if there is none
-    with _until_terminated() as ended, Gateway(config) as gateway:
+    with _until_terminated() as ended, Gateway(config, [LivePage(PageJobs(most=config.max_clients))]) as gateway:
         for line in _announcement(gateway, config, is_new=given is None):
             show(line)
         while not ended.wait(_LOOK_S):

@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.kit.pubsub.called_publisher import Method
 from tidewheel.pubsub import TopicEvent
+from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
-from tidewheel.pubsub.publishers.catalog_topic import CatalogTopic
 
 
 class SlowPublisher:

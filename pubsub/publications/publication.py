@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from tidewheel.display.checked_name import MOST_CHARACTERS, check_name
 from tidewheel.host.attachment import AttachmentHost, RunningAttachment
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, Delivery, TopicInfo
+from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
@@ -136,7 +137,7 @@ class Publication:
             )
         if host.engine == "local":
             return LocalPublication(self, host)
-        from tidewheel.pubsub.publishers.ray_publication import RayPublication
+        from tidewheel.pubsub.publications.ray_publication import RayPublication
 
         return RayPublication(self, host)
 

@@ -8,8 +8,8 @@ import pytest
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.publishers import telemetry_topic
-from tidewheel.pubsub.publishers.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
+from tidewheel.pubsub.publications import telemetry_topic
+from tidewheel.pubsub.publications.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 NAME = "tidewheel/telemetry/job"

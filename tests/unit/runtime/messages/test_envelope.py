@@ -11,15 +11,8 @@ import pytest
 from tests.kit.runtime.inboxes import missing
 from tidewheel.batches.batches import records
 from tidewheel.progress import ProtocolError
-from tidewheel.runtime.worker.envelope import (
-    Envelope,
-    InputCommand,
-    Message,
-    OrderedInbox,
-    decode,
-    encode,
-    uncounted_bytes,
-)
+from tidewheel.runtime.messages.envelope import Envelope, InputCommand, Message, decode, encode, uncounted_bytes
+from tidewheel.runtime.worker.ordered_inbox import OrderedInbox
 
 BATCHES: dict[str, Callable[[], Any]] = {
     "list": lambda: [1, "a", None, (2, 3)],

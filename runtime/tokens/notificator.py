@@ -2,12 +2,15 @@
 
 import operator
 from collections.abc import Callable, Container, Iterator
+from typing import TYPE_CHECKING
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.messages.labels import Label, Labels
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
-from tidewheel.runtime.worker.ports import InputPort, OutputPort
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 class Notificator:
@@ -64,7 +67,7 @@ class Notificator:
     def __contains__(self, time: Time) -> bool:
         return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
-    def notify_at(self, token: TimestampToken | LentToken, output: OutputPort | None = None) -> None:
+    def notify_at(self, token: TimestampToken | LentToken, output: "OutputPort | None" = None) -> None:
         """Have `ready` return a token for this token's time, once; asking again for the same time changes nothing.
 
         Args:
@@ -112,7 +115,7 @@ class Notificator:
         for place in [place for place in self._pending if place not in places]:
             self._pending.pop(place).discard()
 
-    def ready(self, *inputs: InputPort, sequential: bool = True) -> Iterator[TimestampToken]:
+    def ready(self, *inputs: "InputPort", sequential: bool = True) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.
 
         In a loop all rounds of an epoch come before the first round of the next epoch. So what an operator keeps from

@@ -1,0 +1,27 @@
+"""The live views of jobs and topics, found by their names.
+
+A view is a subscriber, so it stands above jobs and topics, which do not import it. A job that is asked to show itself
+finds its view here, and loads it then: most programs never do.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias
+
+ViewName: TypeAlias = Literal["own_page", "job_widget", "plot"]
+
+_MODULES: Final[dict[ViewName, str]] = {
+    "own_page": "tidewheel.console.page.own_page",
+    "job_widget": "tidewheel.console.notebook.job_widget",
+    "plot": "tidewheel.console.notebook.plot",
+}
+
+
+def live_view(name: ViewName) -> Callable[..., Any]:
+    """Return the function that makes a view: the page of this process, the view of a job in a notebook, or a chart.
+
+    Raises:
+        ImportError: the libraries of the view are not installed.
+    """
+    function: Callable[..., Any] = getattr(import_module(_MODULES[name]), name)
+    return function

@@ -1,0 +1,21 @@
+"""Something that a gateway serves beside topics, such as the live page of jobs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+    from starlette.routing import BaseRoute
+
+
+class Site(Protocol):
+    """Routes of their own, behind the gateway's guards."""
+
+    def routes(self, keep_alive_s: float) -> "Sequence[BaseRoute]":
+        """Return the routes; a stream sends a sign of life after so many seconds without an event."""
+
+    def is_open(self, request: "HTTPConnection") -> bool:
+        """Tell whether everyone may read what a request asks for, without a token, also by a link of a foreign page."""
+
+    def close(self) -> None:
+        """End all streams; do not wait."""

@@ -1,0 +1,98 @@
+"""The outbox of a worker: it puts the messages and the progress of a step into one numbered envelope for each peer."""
+
+from collections.abc import Mapping
+
+from tidewheel.progress import ProgressBatch
+from tidewheel.runtime.messages.credit import Credit
+from tidewheel.runtime.messages.envelope import Envelope, Message
+from tidewheel.runtime.messages.news import SubstreamNews
+from tidewheel.transport.frames import pickled_size
+
+_MEASURED_EVERY = 16
+
+
+_MUCH = 256 * 1024
+"""So many bytes for each peer take them about as long to receive as a step takes."""
+
+
+class Outbox:
+    """Numbers envelopes from 0 for each peer.
+
+    Args:
+        worker: the number of the sender.
+        workers: how many workers there are.
+        incarnation: of the sender.
+
+    Attributes:
+        progress_bytes: about how large all batches of progress together are when pickled: one in sixteen is measured.
+    """
+
+    def __init__(self, worker: int, workers: int, incarnation: int) -> None:
+        self._worker = worker
+        self._incarnation = incarnation
+        self._sequences = [0] * workers
+        self._messages: list[list[Message]] = [[] for _ in range(workers)]
+        self._batches = 0
+        self._bytes_a_change = 0.0
+        self._much = _MUCH * (workers - 1)
+        self.progress_bytes = self._waiting_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is so much to send that peers had better have it now."""
+        return self._waiting_bytes > self._much
+
+    def put(self, peer: int, message: Message) -> None:
+        """Add a message to the next envelope for a peer."""
+        self._messages[peer].append(message)
+        self._waiting_bytes += message.size
+
+    def envelopes(
+        self,
+        progress: Mapping[int, ProgressBatch],
+        credit: Mapping[int, Credit],
+        substreams: Mapping[int, SubstreamNews],
+        heard: int,
+        snapshot: int,
+        marker: tuple[int, ...] | None,
+    ) -> list[tuple[int, Envelope]]:
+        """Return an envelope for each peer for which there is anything, as (worker number, envelope).
+
+        Args:
+            progress: what each peer gets of it, and the same of ``credit`` and ``substreams``.
+            credit: see ``progress``.
+            substreams: see ``progress``.
+            heard: how much the sender has heard of substreams.
+            snapshot: the snapshot that the sender is in.
+            marker: what each peer is told of a snapshot that the sender has begun; None if it has not.
+        """
+        if progress:
+            self._count(next(iter(progress.values())), len(progress))
+        made: list[tuple[int, Envelope]] = []
+        self._waiting_bytes = 0
+        for peer, messages in enumerate(self._messages):
+            has_something = messages or peer in progress or peer in credit or peer in substreams
+            if has_something or (marker is not None and peer != self._worker):
+                envelope = Envelope(
+                    self._worker,
+                    self._incarnation,
+                    self._sequences[peer],
+                    messages,
+                    progress.get(peer, []),
+                    credit=credit.get(peer),
+                    substreams=substreams.get(peer),
+                    heard=heard,
+                    snapshot=snapshot,
+                    marker=marker,
+                )
+                made.append((peer, envelope))
+                self._messages[peer] = []
+                self._sequences[peer] += 1
+        return made
+
+    def _count(self, batch: ProgressBatch, receivers: int) -> None:
+        """Count a batch that several peers get."""
+        if self._batches % _MEASURED_EVERY == 0:
+            self._bytes_a_change = pickled_size(batch) / len(batch)
+        self._batches += 1
+        self.progress_bytes += round(self._bytes_a_change * len(batch)) * receivers
