@@ -21,6 +21,7 @@ from tidewheel.operators.sinks.published import Published
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
+from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.connection import PublisherConnection
 from tidewheel.pubsub.publishers.fed_partitions import moved
@@ -179,9 +180,10 @@ def build_publish(described: Publication) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
-    has all of it. Where a subscriber may hold back the publisher, batches stay unread until there is room for them, and
-    moves of the frontier wait with them and become one; but for the last, after which this may not be scheduled again.
-    A batch that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their
+    has all of it. Where a subscriber or a full disk may hold back the publisher, batches stay unread until there is room
+    for them. A move of the frontier that completes an epoch with batches goes ahead of them. Otherwise a log could fill
+    its disk with open epochs, of which a subscriber receives none, and so acknowledges none. Other moves wait and become
+    one; but for the last, after which this may not be scheduled again. So there are no more moves than batches. A batch that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their
     records, and the frontier becomes empty after the last of them.
     """
     return lambda context: _Share(described, context).schedule
@@ -196,6 +198,7 @@ class _Share:
         self._worker = context.worker
         self._ends = PublishedEnds(described, context) if described.ends else None
         self._connection: PublisherConnection = instance_of(context).attachments[described.topic]
+        self._open = WaitingEpochs[None](described.domain)  # the epochs of batches that were handed over
         self._waiting = WaitingForRoom(context, self._connection, instance_of(context).clock)
         self._published = context.state(
             "published", partial(Published, described.domain), split=Published.split, merge=Published.merge
@@ -210,19 +213,24 @@ class _Share:
         frontier = self._frontier_at(input)
         announced = self._published.announced
         has_news = len(frontier) and (not running_input(input).is_empty or frontier != announced)
-        if not has_room and (has_news or connection.is_awaiting):
-            connection.flush()
+        waits = not has_room and (has_news or connection.is_awaiting)
+        if self._open.take_passed(frontier) or not waits:
+            self._move(input, frontier)
+        connection.flush()
+        if waits:
             self._waiting.begin()
-            return
+
+    def _move(self, input: InputPort, frontier: Antichain) -> None:
+        """Hand over the ends of substreams, and the move of the frontier to where it is."""
+        announced = self._published.announced
         if self._ends is not None:
             if len(announced):
-                self._ends.publish(input, announced, connection)
+                self._ends.publish(input, announced, self._connection)
             if not len(frontier) and not self._ends.are_all(input):
                 frontier = announced
         if frontier != announced and (changes := moved(announced, frontier)):
-            connection.frontier(changes)
+            self._connection.frontier(changes)
         self._published.announced = frontier
-        connection.flush()
 
     def _frontier_at(self, input: InputPort) -> Antichain:
         """Return the frontier; the announced one, until an operator that goes on from a snapshot has reached it."""
@@ -242,6 +250,7 @@ class _Share:
             if schema is not None:
                 schema.check(self._topic, self._worker, token.time, batch)
             connection.data(token.time, batch)
+            self._open.at(token.time)
             if ends is not None:
                 ends.note(token.label, token.time)
             if not connection.has_room():
