@@ -180,11 +180,12 @@ def build_publish(described: Publication) -> Build:
     """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
 
     Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
-    has all of it. Where a subscriber or a full disk may hold back the publisher, batches stay unread until there is room
-    for them. A move of the frontier that completes an epoch with batches goes ahead of them. Otherwise a log could fill
-    its disk with open epochs, of which a subscriber receives none, and so acknowledges none. Other moves wait and become
-    one; but for the last, after which this may not be scheduled again. So there are no more moves than batches. A batch that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their
-    records, and the frontier becomes empty after the last of them.
+    has all of it. Where a subscriber or a full disk may hold back the publisher, batches stay unread until there is
+    room for them. A move of the frontier that completes an epoch with batches does not wait: otherwise a log could fill
+    its disk with open epochs, of which no subscriber receives and acknowledges any. There are no more such moves than
+    batches. Other moves wait and become one; but for the last, after which this may not be scheduled again. A batch
+    that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their records,
+    and the frontier becomes empty after the last of them.
     """
     return lambda context: _Share(described, context).schedule
 

@@ -1,5 +1,6 @@
-"""One worker's ends, with an input and a connection of which the test says what happens there."""
+"""One worker's ends and moves of the frontier, where the test says what happens at its input and connection."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -38,7 +39,8 @@ class Port:
         return not self.queue and not self.ends
 
     def whole(self) -> Any:
-        return iter(())
+        while self.queue:
+            yield self.queue.pop(0)
 
     @property
     def ended(self) -> Any:
@@ -89,6 +91,10 @@ class Noting:
 
     def flush(self) -> None:
         """Note nothing."""
+
+    def data(self, time: int, batch: list[Any]) -> None:
+        self.told.append(("data", time))
+        self.room = False
 
     def frontier(self, updates: list[Any]) -> None:
         self.told.append(("frontier", updates))
@@ -146,6 +152,31 @@ def test_ends_wait_for_room() -> None:
     port.frontier = Antichain(INTEGERS)
     schedule(port)
     assert context.told[2:] == [("ends", 0, ["b"]), ("frontier", [(0, -1)])]
+
+
+def test_a_move_that_completes_an_epoch_does_not_wait_for_room() -> None:
+    """Else a full log might have nothing but open epochs, which nobody can acknowledge. Other moves wait, as one."""
+    context, port = Noting(INTEGERS), Port(INTEGERS, [0])
+    schedule = context.schedule()
+    port.queue = [(SimpleNamespace(time=time, label=None), [time]) for time in (0, 2, 9)]
+
+    def moves_to(time: int) -> list[Any]:
+        port.frontier, context.told = Antichain(INTEGERS, [time]), []
+        schedule(port)
+        return context.told
+
+    assert moves_to(0) == [("data", 0), "waits"]
+    assert moves_to(1) == [("frontier", [(0, -1), (1, 1)]), "waits"]
+    assert moves_to(2) == ["waits"]
+    context.room = True
+    assert moves_to(2) == [("data", 2), "waits"]
+    assert moves_to(2) == ["waits"]
+    assert moves_to(5) == [("frontier", [(1, -1), (5, 1)]), "waits"]
+    assert moves_to(7) == moves_to(8) == ["waits"]
+    context.room = True
+    assert moves_to(9) == [("data", 9), "waits"]
+    context.room = True
+    assert moves_to(9) == [("frontier", [(5, -1), (9, 1)])]
 
 
 def test_an_end_is_never_before_the_last_end_of_its_key() -> None:
