@@ -42,7 +42,8 @@ class Audience:
         pubend: it.
         changed: wakes those who wait, here too.
         living: who lives; nobody of the subscriptions that the log knows.
-        grace_s: so long after the start nothing is forgotten: who was connected before may come back.
+        grace_s: so long after the start nothing is forgotten, unless the log is new: who was connected before may
+            come back.
     """
 
     where: str
@@ -58,10 +59,15 @@ class Audience:
 
     def __post_init__(self) -> None:
         self._return_s = min(RETURN_WITHIN_S, self.grace_s)
+        self._is_log_new = False
 
     def expect_nobody(self) -> None:
-        """Take note that nobody was connected before, so that it need not be waited for who may be about to return."""
+        """Take note that nobody was connected before, so that it need not be waited for who may be about to return.
+
+        Readers of an earlier job may come back. So where the log has messages of that, `may_forget` waits for them.
+        """
         self._return_s = 0.0
+        self._is_log_new = self.pubend.written_tick < 0
         self.changed.notify()
 
     # ------------------------------------------------------------------ coming and going
@@ -194,8 +200,8 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether those who were connected before a restart have had the time to come back."""
-        return self._now_s >= self.grace_s
+        """Whether those who were connected before a restart have had the time to come back, or there were none."""
+        return self._is_log_new or self._now_s >= self.grace_s
 
     # ------------------------------------------------------------------ waiting for them
 

@@ -219,6 +219,17 @@ def test_nothing_is_forgotten_at_the_start(
         durable.close()
 
 
+def test_a_new_log_forgets_from_the_start(tmp_path: Path) -> None:
+    """Nobody was connected before, so files that nobody needs go at once: a log may fill its disk within a minute."""
+    with hosted(tmp_path, segment_bytes=200) as host:
+        reader = Reader(host, "billing", start=0)
+        published(host, 3)
+        read_all(reader, host, 3)
+        core = host.actor._durable.core
+        reader.read(lambda _: len(core.log.segments()) == 1)
+        reader.close()
+
+
 def test_a_name_that_nobody_reads_is_warned_of_and_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Then it holds nothing; and if it comes back, it is told what it has missed, also after a restart."""
     with hosted(tmp_path, lease_s=0.2, retention_s=1.0, segment_bytes=500) as host:
