@@ -40,7 +40,7 @@ from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time,
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES
 from tidewheel.pubsub.log.record_format import ends_checksum
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
-from tidewheel.pubsub.protocol.epochs import EpochStates, has_moved_back
+from tidewheel.pubsub.protocol.epochs import EpochStates, TimeChains, has_moved_back
 from tidewheel.transport.frames import Payload
 
 _MOST_RETURNS = 100
@@ -164,6 +164,7 @@ class Journal:
         self.is_sure = True
         self._worker = MutableAntichain(domain)
         self._sent: dict[Time, int] = {}
+        self._unpassed = TimeChains(domain)  # the times of batches, sent or logged, that the worker may not have passed
         self._returns: list[_Return] = []
         self.begin()
 
@@ -189,6 +190,7 @@ class Journal:
         self._sent = {} if position is None else dict(position.sent)
         passed = [time for time in self._checksums if not self._worker.less_equal(time)]
         self._sent |= {time: len(self._checksums[time]) for time in passed}
+        self._unpassed = TimeChains(self._domain, dict.fromkeys((*self._checksums, *self._sent)))
         self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
         # After a return the log may be behind its worker in a partial order. Then the number of its last batch says it.
@@ -292,14 +294,15 @@ class Journal:
         moved = self._worker.update(updates)
         if has_moved_back(self._domain, moved):
             raise ProtocolError(f"the frontier moved back to {self._worker.frontier!r}, by {moved!r}")
-        for time, checksums in self._checksums.items():
-            if not self._worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
+        for time in chain(*self._unpassed.take_passed(self._worker.frontier)):
+            batches = len(self._checksums.get(time, ()))
+            if self._sent.get(time, 0) < batches:
                 raise ResentDifferentlyError(
-                    f"{len(checksums)} batches of time {time!r} are logged, but the worker closed the time after "
+                    f"{batches} batches of time {time!r} are logged, but the worker closed the time after "
                     f"{self._sent.get(time, 0)} of them. A job that starts again must send the same batches"
                 )
-        kept = self._checksums  # where the log is behind the worker, epochs that the worker has passed are in it
-        self._sent = {time: sent for time, sent in self._sent.items() if time in kept or self._worker.less_equal(time)}
+            if not batches:  # where the log is behind the worker, what it has logged stays until it has caught up
+                self._sent.pop(time, None)
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
         if is_abreast and not self.is_sure:  # all that came before the last move in the log is sent
             self.reached, self.is_sure = max(self.reached, self._moved), True
@@ -331,11 +334,15 @@ class Journal:
         self._epochs.go_back(message)
         self._checksums = {time: [None] * batches for time, batches in standing.items()}
         self._ticks = {time: [message.number] * batches for time, batches in standing.items()}
+        self._unpassed = TimeChains(self._domain, standing)
 
     def record(self, time: Time, checksum: int) -> None:
         """Record that a batch is logged, behind the others of its time."""
         self._epochs.observe(time)
-        self._checksums.setdefault(time, []).append(checksum)
+        if time not in self._checksums:
+            self._checksums[time] = []
+            self._unpassed.add(time)
+        self._checksums[time].append(checksum)
 
     def logged(self, time: Time, tick: int) -> None:
         """Record the tick of a batch, in the order of their records."""
@@ -369,9 +376,11 @@ class Journal:
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)
-            is_completed = self._epochs.is_completed
-            self._checksums = {time: found for time, found in self._checksums.items() if not is_completed(time)}
-            self._ticks = {time: self._ticks[time] for time in self._checksums if time in self._ticks}
+            for time in self._epochs.completed:
+                self._checksums.pop(time, None)
+                self._ticks.pop(time, None)
+                if not self._worker.less_equal(time):
+                    self._sent.pop(time, None)
 
     @property
     def has_ended(self) -> bool:

@@ -35,6 +35,7 @@ class EpochStates:
 
     Attributes:
         active: the active epochs, in the order in which they began.
+        completed: those that the last move of the lower frontier has completed.
         generation: how often the job has gone back.
         complete: the frontier that the logs of the whole topic had then; nothing without a log.
         passed: the frontier of the worker then, if that was not before the one of the log; nothing otherwise.
@@ -54,6 +55,8 @@ class EpochStates:
         self._lower = MutableAntichain(domain)
         self._lower.update([(domain.minimum(), 1)])
         self.active: dict[Time, None] = {}
+        self.completed: list[Time] = []
+        self._chains = TimeChains(domain)
         self.generation = 0
         self.complete: tuple[Time, ...] = ()
         self.passed: tuple[Time, ...] = ()
@@ -75,7 +78,7 @@ class EpochStates:
     def _set(self, lower: Iterable[Time], active: Iterable[Time]) -> None:
         self._lower = MutableAntichain(self._domain)
         self._lower.update((time, 1) for time in lower)
-        self.active = {}
+        self.active, self.completed, self._chains = {}, [], TimeChains(self._domain)
         for time in active:
             self.observe(time)
 
@@ -113,7 +116,9 @@ class EpochStates:
         return maximal
 
     def observe(self, time: Time) -> None:
-        """Record a batch at ``time``. Complexity: O(elements of the lower frontier), O(1) if it is active.
+        """Record a batch at ``time``.
+
+        Complexity: O(1) if it is active, otherwise as `TimeChains.add`, plus O(elements of the lower frontier).
 
         Raises:
             ProtocolError: the epoch is completed.
@@ -123,11 +128,12 @@ class EpochStates:
         if self.is_completed(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the lower frontier {self.lower!r} has passed")
         self.active[time] = None
+        self._chains.add(time)
 
     def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
         """Apply the changes of one move of the lower frontier, and return how it changed.
 
-        Complexity: O(active epochs * elements of the lower frontier).
+        Complexity: as `TimeChains.take_passed`.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -138,8 +144,9 @@ class EpochStates:
             came = [time for time, change in changes if change > 0]
             before = [time for time, change in changes if change < 0] + [time for time in after if time not in came]
             raise ProtocolError(f"the lower frontier moved back from {before!r} to {after!r}")
-        if changes:
-            self.active = {time: None for time in self.active if self._lower.less_equal(time)}
+        self.completed = list(chain(*self._chains.take_passed(self.lower))) if changes else []
+        for time in self.completed:
+            self.active.pop(time, None)
         return changes
 
 
@@ -153,37 +160,29 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
     return not all(any(less_equal(element, time) for element in gone) for time in came)
 
 
-class WaitingEpochs(Generic[T]):
-    """Items by their times, of which a move of the frontier takes the times that it has passed.
+class TimeChains:
+    """Distinct times, of which a frontier takes those that it has passed.
 
-    The times form chains, in each of which every time is before the next. A frontier has passed the beginning of each
-    chain, so it is not compared with all times. Integers form one chain; a partial order has about as many chains as
-    it has unordered times at once.
+    They form chains, in each of which every time is before the next. A frontier has passed the beginning of each chain,
+    so it is not compared with all times. Integers form one chain; a partial order has about as many chains as it has
+    unordered times at once.
 
     >>> from tidewheel.progress import IntegerDomain
-    >>> waiting = WaitingEpochs(IntegerDomain())
-    >>> for time in (3, 1, 7):
-    ...     waiting.at(time).append("data")
-    >>> waiting.take_passed(Antichain(IntegerDomain(), [5])), len(waiting)
-    ([(1, ['data']), (3, ['data'])], 1)
+    >>> chains = TimeChains(IntegerDomain(), [3, 1, 7])
+    >>> chains.take_passed(Antichain(IntegerDomain(), [5])), chains.take_passed(Antichain(IntegerDomain(), [6]))
+    ([[1, 3]], [])
     """
 
-    def __init__(self, domain: TimeDomain) -> None:
+    def __init__(self, domain: TimeDomain, times: Iterable[Time] = ()) -> None:
         self._less_equal = domain.comparison()
         self._chains: list[list[Time]] = []
-        self._arrivals = count()
-        self._items: dict[Time, tuple[int, list[T]]] = {}
+        for time in times:
+            self.add(time)
 
-    def at(self, time: Time) -> list[T]:
-        """Return the items at ``time``, which waits from now on; add items to the list, or clear it.
-
-        Complexity: O(1) for a known time, O(chains) for the latest, O(chains log n) for another.
-        """
-        if time not in self._items:
-            self._items[time] = (next(self._arrivals), [])
-            if not any(self._fits(times, time) for times in self._chains):
-                self._chains.append([time])
-        return self._items[time][1]
+    def add(self, time: Time) -> None:
+        """Add a time that is not there. Complexity: O(chains) for the latest, O(chains log n) for another."""
+        if not any(self._fits(times, time) for times in self._chains):
+            self._chains.append([time])
 
     def _fits(self, times: list[Time], time: Time) -> bool:
         """Put ``time`` into a chain, if each time there is before or after it."""
@@ -196,18 +195,56 @@ class WaitingEpochs(Generic[T]):
         times.insert(place, time)
         return True
 
-    def take_passed(self, frontier: Antichain) -> list[tuple[Time, list[T]]]:
-        """Remove the times that can no longer occur; return them with their items, none before an earlier one.
+    def take_passed(self, frontier: Antichain) -> list[list[Time]]:
+        """Remove the times that can no longer occur; return them, in order within each chain.
 
-        Unordered times come in the order of their first items, where that is possible. Complexity: O(chains log n +
-        times that are returned); O(n^2) for n times that are returned together and come from several chains.
+        Complexity: O(chains log n + times that are returned).
         """
         passed = []
         for times in self._chains:
-            if place := bisect_left(times, True, key=frontier.less_equal):
+            if not frontier.less_equal(times[0]):
+                place = bisect_left(times, True, key=frontier.less_equal)
                 passed.append(times[:place])
                 del times[:place]
-        self._chains = [times for times in self._chains if times]
+        if passed:
+            self._chains = [times for times in self._chains if times]
+        return passed
+
+
+class WaitingEpochs(Generic[T]):
+    """Items by their times, of which a move of the frontier takes the times that it has passed.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> waiting = WaitingEpochs(IntegerDomain())
+    >>> for time in (3, 1, 7):
+    ...     waiting.at(time).append("data")
+    >>> waiting.take_passed(Antichain(IntegerDomain(), [5])), len(waiting)
+    ([(1, ['data']), (3, ['data'])], 1)
+    """
+
+    def __init__(self, domain: TimeDomain) -> None:
+        self._less_equal = domain.comparison()
+        self._chains = TimeChains(domain)
+        self._arrivals = count()
+        self._items: dict[Time, tuple[int, list[T]]] = {}
+
+    def at(self, time: Time) -> list[T]:
+        """Return the items at ``time``, which waits from now on; add items to the list, or clear it.
+
+        Complexity: O(1) for a known time, otherwise as `TimeChains.add`.
+        """
+        if time not in self._items:
+            self._items[time] = (next(self._arrivals), [])
+            self._chains.add(time)
+        return self._items[time][1]
+
+    def take_passed(self, frontier: Antichain) -> list[tuple[Time, list[T]]]:
+        """Remove the times that can no longer occur; return them with their items, none before an earlier one.
+
+        Unordered times come in the order of their first items, where that is possible. Complexity: as
+        `TimeChains.take_passed`; O(n^2) for n times that are returned together and come from several chains.
+        """
+        passed = self._chains.take_passed(frontier)
         in_order = passed[0] if len(passed) == 1 else self._merged(chain(*passed))
         return [(time, self._items.pop(time)[1]) for time in in_order]
 

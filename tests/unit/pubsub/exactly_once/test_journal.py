@@ -1,6 +1,9 @@
 """A worker that starts again, at any moment, as often as it likes: the log is what one run would have made of it."""
 
 import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.progress import IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
+from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import (
     Journal,
     LogPlace,
@@ -159,6 +162,97 @@ def test_what_is_complete_needs_no_memory() -> None:
     journal.data(1000, 0, 1)
     assert pickle.loads(journal.snapshot()) == (WentBack(0, -1, [1000], {1000: 1}), {1000: [1]}, {}, -1, False, [])
     assert (journal.lower, journal.epochs().upper()) == ([1000], [1000])
+
+
+class Counting(IntegerDomain):
+    """Integers that count their comparisons."""
+
+    __slots__ = ()
+    compared = 0
+
+    def less_equal(self, a: Time, b: Time) -> bool:
+        Counting.compared += 1
+        return bool(a <= b)
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_a_move_costs_what_it_completes(is_again: bool) -> None:
+    """However many epochs are open; also of a worker that sends again what is logged."""
+    journal, many = Journal(Counting()), 1000
+    for _ in range(1 + is_again):
+        journal.begin()
+        send(journal, [("data", time, 0, 5) for time in range(many)])
+    Counting.compared = 0
+    for time in range(many):
+        assert journal.frontier([(time, -1), (time + 1, 1)])
+    assert Counting.compared < 60 * many
+
+
+class SearchingJournal(Journal):
+    """A journal whose moves look at all epochs, which is slow and plainly right."""
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
+        worker = deepcopy(self._worker)
+        worker.update(updates := list(updates))
+        for time, checksums in self._checksums.items():
+            if not worker.less_equal(time) and self._sent.get(time, 0) < len(checksums):
+                raise ResentDifferentlyError("the worker closed a time too early")
+        return super().frontier(updates)
+
+    def advance(self, changes: list[tuple[Time, int]]) -> None:
+        checksums, ticks = dict(self._checksums), dict(self._ticks)
+        super().advance(changes)
+        lower = self._epochs.lower
+        self._checksums = {time: found for time, found in checksums.items() if lower.less_equal(time)}
+        self._ticks = {time: ticks[time] for time in self._checksums if time in ticks}
+
+
+def small_times(domain: TimeDomain) -> st.SearchStrategy[Time]:
+    return st.integers(0, 5) if domain is INTEGERS else st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a call returns, or the kind of its error."""
+    try:
+        return call(*arguments)
+    except ResentDifferentlyError:
+        return ResentDifferentlyError
+
+
+@given(st.data(), st.sampled_from([INTEGERS, PAIRS]))
+def test_a_move_does_what_a_search_through_all_epochs_does(data: st.DataObject, domain: TimeDomain) -> None:
+    """With workers that begin again at any place, are behind the log, send something else or close too early."""
+    journals = [Journal(domain), SearchingJournal(domain)]
+    lower, sent = Antichain(domain, [domain.minimum()]), Counter[Time]()
+    times = small_times(domain)
+    for tick in range(data.draw(st.integers(1, 25))):
+        step = data.draw(st.one_of(times, st.lists(times, max_size=2), st.none()))
+        outcomes: list[Any] = []
+        if step is None:
+            lower, sent = Antichain(domain, [domain.minimum()]), Counter()
+            outcomes = [journal.begin() for journal in journals]
+        elif isinstance(step, list):
+            after = Antichain(domain, [later(one, other) for one in lower for other in step])
+            changes = [*((time, -1) for time in lower), *((time, 1) for time in after)]
+            lower = after
+            outcomes = [outcome(journal.frontier, changes) for journal in journals]
+        elif lower.less_equal(step):
+            checksum = int(data.draw(st.integers(0, 9)) == 9)
+            outcomes = [outcome(journal.data, step, sent[step], checksum) for journal in journals]
+            sent[step] += 1
+            for journal in journals if outcomes[0] is True else ():
+                journal.logged(step, tick)
+        assert len({repr(one) for one in outcomes}) <= 1
+        if ResentDifferentlyError in outcomes:
+            return
+        found = [(journal.lower, journal._checksums, journal._ticks, journal.reached) for journal in journals]
+        assert found[0] == found[1]
+        assert not [time for time in journals[0]._sent if not lower.less_equal(time) and time not in found[0][1]]
+
+
+def later(one: Time, other: Time) -> Time:
+    """Return the least time that is at or after both."""
+    return max(one, other) if isinstance(one, int) else tuple(map(max, one, other))
 
 
 def test_the_generation_of_all_logs() -> None:

@@ -178,6 +178,39 @@ def test_a_frontier_that_moves_back_is_refused() -> None:
         ended.advance([(9, 1)])
 
 
+def test_a_move_costs_what_it_completes() -> None:
+    """However many epochs are open, in whichever order they have begun: a worker may be far ahead of the others."""
+    domain = Counting()
+    for times in (range(MANY), range(MANY - 1, -1, -1)):
+        epochs = EpochStates(domain)
+        for time in times:
+            epochs.observe(time)
+        Counting.compared = 0
+        for time in range(MANY):
+            epochs.advance([(time, -1), (time + 1, 1)])
+            assert epochs.completed == [time]
+        assert Counting.compared < 40 * MANY
+
+
+@given(st.lists(st.one_of(pairs, st.lists(pairs, max_size=3))))
+def test_the_active_epochs_are_those_that_a_search_through_all_finds(steps: list[Time]) -> None:
+    """After each move, in the order in which they began; and those that are gone are completed, each once."""
+    epochs = EpochStates(PAIRS)
+    active: list[Time] = []
+    for step in steps:
+        if isinstance(step, tuple):
+            if not epochs.is_completed(step):
+                epochs.observe(step)
+                active += [] if step in active else [step]
+        else:
+            after = Antichain(PAIRS, [(max(a, b), max(c, d)) for a, c in epochs.lower for b, d in step])
+            before, epochs_before = epochs.lower, active
+            epochs.advance([*((time, -1) for time in before), *((time, 1) for time in after)])
+            active = [time for time in active if after.less_equal(time)]
+            assert sorted(epochs.completed) == sorted(set(epochs_before) - set(active))
+        assert list(epochs.active) == active
+
+
 def test_void_batches_are_not_assembled() -> None:
     """Only those of one partition that came last, of epochs that are not complete; an epoch of nothing else is none."""
     assembler = EpochAssembler(INTEGERS)
