@@ -19,6 +19,7 @@ import tidewheel as tw
 from tests.kit.gateway.served import ask, read_event, requested
 from tests.waiting import eventually
 from tidewheel.__main__ import main
+from tidewheel.console import LivePage
 from tidewheel.console.terminal.command import job_lines
 from tidewheel.gateway import Gateway, GatewayConfig
 from tidewheel.gateway.errors import GatewayError
@@ -132,7 +133,7 @@ def texts_of_a_flow(flow: tw.Dataflow) -> Iterator[str]:
 
 @contextmanager
 def gateway() -> Iterator[Gateway]:
-    with Gateway(GatewayConfig(port=0, flight_port=None)) as running:
+    with Gateway(GatewayConfig(port=0, flight_port=None), [LivePage()]) as running:
         yield running
 
 

@@ -130,8 +130,8 @@ def test_a_sink_in_a_function_can_be_checked() -> None:
 @pytest.mark.parametrize(
     ("make", "epochs", "message"),
     [
-        (lambda _: Table, [[1]], "an object of a subclass of tw.Sink, not <class"),
-        (lambda _: sqlite3.connect(":memory:"), [[1]], "an object of a subclass of tw.Sink, not <sqlite3.Connection"),
+        (lambda _: Table, [[1]], "an object of a subclass of tw.Sink, not of ABCMeta"),
+        (lambda _: sqlite3.connect(":memory:"), [[1]], "an object of a subclass of tw.Sink, not of Connection"),
         (into(Table), [[]], "epochs has no records, so a sink would have nothing to store"),
     ],
 )

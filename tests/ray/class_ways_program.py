@@ -158,13 +158,14 @@ def changed(version: str, folder: str) -> None:
     account = sys.modules["__main__"].__dict__["Account"]
     flow = tw.Dataflow("accounts")
     stream = flow.input("records").stateful_map(lambda record: record.name, lambda: None, added, name="accounts")
-    stream.capture("accounts")
+    stream.capture("accounts").probe("done")
     try:
         with tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, every_s=1000)) as job:
             records = job.input("records")
             records.advance_to(records.position.batches)
             records.send([account(name="ann", cents=5)])
             records.advance_to(records.position.batches)
+            job.probe("done").wait_until(records.position.batches, WAITS_S)
             job.snapshot(timeout=WAITS_S)
             found = [record for entry in job.captured("accounts") for record in entry.batch]
             job.stop()

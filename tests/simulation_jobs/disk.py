@@ -1,5 +1,6 @@
 """The disk of a simulated publisher: a log keeps what was synced, and at a crash as much of the rest as it likes."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ class DiskSegment:
         """Return the state before the first record."""
         return self._snapshot
 
-    def read(self, first_tick: int, found: list[Record], left: int, most: int) -> int:
+    def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
         """Append about ``left`` bytes of records, all of a tick or none; return the bytes still left."""
         for record in self.records:
             if record.tick >= first_tick:

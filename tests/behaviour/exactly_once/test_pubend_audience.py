@@ -107,6 +107,7 @@ def test_one_that_is_ended_tells_its_reader(tmp_path: Path) -> None:
 def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as there is no room for it, each time that is an error; then the subscription was there, and is not."""
     monkeypatch.setattr(audience, "NOTED_WITHIN_S", 0.05)
+    monkeypatch.setattr("tidewheel.pubsub.log.reserve.RESERVE_BYTES", 0)  # as if other writers had taken it
     files = Full()
 
     async def end_again_and_again() -> None:

@@ -158,7 +158,7 @@ def test_a_request_for_the_head_of_a_stream_ends(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["http b", "http/c/events", "/http/", "http?d=1&e#f", "http%2Fg", "straße ☃", "http\nh", "http\"'", "+", "*"],
+    ["http b", "http/c/events", "/http/", "http?d=1&e#f", "http%2Fg", "straße ☃", "http\"'", "+", "*"],
 )
 def test_a_name_may_be_any_text(gateway: Gateway, name: str) -> None:
     """Encoded as a URL's part, by HTTP and over a WebSocket."""

@@ -138,11 +138,15 @@ def check_flipped(directory: Path, name: str, place: int, expected: list[int]) -
 
 
 def test_a_flipped_byte_anywhere_is_named(tmp_path: Path) -> None:
-    """Every byte of every segment, one at a time, where all was durable; the mark, which is damaged itself, is not."""
+    """Every byte of every segment, one at a time, where all was durable; the mark, which is damaged itself, is not.
+
+    The reserve has no contents that matter: a few of its bytes are flipped.
+    """
     write_log(tmp_path / "log", groups=4, synced=4)
     before = contents_of(tmp_path / "log")
     for name, content in before.items():
-        for place, pattern in product(range(len(content)), PATTERNS):
+        places = range(0, len(content), 1 << 18 if name == "reserve" else 1)
+        for place, pattern in product(places, PATTERNS):
             flipped = bytearray(content)
             flipped[place] ^= pattern
             put_contents(tmp_path / "flipped", before | {name: bytes(flipped)})

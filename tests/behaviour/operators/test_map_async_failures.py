@@ -142,7 +142,10 @@ class Enters:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (asyncio.CancelledError(), "RuntimeError: entering <.*Enters.*> was cancelled by something that it has called"),
+        (
+            asyncio.CancelledError(),
+            "RuntimeError: entering an object of Enters was cancelled by something that it has called",
+        ),
         (SystemExit(3), "SystemExit: 3"),
     ],
 )

@@ -143,6 +143,7 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
             if sent == EPOCHS:
                 job.snapshot()
         job.topic(topic).wait_until(EPOCHS // 2, DEADLINE_S)
+        job.stop()
     with (
         nothing_left(),
         run(flow, tmp_path / "snapshots") as job,

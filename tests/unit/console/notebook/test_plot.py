@@ -150,7 +150,7 @@ def test_without_anywidget_plot_says_what_to_install(monkeypatch: pytest.MonkeyP
     """As the extra."""
     monkeypatch.delitem(sys.modules, "tidewheel.console.notebook.live_widget")
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with kernel(), pytest.raises(DeliveryError, match=r"'\.\[notebook\]', and restart the kernel"):
+    with kernel(), pytest.raises(DeliveryError, match=r"'tidewheel\[notebook\]', and restart the kernel"):
         plot(ByHand(), "n")
 
 

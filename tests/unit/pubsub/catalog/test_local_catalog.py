@@ -3,12 +3,9 @@
 import pytest
 
 from tests.kit.pubsub.local_job import LocalJob, send_end
-from tidewheel.progress import TidewheelError
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, subscribe
-from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import NoCluster
-from tidewheel.pubsub.subscribers import subscribing
 
 
 def test_a_topic_is_there_while_its_job_runs() -> None:
@@ -32,17 +29,6 @@ def test_a_running_job_keeps_its_name_and_an_ended_one_does_not() -> None:
     assert info is not None
     assert info.job == "new"
     new.finish(None, 1.0)
-
-
-@pytest.fixture
-def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this process find no Ray cluster, though there may be one, or it may have joined one for other tests."""
-
-    def connect(failure: type[TidewheelError]) -> None:
-        raise failure("no Ray cluster")
-
-    for module in (subscribing, catalog_actor):
-        monkeypatch.setattr(module, "connect_to_running", connect)
 
 
 @pytest.mark.usefixtures("no_cluster")

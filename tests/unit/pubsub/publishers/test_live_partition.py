@@ -312,12 +312,12 @@ def test_one_that_is_far_behind_gives_others_their_turn() -> None:
 
 
 def test_finishing_takes_the_reason_whole() -> None:
-    """However long it is."""
+    """However many lines it has."""
     with ActorThread() as publisher:
         feed = publisher.feed()
         feed.send(epoch(0))
-        publisher.run(lambda: publisher.partition._refuse("so wrong " * 1000))
-        with pytest.raises(FeedRefused, match=f"^{'so wrong ' * 1000}$"):
+        publisher.run(lambda: publisher.partition._refuse("so wrong\n" * 1000))
+        with pytest.raises(FeedRefused, match=r"^(so wrong\n){1000}$"):
             feed.finish()
 
 
