@@ -3,7 +3,6 @@
 Loaded when a program makes a collection, as it loads NumPy.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -31,7 +30,7 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.division import Division, by_input
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.joins.join_keys import unlike
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.messages.questions import ENDED
@@ -39,8 +38,6 @@ from tidewheel.runtime.state.state_pickling import declare_frozen
 from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
 
 declare_frozen(Batch, Interned)
-
-_LOGGER = logging.getLogger(__name__)
 
 Held: TypeAlias = dict[Time, list[list[Array]]]
 """By time one list, of the arrays that are held."""
@@ -123,18 +120,15 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
 
     def build(context: OperatorContext) -> Schedule:
         join = Join(depth, context.name, [host_of(context).shared[side] for side in sides])
-        is_compared = False
+        unlike_keys = UnlikeKeys(context)
 
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
-            nonlocal is_compared
             for side, port in enumerate((left, right)):
                 lent: dict[FlatTime, LentToken] = {}
                 for joined in join.receive(side, _noting(port, lent)):
                     _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
-            if not is_compared and all(some := join.some_keys()):
-                is_compared = True
-                if difference := unlike(*some):
-                    _LOGGER.warning("operator %r on worker %d: %s", context.name, context.worker, difference)
+            if not unlike_keys.is_compared:
+                unlike_keys.compare(*join.some_keys())
             join.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
