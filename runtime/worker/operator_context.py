@@ -333,6 +333,12 @@ def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
     return context._host.plan.operators[context._instance.number].pacts
 
 
+def sender_of(context: OperatorContext, port: int = 0) -> str:
+    """Return the name of the operator whose records come in at a port."""
+    plan = context._host.plan
+    return plan.name_at(plan.operators[context._instance.number].sources[port])
+
+
 def host_of(context: OperatorContext) -> OperatorHost:
     """Return the worker behind a context, for operators of this package."""
     return context._host
