@@ -141,6 +141,7 @@ class OperatorContext:
                 A snapshot notes how many there were, so each is called once.
 
         Raises:
+            GraphError: the name is no text, empty, longer than 200 characters, or has a control character.
             SnapshotError: a snapshot has the state, and it cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
