@@ -11,7 +11,7 @@ interned values for good, and whoever keeps codes translates them: `Codes.encode
 In pickled codes the interned values are in parts, of which those without new values are the same objects as before.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -237,7 +237,8 @@ class Codes:
             new = dict.fromkeys([value for value in values if value not in numbers])
         except TypeError as error:
             raise TypeError(
-                f"a record of a collection has to be hashable all through, and {short(_unhashable(values))} is not: "
+                f"a record of a collection has to be hashable all through, and "
+                f"{short(next((value for value in values if not is_hashable(value)), None))} is not: "
                 "use tuples instead of lists and sets"
             ) from error
         if new and not isinstance(self.kind, tuple):
@@ -257,13 +258,13 @@ class Codes:
             return np.array([numbers[with_one_nan(value)] for value in values], np.int64)
 
 
-def _unhashable(values: Iterable[Any]) -> Any:
-    for value in values:
-        try:
-            hash(value)
-        except TypeError:
-            return value
-    return None
+def is_hashable(value: Any) -> bool:
+    """Tell whether a value can be hashed, all through."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _as_bytes(words: Integers) -> list[bytes]:

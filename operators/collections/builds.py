@@ -3,17 +3,17 @@
 Loaded when a program makes a collection, as it loads NumPy.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from tidewheel.differential.batch import Batch
-from tidewheel.differential.codes import Interned
+from tidewheel.differential.codes import Interned, is_hashable
 from tidewheel.differential.consolidation import consolidated
 from tidewheel.differential.joining import Join, Joined
 from tidewheel.differential.looking_up import look_up
-from tidewheel.differential.records import Array, Column, array_of, rows_of
+from tidewheel.differential.records import Array, Column, array_of, decode, rows_of
 from tidewheel.differential.reducing import Reducer
 from tidewheel.differential.reductions import Reduction
 from tidewheel.differential.shared_arrangement import Number, SharedArrangement
@@ -31,16 +31,15 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.division import Division, by_input
 from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.joins.join_keys import unlike
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.progress import Antichain, Time
 from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.messages.questions import ENDED
 from tidewheel.runtime.state.state_pickling import declare_frozen
-from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of
+from tidewheel.runtime.worker.failure import PartError
+from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of, sender_of
 
 declare_frozen(Batch, Interned)
-
-_LOGGER = logging.getLogger(__name__)
 
 Held: TypeAlias = dict[Time, list[list[Array]]]
 """By time one list, of the arrays that are held."""
@@ -65,7 +64,7 @@ def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
         arrangement = _arrangement(context, depth, asked_by, by_record=by_record)
 
         def schedule(input: InputPort, output: OutputPort) -> None:
-            for lent, number in _arranged(arrangement, context.worker, input):
+            for lent, number in _arranged(arrangement, context, input):
                 output.send(lent, [number])
 
         return schedule
@@ -87,20 +86,35 @@ def _arrangement(
     return arrangement
 
 
-def _arranged(arrangement: SharedArrangement, worker: int, port: InputPort) -> Iterator[tuple[LentToken, Number]]:
+def _arranged(
+    arrangement: SharedArrangement, context: OperatorContext, port: InputPort
+) -> Iterator[tuple[LentToken, Number]]:
     """Arrange what has arrived; yield the numbers of updates, each behind the token for its time."""
     arrived: dict[FlatTime, tuple[LentToken, list[Array]]] = {}
     for token, array in port:
         arrived.setdefault(flat(token.time), (token, []))[1].append(array)
     for time, (token, arrays) in arrived.items():
-        for number in _numbered(arrangement, worker, time, arrays):
+        for number in _numbered(arrangement, context, time, arrays):
             yield token, number
 
 
-def _numbered(arrangement: SharedArrangement, worker: int, time: FlatTime, arrays: list[Array]) -> Iterator[Number]:
-    """Arrange what has arrived at a time, small arrays together; yield the numbers of updates."""
+def _numbered(
+    arrangement: SharedArrangement, context: OperatorContext, time: FlatTime, arrays: list[Array]
+) -> Iterator[Number]:
+    """Arrange what has arrived at a time, small arrays together; yield the numbers of updates.
+
+    Raises:
+        PartError: a record cannot be hashed; it names the operator that has sent the record.
+    """
     for _, parts in portions((time, array) for array in drained(arrays)):
-        number = arrangement.receive(worker, time, parts)
+        try:
+            number = arrangement.receive(context.worker, time, parts)
+        except TypeError as error:
+            for record in chain.from_iterable(map(decode, parts)):  # the report of the failure shows `record`
+                if not is_hashable(record):
+                    what = f"could not arrange a record of {sender_of(context)!r}"
+                    raise PartError(context.name, None, what) from error
+            raise
         if number is not None:
             yield number
 
@@ -123,18 +137,15 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
 
     def build(context: OperatorContext) -> Schedule:
         join = Join(depth, context.name, [host_of(context).shared[side] for side in sides])
-        is_compared = False
+        unlike_keys = UnlikeKeys(context)
 
         def schedule(left: InputPort, right: InputPort, output: OutputPort) -> None:
-            nonlocal is_compared
             for side, port in enumerate((left, right)):
                 lent: dict[FlatTime, LentToken] = {}
                 for joined in join.receive(side, _noting(port, lent)):
                     _send(output, lent, joined.times, array_of(project(joined), joined.diffs))
-            if not is_compared and all(some := join.some_keys()):
-                is_compared = True
-                if difference := unlike(*some):
-                    _LOGGER.warning("operator %r on worker %d: %s", context.name, context.worker, difference)
+            if not unlike_keys.is_compared:
+                unlike_keys.compare(*join.some_keys())
             join.let_go(_lower_bound(left.frontier), _lower_bound(right.frontier))
 
         return schedule
@@ -177,14 +188,14 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
         notificator = context.notificator()
 
         held: Held = by_input(pacts_of(context)).of_each().state(context, "held", dict)
-        arrange = partial(_numbered, arrangement, context.worker)
+        arrange = partial(_numbered, arrangement, context)
 
         def schedule(input: InputPort, output: OutputPort, *readers: OutputPort) -> None:
             if side is None and not readers:
                 for time in _held(input, held, notificator.notify_at):
                     reducer.receive(flat(time), arrange(flat(time), *held[time]))
             else:
-                for lent, number in _numbers(input) if side else _arranged(arrangement, context.worker, input):
+                for lent, number in _numbers(input) if side else _arranged(arrangement, context, input):
                     for reader in readers:
                         reader.send(lent, [number])
                     reducer.receive(flat(lent.time), [number])

@@ -18,6 +18,7 @@ from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.joins.join_keys import Groups, split_off_unmatchable
 from tidewheel.operators.joins.record_join import Pair
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.watermark import Watermark
@@ -143,6 +144,11 @@ class IntervalJoin:
         if kept.watermark.value is not None:
             kept.rights.drop_before(kept.watermark.value + self.interval.lower, EVENT_TIME)
         return [found], [late], [other_late]
+
+    @staticmethod
+    def compare_keys(kept: Kept, unlike_keys: UnlikeKeys) -> None:
+        """Compare some keys of what is kept of both sides."""
+        unlike_keys.compare(kept.lefts.by_key, kept.rights.by_key)
 
     def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:
         lower, upper = self.interval.lower, self.interval.upper

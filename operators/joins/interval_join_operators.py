@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.side_by_side import no_stream_itself
 from tidewheel.operators.base.stream_base import Other, Record, Result, StreamBase, check_stream
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
-from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, make_interval
+from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, Kept, make_interval
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin, read_table
 from tidewheel.operators.joins.join_keys import JoinKeys, make_keys
 from tidewheel.operators.joins.table_join import JoinedColumns
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import table_schema
 from tidewheel.operators.keys.columns import check_names
 from tidewheel.operators.keys.total_order import check_total_order
@@ -23,7 +25,7 @@ from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, Time
 from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime import Build, Key
+from tidewheel.runtime import Build, Key, OperatorContext
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
 
@@ -212,4 +214,13 @@ def _record_of(entry: TimedRecord, _: object) -> tuple[Any]:
 
 
 def _build_join(join: IntervalJoin | IntervalTableJoin, pacts: list[Pact]) -> Build:
-    return build_gathered(4, join.process, join.keep, 3, pacts=[*pacts, BroadcastPact(), BroadcastPact()])
+    def process(both: tuple[Kept, UnlikeKeys], batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+        kept, unlike_keys = both
+        made = join.process(kept, batches, token)
+        join.compare_keys(kept, unlike_keys)
+        return made
+
+    def keep(context: OperatorContext) -> tuple[Kept, UnlikeKeys]:
+        return join.keep(context), UnlikeKeys(context)
+
+    return build_gathered(4, process, keep, 3, pacts=[*pacts, BroadcastPact(), BroadcastPact()])

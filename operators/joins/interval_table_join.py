@@ -16,6 +16,7 @@ from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.operators.joins.interval_join import Interval, Kept
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import match_within, number_keys
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.watermark import ReadTimes, Watermark
@@ -175,6 +176,11 @@ class IntervalTableJoin:
             bound = kept.watermark.value + distance(self.interval.lower)
             kept.rights = kept.rights.where(~are_before(kept.rights.times, bound))
         return found, late, other_late
+
+    def compare_keys(self, kept: Kept, unlike_keys: UnlikeKeys) -> None:
+        """Compare some keys of what is kept of both sides."""
+        left, right = (None if side is None else side.rows for side in (kept.lefts, kept.rights))
+        unlike_keys.compare_tables(self.columns.keys, left, right)
 
     def _in_time(self, batches: list[Batch], at: str, watermark: Any) -> "tuple[TimedTable | None, list[pa.Table]]":
         rows = one_table(batches)

@@ -4,9 +4,6 @@ As in SQL, a key that is None matches nothing, not even None; nor does NaN, nor 
 keys match where Python holds them equal: ``1``, ``1.0`` and ``True`` are one key.
 """
 
-from collections.abc import Sequence
-from numbers import Number
-from reprlib import repr as shown
 from typing import Any, NamedTuple, TypeAlias
 
 from tidewheel.operators.keys.record_keys import Keys
@@ -67,33 +64,6 @@ def matches_nothing(key: Any) -> bool:
     (True, True, False)
     """
     return key is None or (any(map(matches_nothing, key)) if isinstance(key, tuple) else bool(key != key))  # noqa: PLR0124
-
-
-def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
-    """Return how some keys of both sides of a join differ, if no type of one side has values equal to one of the other.
-
-    Such keys match nothing. The result is empty if they may match, or if keys are None alone.
-
-    >>> unlike([1, 2.5], ["1", None])[:74]
-    'no key of one side can be equal to one of the other, as 1 is of type int a'
-    >>> unlike([1, "a"], [2.5])
-    ''
-    """
-    sides = [{_kind(key): key for key in keys[::-1] if key is not None} for keys in (lefts, rights)]
-    if not all(sides) or sides[0].keys() & sides[1].keys():
-        return ""
-    left, right = (next(iter(side.values())) for side in sides)
-    return (
-        f"no key of one side can be equal to one of the other, as {shown(left)} is of type {type(left).__name__} and "
-        f"{shown(right)} is of type {type(right).__name__}: convert the keys of one side before"
-    )
-
-
-def _kind(key: Any) -> Any:
-    """Return what equal keys have in common: a type, or those of the parts of a tuple."""
-    if isinstance(key, tuple):
-        return tuple(map(_kind, key))
-    return next((kind for kind in (Number, str, bytes) if isinstance(key, kind)), type(key))
 
 
 def split_off_unmatchable(groups: Groups) -> list[Any]:

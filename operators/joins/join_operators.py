@@ -110,7 +110,8 @@ class JoinOperators(StreamBase[Record]):
         fill with nulls.
 
         As in SQL a key that is None, null or NaN matches nothing, and nor does a tuple with such a part. Other keys
-        match if Python holds them equal, whatever their types. Works in loops, where an epoch is a round.
+        match if Python holds them equal, whatever their types. A warning says if the first keys of both sides are of
+        types whose values are never equal, such as 1 and "1". Works in loops, where an epoch is a round.
 
         Args:
             other: the other side, of the same scope.

@@ -6,13 +6,16 @@ from typing import Any, Literal, TypeAlias
 from tidewheel.batches.batches import Batch, is_numpy, records
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import Groups, JoinKeys, split_off_unmatchable
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import as_table
-from tidewheel.runtime import Build
+from tidewheel.runtime import Build, OperatorContext
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
 """The records without a partner that are kept, with None in its place: none, this stream's, the other's, or both."""
 
 Pair: TypeAlias = tuple[Any, Any]
+
+_Kept: TypeAlias = tuple[Groups, Groups, UnlikeKeys]
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:
@@ -21,8 +24,9 @@ def build_pair_join(keys: JoinKeys, how: How) -> Build:
     Linear in records and pairs.
     """
 
-    def process(kept: object, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+    def process(kept: UnlikeKeys, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         (lefts, lonely_lefts), (rights, lonely_rights) = _matchable(batches, keys)
+        kept.compare(lefts, rights)
         found = pairs(lefts, rights)
         if how in {"left", "outer"}:
             found += [(record, None) for key in lefts if key not in rights for record in lefts[key]]
@@ -32,7 +36,7 @@ def build_pair_join(keys: JoinKeys, how: How) -> Build:
             found += [(None, record) for record in lonely_rights]
         return ([found],)
 
-    return build_gathered(2, process)
+    return build_gathered(2, process, UnlikeKeys)
 
 
 def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
@@ -41,16 +45,20 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
     Linear in what is new.
     """
 
-    def process(kept: tuple[Groups, Groups], batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        kept_lefts, kept_rights = kept
+    def process(kept: _Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+        kept_lefts, kept_rights, unlike_keys = kept
         (lefts, _), (rights, _) = _matchable(batches, keys)
         found = pairs(kept_lefts, rights)
         _add(kept_rights, rights)
         found += pairs(lefts, kept_rights)
         _add(kept_lefts, lefts)
+        unlike_keys.compare(kept_lefts, kept_rights)
         return ([found],)
 
-    return build_gathered(2, process, lambda context: (context.keyed_state("lefts"), context.keyed_state("rights")))
+    def keep(context: OperatorContext) -> _Kept:
+        return context.keyed_state("lefts"), context.keyed_state("rights"), UnlikeKeys(context)
+
+    return build_gathered(2, process, keep)
 
 
 def build_cogroup(keys: JoinKeys) -> Build:

@@ -17,6 +17,7 @@ from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.table_matching import Matches, have_same_keys, match_hashes
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import one_table
 from tidewheel.operators.keys.key_columns import hash_rows
 from tidewheel.operators.keys.record_keys import Keys
@@ -53,6 +54,11 @@ class TableIndex:
 
     keys: Keys
     tables: list[SortedTable] = field(default_factory=list)
+
+    @property
+    def some_rows(self) -> "pa.Table | None":
+        """Some of the rows, None if there are none."""
+        return self.tables[0].rows if self.tables else None
 
     def add(self, new: SortedTable) -> None:
         """Add rows; over all calls each is sorted O(log n) times."""
@@ -108,8 +114,10 @@ def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
     """Return the build function of an operator that joins an epoch's tables with each other and with all before."""
     keys, other_keys = columns.keys
 
-    def process(kept: tuple[TableIndex, TableIndex], batches: list[list[Batch]], token: object) -> list[list[Batch]]:
-        kept_lefts, kept_rights = kept
+    def process(
+        kept: tuple[TableIndex, TableIndex, UnlikeKeys], batches: list[list[Batch]], token: object
+    ) -> list[list[Batch]]:
+        kept_lefts, kept_rights, unlike_keys = kept
         found: list[Batch] = []
         if (rows := one_table(batches[1])) is not None:
             right = sort_by_key(rows, other_keys)
@@ -121,12 +129,13 @@ def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
             for known, matches in kept_rights.match(left, keys):
                 found.append(columns.combine(left.rows, known, matches))
             kept_lefts.add(left)
+        unlike_keys.compare_tables(columns.keys, kept_lefts.some_rows, kept_rights.some_rows)
         return [found]
 
-    def keep(context: OperatorContext) -> tuple[TableIndex, TableIndex]:
+    def keep(context: OperatorContext) -> tuple[TableIndex, TableIndex, UnlikeKeys]:
         made = Division(TableIndex.split, TableIndex.merge)
         sides = (("lefts", keys), ("rights", other_keys))
         lefts, rights = (made.state(context, name, partial(TableIndex, side)) for name, side in sides)
-        return lefts, rights
+        return lefts, rights, UnlikeKeys(context)
 
     return build_gathered(2, process, keep)

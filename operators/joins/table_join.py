@@ -16,6 +16,7 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import JoinKeys
 from tidewheel.operators.joins.record_join import How
 from tidewheel.operators.joins.table_matching import Matches, match_equal, number_keys
+from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import as_table, one_table
 from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError, Time, TimeDomain
@@ -116,21 +117,27 @@ def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Sc
         inputs: 2 for an inner join; else 4, the last two with the schemas that workers tell each other.
     """
 
-    def process(kept: list[KnownSchemas], batches: list[list[Batch]], token: TimestampToken) -> Sequence[list[Batch]]:
-        for known, announcements in zip(kept, batches[2:], strict=False):
+    def process(
+        kept: tuple[list[KnownSchemas], UnlikeKeys], batches: list[list[Batch]], token: TimestampToken
+    ) -> Sequence[list[Batch]]:
+        sides, unlike_keys = kept
+        for known, announcements in zip(sides, batches[2:], strict=False):
             for schema in [schema for batch in announcements for schema in batch]:
                 known.learn(token.domain, token.time, schema)
         if not (batches[0] or batches[1]):
             return ([],)
         left, right = (
             one_table(side) if side else known.empty_table(token.domain, token.time)
-            for side, known in zip(batches, kept, strict=False)
+            for side, known in zip(batches, sides, strict=False)
         )
-        return ([] if (table := _join(columns, how, left, right)) is None else [table],)
+        table = _join(columns, how, left, right)
+        unlike_keys.compare_tables(columns.keys, left, right)
+        return ([] if table is None else [table],)
 
-    def keep(context: OperatorContext) -> list[KnownSchemas]:
+    def keep(context: OperatorContext) -> tuple[list[KnownSchemas], UnlikeKeys]:
         made = everywhere(KnownSchemas.merge)
-        return [made.state(context, f"side {n}", partial(KnownSchemas, side)) for n, side in enumerate(promised)]
+        sides = [made.state(context, f"side {n}", partial(KnownSchemas, side)) for n, side in enumerate(promised)]
+        return sides, UnlikeKeys(context)
 
     return build_gathered(inputs, process, keep)
 

@@ -12,6 +12,7 @@ from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.substreams.labeller import MarkedPact, SubstreamKeys, build_declare
 from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
 from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
+from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
@@ -61,8 +62,8 @@ class SubstreamOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    @adds_operators("predicates")
-    def substreams(
+    @adds_operators("predicates", "at_most_ahead", "clock")
+    def substreams(  # noqa: PLR0913 - each says something of its own, and most may be left out
         self,
         name: str,
         key: Callable[[Record], Any] | Names | None = None,
@@ -72,6 +73,8 @@ class SubstreamOperators(StreamBase[Record]):
         at: Callable[[Record], Any] | str | None = None,
         timeout: Duration | None = None,
         lateness: Duration | None = None,
+        at_most_ahead: Duration | None = None,
+        clock: Callable[[], Any] | None = None,
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
@@ -97,6 +100,10 @@ class SubstreamOperators(StreamBase[Record]):
             at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
             timeout: how long nothing of a key happens until its substream ends, a number or a timedelta.
             lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
+            at_most_ahead: how far ahead of the clock a record may have happened, with the defaults of `window`. One
+                that is farther ends no other substream: it counts as if it had happened at the greatest event time so
+                far.
+            clock: returns the present as an event time, as for `window`.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input with another reader. An argument
@@ -120,6 +127,9 @@ class SubstreamOperators(StreamBase[Record]):
         what = f"substreams {name}"
         how, pact = self._how_divided(what, key, last, predicates)
         rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
+        if rule is None and not (at_most_ahead is None and clock is None):
+            raise GraphError(f"{what}: at_most_ahead and clock are those of a time-out: give at and timeout, too")
+        limit = AheadLimit() if rule is None else AheadLimit.checked(what, at_most_ahead, clock, rule.timeout)
         if self._outlet.substreams:
             raise GraphError(
                 f"{what}: the stream has substreams of {min(self._outlet.substreams)!r} already: call "
@@ -129,15 +139,17 @@ class SubstreamOperators(StreamBase[Record]):
         if from_input is not None and rule is None:
             return self._divide_input(name, from_input, how)
         with self._description.all_or_nothing():
-            made = self._divided(what, how, MarkedPact(pact), rule)
+            made = self._divided(what, how, MarkedPact(pact), rule, limit)
             return self._made(self._description.declare(name, made._outlet), self.schema)
 
-    def _divided(self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None) -> "Stream[Any]":
+    def _divided(
+        self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None, limit: AheadLimit
+    ) -> "Stream[Any]":
         """Return what comes out of the operator that divides this stream."""
         if rule is None:
             return self._unary(what, build_declare(how), pact)
         check_total_order(what, self._outlet.scope)
-        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule), [pact], notify=False)
+        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule, limit), [pact], notify=False)
         return timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])[0]
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":

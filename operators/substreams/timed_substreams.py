@@ -3,7 +3,8 @@
 As for windows they are two. The first, behind the exchange by key, reads the event times, passes the batches on to the
 second on its worker, and tells the second on all workers the greatest time that it has read, at the epoch of those
 records. So when an epoch is complete all workers have the same watermark. The second keeps the batches of an epoch
-until then, divides them, and ends what the watermark has got past.
+until then, divides them, and ends what the watermark has got past. A record too far ahead of the clock moves no
+watermark, and is taken for one that happened at the greatest event time so far.
 
 A key has one substream in an epoch, as its next one waits for this one to be over, for which somebody may wait until
 the epoch is complete. So where one ends and the next begins is decided for all of its records in an epoch together.
@@ -19,8 +20,9 @@ from tidewheel.operators.base.division import Division
 from tidewheel.operators.keys.record_keys import as_key, as_portable_key
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys, mark_runs, portable_keys
 from tidewheel.operators.substreams.time_out import Deadlines, TimeOut
+from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.event_time import EventTimeReader
-from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, Watermark
+from tidewheel.operators.windows.watermark import EpochWatermark, LatestTimes, Watermark, latest_of
 from tidewheel.operators.windows.windows import EventTime
 from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
@@ -42,8 +44,11 @@ Entry: TypeAlias = TimedBatch | EndOfSubstream
 """One entry of the input of the dividing operator, in order: a batch of records, or the mark of an end."""
 
 
-def build_timed(how: SubstreamKeys, rule: TimeOut) -> Build:
-    """Return the build function of the operator that reads event times, and tells all the greatest of those at hand."""
+def build_timed(how: SubstreamKeys, rule: TimeOut, limit: AheadLimit) -> Build:
+    """Return the build function of the operator that reads event times, and tells all the greatest of those at hand.
+
+    Those too far ahead are not told, and become the latest time that is not.
+    """
     reader = EventTimeReader(how.keys, rule.at, rule.timeout)
 
     def schedule(input: InputPort, timed: OutputPort, latest: OutputPort) -> None:
@@ -54,8 +59,15 @@ def build_timed(how: SubstreamKeys, rule: TimeOut) -> Build:
                     timed.send(lent, run)
                 else:
                     keys, times = reader.columns(run)
+                    latest_allowed = limit.latest(times[0])
+                    if latest_allowed is not None and latest_of(times) > latest_allowed:
+                        told = [at for at in times if at <= latest_allowed]
+                        times = [min(at, latest_allowed) for at in times]
+                    else:
+                        told = times
                     timed.send(lent, [TimedBatch(run, portable_keys(keys), times)])
-                    greatest.add(lent, times)
+                    if told:
+                        greatest.add(lent, told)
         greatest.send(latest)
 
     return lambda context: schedule
@@ -153,7 +165,7 @@ class _Share:
         entries = book.waiting.pop(token.time, [])
         book.watermark.complete(token.time)
         batches = [entry for entry in entries if isinstance(entry, TimedBatch)]
-        latest = _latest(batches)
+        latest = _latest(batches, book.watermark.latest)
         self._end_before(output, token, batches, latest)
         for entry in entries:
             if isinstance(entry, TimedBatch):
@@ -174,6 +186,8 @@ class _Share:
         It ends at an earlier epoch, so that those records can be of the next substream.
         """
         deadlines, watermark = self._book.deadlines, self._book.watermark.value
+        if watermark is None:
+            return
         over: dict[Key, EventTime] = {}
         for key, at in latest.items():
             deadline = deadlines.of(key)
@@ -205,11 +219,14 @@ class _Share:
                 self._book.deadlines.drop(key)
 
 
-def _latest(batches: list[TimedBatch]) -> dict[Key, EventTime]:
-    """Return when the latest record of each key happened."""
+def _latest(batches: list[TimedBatch], greatest: EventTime | None) -> dict[Key, EventTime]:
+    """Return when the latest record of each key happened: at the greatest time that was told if it was too far ahead.
+
+    With no such time there were only records that are too far ahead.
+    """
     latest: dict[Key, EventTime] = {}
     for batch in batches:
         for key, at in zip(batch.keys, batch.times, strict=True):
             if key not in latest or latest[key] < at:
                 latest[key] = at
-    return latest
+    return latest if greatest is None else {key: min(at, greatest) for key, at in latest.items()}

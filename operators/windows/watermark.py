@@ -71,6 +71,11 @@ class EpochWatermark:
         """The event time before which records are late, None if there is none yet."""
         return self.watermark.value
 
+    @property
+    def latest(self) -> Any:
+        """The greatest event time of complete epochs, None if there is none yet."""
+        return self.watermark.latest
+
     def hear(self, time: Time, told: Iterable[Any]) -> None:
         """Take in what workers tell of an epoch."""
         known = [self.greatest[time]] if time in self.greatest else []

@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from reprlib import repr as short
-from typing import get_args
+from typing import Final, get_args
 from urllib.parse import quote
 
 from tidewheel.progress import IntegerDomain, TimeDomain
@@ -11,7 +12,16 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
 from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.delivery_options import Delivery
-from tidewheel.storage.store_url import absolute, is_place
+from tidewheel.storage.store_url import absolute, is_place, is_url
+
+_MOST_IN_PATH: Final = 255
+"""The most bytes that file systems take as the name of a directory."""
+
+_MOST_IN_URL: Final = 700
+"""Object stores take 1,024 bytes, of which the rest is for what is before and behind the name."""
+
+_FIRST_CHARACTERS: Final = 15
+"""Each becomes 12 bytes at most, which leaves room for a hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,17 @@ class TopicLog:
 
     def of_topic(self, topic: str) -> str:
         """Return the directory of all partitions of a topic, on whichever nodes they are."""
-        return f"{self.directory.rstrip('/')}/{quote(topic, safe='').replace('.', '%2E')}"
+        return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
+
+    def _folder(self, topic: str) -> str:
+        """Return the name of a topic's directory: the topic's name, or where that is too long its beginning and a hash.
+
+        The hash is behind a ``=``, which other names have not.
+        """
+        name = _quoted(topic)
+        if len(name) <= (_MOST_IN_URL if is_url(self.directory) else _MOST_IN_PATH):
+            return name
+        return f"{_quoted(topic[:_FIRST_CHARACTERS])}={sha256(topic.encode()).hexdigest()}"
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
@@ -65,6 +85,10 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
         directory, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic)
     )
     return TopicLog(where, float(retention_s))
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="").replace(".", "%2E")
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> LogIdentity:

@@ -11,6 +11,8 @@ from functools import reduce
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
 
+from tidewheel.display.checked_name import check_name
+from tidewheel.progress import GraphError
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.state.keyed_state import KeyedChanges, KeyedCut, KeyedState, entries_of
@@ -145,9 +147,11 @@ class OperatorState:
         """Return what is kept under a name; ``make()`` if there is nothing yet.
 
         Raises:
+            GraphError: the name cannot be one.
             SnapshotError: what was saved cannot be read or migrated, or cannot be divided among another number of
                 workers.
         """
+        self._check_name(name)
         if name in self.by_key:
             raise self._error(f"keeps {name!r} by key: give the other state another name")
         if name not in self.states:
@@ -165,7 +169,13 @@ class OperatorState:
         owners: Owners = owners_of,
         migrate: Migrate = (),
     ) -> dict[Any, Any]:
-        """Return the mapping that is kept under a name; an empty one if there is none yet."""
+        """Return the mapping that is kept under a name; an empty one if there is none yet.
+
+        Raises:
+            GraphError: the name cannot be one.
+            SnapshotError: as `state`.
+        """
+        self._check_name(name)
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
         if name not in self.by_key:
@@ -344,6 +354,9 @@ class OperatorState:
 
     def _unpicklable(self, name: str, error: Exception) -> SnapshotError:
         return self._error(f"keeps something in {name!r} that cannot be pickled: {type(error).__name__}: {error}")
+
+    def _check_name(self, name: object) -> None:
+        check_name("a state", name, lambda reason: GraphError(f"operator {self.operator!r}: {reason}"))
 
     def _error(self, what: str) -> SnapshotError:
         return SnapshotError(f"operator {self.operator!r} {what}")

@@ -141,6 +141,7 @@ class OperatorContext:
                 A snapshot notes how many there were, so each is called once.
 
         Raises:
+            GraphError: the name is no text, empty, longer than 200 characters, or has a control character.
             SnapshotError: a snapshot has the state, and it cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
@@ -331,6 +332,12 @@ def instance_of(context: OperatorContext) -> OperatorInstance:
 def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
     """Return by which pact each input of an operator gets its records; None for those of its own worker."""
     return context._host.plan.operators[context._instance.number].pacts
+
+
+def sender_of(context: OperatorContext, port: int = 0) -> str:
+    """Return the name of the operator whose records come in at a port."""
+    plan = context._host.plan
+    return plan.name_at(plan.operators[context._instance.number].sources[port])
 
 
 def host_of(context: OperatorContext) -> OperatorHost:

@@ -1,7 +1,8 @@
 """Random pipelines over records of classes of every kind, on Ray and in one process: ``... SEED PIPELINES``.
 
 As a program it is its own main program, which other processes cannot import; as a module, it can be imported. It says
-which pipelines had other results on Ray, as a line of JSON each, and how many there were.
+which pipelines had other results on Ray, as a line of JSON each, and how many there were. A class of pydantic is among
+the kinds where that is installed.
 """
 
 import json
@@ -10,9 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum
+from importlib.util import find_spec
 from typing import Any, Generic, NamedTuple, TypeVar
-
-from pydantic import BaseModel, ConfigDict
 
 import tidewheel as tw
 
@@ -119,11 +119,6 @@ class Numbered(metaclass=Counting):
         return hash(self.n)
 
 
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True)
-    n: int
-
-
 def local_class() -> type:
     """Make a class in a function."""
 
@@ -148,8 +143,15 @@ MAKE: dict[type, Callable[[int], Any]] = {
     Box: Box,
     Plain: Plain,
     Numbered: Numbered.numbered,
-    Model: lambda n: Model(n=n),
 }
+if find_spec("pydantic") is not None:
+    from pydantic import BaseModel, ConfigDict
+
+    class Model(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        n: int
+
+    MAKE[Model] = lambda n: Model(n=n)
 if __name__ == "__main__":  # each process that imports a module has another class of its functions
     MAKE[Local] = Local
 KINDS = list(MAKE)

@@ -430,6 +430,26 @@ def test_joins_of_keys_that_cannot_be_equal_warn(
             assert said in one
 
 
+@pytest.mark.parametrize(
+    ("describe", "operator"),
+    [
+        (lambda mine: mine.join(mine.map(lambda _: (1, 2))), "join: by key"),
+        (lambda mine: mine.reduce_min(), "reduce_min"),
+    ],
+)
+def test_a_record_that_cannot_be_hashed_is_shown_with_its_sender(describe: Any, operator: str) -> None:
+    """The value fails where it is arranged, which is in an operator that the user may never have named."""
+
+    def made(collection: tw.Collection) -> Any:
+        return describe(collection.map(lambda n: (n, ["x" * 100]), name="mine"))
+
+    with pytest.raises(tw.JobError, match=rf"'{operator}' could not arrange a record of 'mine' on worker") as caught:
+        result_of([(0, [7])], made)
+    assert "(record (7, ['xxx" in str(caught.value)
+    assert "x" * 50 not in str(caught.value).partition("(record")[2]
+    assert caught.value.operator == operator
+
+
 def test_joins_of_a_collection_share_its_arrangement() -> None:
     """In a loop, in a loop within it and outside, on either side, and with itself."""
     flow = tw.Dataflow("shared")

@@ -143,9 +143,9 @@ def test_a_job_goes_on_behind_the_end_of_a_topic(topic: str, tmp_path: Path) -> 
         flow.input("more").capture("more")
         return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
 
-    with tw.run(publisher(topic), engine="local", paused=True) as one, run() as other:
+    with tw.run(publisher(topic), engine="local") as one, run() as other:
         other.input("more").send([0])
-        one.start()
+        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)  # a later one would receive the end alone
         with one.input("numbers") as numbers:
             numbers.send([1, 2])
         one.wait(timeout=DEADLINE_S)

@@ -103,6 +103,14 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, lateness=3),
         "lateness is that of a time-out: give at and timeout",
     ),
+    "only a limit": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at_most_ahead=3),
+        "at_most_ahead and clock are those of a time-out: give at and timeout",
+    ),
+    "a limit that no clock measures": (
+        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=3, at_most_ahead=3),
+        "substreams rests: at_most_ahead=3 is a distance from the present.*give a clock",
+    ),
     "predicates that time out": (
         lambda: tw.Dataflow("i").input("n").substreams("p", predicates={"odd": bool}, at=abs, timeout=3),
         "so they have no time-out: give a key",
@@ -332,9 +340,12 @@ def test_a_handle_ends_no_substream_that_times_out() -> None:
     ],
 )
 def test_a_record_without_a_proper_time_fails_the_job(at: Any, timeout: Any, message: str) -> None:
-    """It would belong to no substream; the error shows it."""
+    """It would belong to no substream; the error shows it. So it is with the last of all datetimes, without a limit."""
+    no_limit = timedelta.max if isinstance(timeout, timedelta) else None
     found = fail(
-        lambda stream: stream.substreams("timed", lambda row: 0, at=lambda row: row[0], timeout=timeout).capture("c"),
+        lambda stream: stream.substreams(
+            "timed", lambda row: 0, at=lambda row: row[0], timeout=timeout, at_most_ahead=no_limit
+        ).capture("c"),
         lambda handle: handle.send([(at,)]),
     )
     assert re.search(message, found)

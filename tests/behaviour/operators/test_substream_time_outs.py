@@ -4,6 +4,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -139,6 +140,41 @@ def test_substreams_are_those_of_plain_python(
         assert_no_state_left(job)
 
 
+@operator_settings(100)
+@given(epochs(), st.integers(1, 16), st.integers(0, 8), st.integers(1, 3), st.integers(0, 30))
+def test_a_record_of_the_future_happened_at_the_greatest_time_so_far(
+    given_epochs: dict[int, list[Event]], timeout: int, lateness: int, workers: int, now: int
+) -> None:
+    """Whichever records are ahead of the clock, the substreams are those of records with that time instead."""
+    first = {-1: [Event(99, -20, -1)]}  # so that there is a greatest time
+    by_epoch = {epoch + 1: events for epoch, events in (first | given_epochs).items()}
+    flow = tw.Dataflow("ahead")
+    timed = flow.input("events").substreams(
+        "timed",
+        lambda e: e.key,
+        at=lambda e: e.at,
+        timeout=timeout / 2,
+        lateness=lateness,
+        at_most_ahead=2,
+        clock=lambda: now - 2,
+    )
+    timed.collect_substream(_in_order).capture("substreams")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("events") as handle:
+            for epoch, events in by_epoch.items():
+                handle.advance_to(epoch)
+                handle.send(events)
+        job.wait(DEADLINE_S)
+        found = _found(job, "substreams")
+        assert_no_state_left(job)
+    expected: dict[int, list[Event]] = {}
+    greatest: Any = -20
+    for epoch, events in by_epoch.items():
+        greatest = max([greatest, *(event.at for event in events if event.at <= now)])
+        expected[epoch] = [event._replace(at=min(event.at, greatest)) for event in events]
+    assert found == expected_substreams(expected, timeout / 2, lateness)
+
+
 @st.composite
 def epochs_with_ends(draw: st.DrawFn) -> tuple[dict[int, list[Event]], set[int]]:
     """Epochs, and the numbers of events that are the last of their substreams, none with its key behind it."""
@@ -247,7 +283,7 @@ def test_of_events_in_order_substreams_are_the_sessions_that_windows_find(
 # ---------------------------------------------------------------------- one rule after the other
 
 
-def ended(*by_epoch: list[tuple[str, int]], **rule: Any) -> list[Any]:
+def ended(*by_epoch: list[tuple[str, Any]], **rule: Any) -> list[Any]:
     """Return the event times of each substream of (key, event time), with its key."""
     flow = tw.Dataflow("rules")
     timed = flow.input("events").substreams("timed", lambda e: e[0], at=lambda e: e[1], **rule)
@@ -284,6 +320,38 @@ def test_no_record_is_late() -> None:
     """A record long before the watermark opens a substream of one epoch, or goes on with one that is open."""
     assert ended([("b", 99)], [("a", 1)], [("a", 2)], timeout=5) == [("a", [1]), ("a", [2]), ("b", [99])]
     assert ended([("a", 99)], [("a", 1)], timeout=5) == [("a", [1, 99])]
+
+
+@pytest.mark.parametrize("far", [timedelta(days=3650), timedelta(days=2, hours=1), None])
+def test_a_datetime_of_the_far_future_ends_no_substream(far: timedelta | None) -> None:
+    """More than a day ahead of the wall clock, unless the user says more; a record's own substream goes on as well."""
+    now = datetime.now(UTC)
+    minute = timedelta(minutes=1)
+    wrong = datetime.max.replace(tzinfo=UTC) if far is None else now + far
+    feed: Any = [[("a", now), ("b", now)], [("b", wrong)], [("a", now + minute)], [("b", now + minute)]]
+    assert ended(*feed, timeout=3 * minute) == [("a", [now, now + minute]), ("b", sorted([now, wrong, now + minute]))]
+    feed += [[("c", now + 9 * minute)], [("a", now + 9 * minute)]]
+    assert ended(*feed, timeout=3 * minute) == [
+        ("a", [now, now + minute]),
+        ("a", [now + 9 * minute]),
+        ("b", sorted([now, wrong, now + minute])),
+        ("c", [now + 9 * minute]),
+    ]
+    if far is not None:
+        parted = ended([("a", now)], [("b", wrong)], [("a", now)], timeout=minute, at_most_ahead=timedelta.max)
+        assert parted == [("a", [now]), ("a", [now]), ("b", [wrong])]
+
+
+def test_a_record_of_the_future_may_come_first() -> None:
+    """Before there is a watermark: its substream ends when event time has come to what is not too far ahead."""
+    feed = [[("a", 999)], [("a", 998)], [("b", 3)], [("a", 4)], [("b", 14)], [("b", 15)], [("a", 16)]]
+    clock = chain([10, 10], repeat(99))
+    assert ended(*feed, timeout=5, at_most_ahead=0, clock=lambda: next(clock)) == [
+        ("a", [4, 998, 999]),
+        ("a", [16]),
+        ("b", [3]),
+        ("b", [14, 15]),
+    ]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

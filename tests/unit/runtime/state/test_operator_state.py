@@ -334,6 +334,16 @@ def test_a_name_is_of_one_kind(first: Any, second: Any, expected: str, bench: To
     assert error_of(lambda: second(kept)) == expected
 
 
+@pytest.mark.parametrize("name", ["", "a" * 201, "two\nlines", "half \ud800", 7, None, ["list"]], ids=ascii)
+def test_what_cannot_be_a_name_is_refused(name: Any, bench: TokenBench) -> None:
+    """By the rule for all names, where the state is asked for; a state by key as well."""
+    kept = fresh(bench)
+    for ask in (lambda: kept.state(name, new_list), lambda: kept.keyed(name)):
+        with pytest.raises(tw.GraphError, match="operator 'count': the name of a state is a text of 1 to 200"):
+            ask()
+    assert kept.state("今" * 200, new_list) == []
+
+
 def test_what_is_not_asked_for_is_an_error(bench: TokenBench) -> None:
     """Nothing that was saved is lost unnoticed."""
     kept = fresh(bench)

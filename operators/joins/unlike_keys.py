@@ -1,0 +1,106 @@
+"""A warning where the keys of a join are of types that can never be equal, such as 1 and "1".
+
+Such a join has no results, which looks like streams that have no common keys.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from numbers import Number
+from reprlib import repr as shown
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.host.log_lines import about
+from tidewheel.operators.joins.join_keys import JoinKeys, matches_nothing
+from tidewheel.runtime import OperatorContext
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOGGER = logging.getLogger(__name__)
+_MOST_KEYS = 100
+
+
+class UnlikeKeys:
+    """Compares the keys of both sides of a join once on each worker, when both have some, and warns if none can match.
+
+    Attributes:
+        is_compared: whether they have been compared.
+    """
+
+    __slots__ = ("_name", "_worker", "is_compared")
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._name = context.name
+        self._worker = context.worker
+        self.is_compared = False
+
+    def compare(self, lefts: Iterable[Any], rights: Iterable[Any]) -> None:
+        """Compare a few keys of both sides, unless a side has none or they have been compared. O(1)."""
+        if self.is_compared:
+            return
+        some, others = (list(islice(keys, _MOST_KEYS)) for keys in (lefts, rights))
+        if some and others:
+            self.is_compared = True
+            self._warn(some, others)
+
+    def compare_tables(self, keys: JoinKeys, left: "pa.Table | None", right: "pa.Table | None") -> None:
+        """Compare a few keys of two tables, column by column, as `compare` does."""
+        if self.is_compared or not left or not right:
+            return
+        self.is_compared = True
+        pairs = zip(keys.left.names, keys.right.names, strict=True)
+        columns = [(left.column(name), right.column(other_name)) for name, other_name in pairs]
+        any(self._warn(_values(one), _values(other)) for one, other in columns if one.type != other.type)
+
+    def _warn(self, lefts: Sequence[Any], rights: Sequence[Any]) -> bool:
+        """Warn if no two keys can be equal; return whether that is so."""
+        difference = unlike(lefts, rights)
+        if difference:
+            where = about(operator=self._name, worker=self._worker)
+            _LOGGER.warning("operator %r on worker %d: %s", self._name, self._worker, difference, extra=where)
+        return bool(difference)
+
+
+def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
+    """Return how some keys of both sides of a join differ, if no type of one side has values equal to one of the other.
+
+    The result is empty if they may match, or if a side has no keys but those that match nothing.
+
+    >>> unlike([1, 2.5], ["1", None])[:74]
+    'no key of one side can be equal to one of the other, as 1 is of type int a'
+    >>> unlike([1, "a"], [2.5])
+    ''
+    """
+    first, second = ({_kind(key): key for key in keys[::-1] if not matches_nothing(key)} for keys in (lefts, rights))
+    if not first or not second or any(_may_be_equal(one, other) for one in first for other in second):
+        return ""
+    left, right = (next(iter(side.values())) for side in (first, second))
+    return (
+        f"no key of one side can be equal to one of the other, as {shown(left)} is of type {type(left).__name__} and "
+        f"{shown(right)} is of type {type(right).__name__}: convert the keys of one side before"
+    )
+
+
+def _values(column: "pa.ChunkedArray") -> list[Any]:
+    """Return a few values of a column; none if Python has no such values."""
+    try:
+        values: list[Any] = column.slice(0, _MOST_KEYS).to_pylist()
+    except ValueError:  # times with nanoseconds
+        return []
+    return values
+
+
+def _kind(key: Any) -> Any:
+    """Return what equal keys have in common: a type, or those of the parts of a tuple."""
+    if isinstance(key, tuple):
+        return tuple(map(_kind, key))
+    return next((kind for kind in (Number, str, bytes) if isinstance(key, kind)), type(key))
+
+
+def _may_be_equal(one: Any, other: Any) -> bool:
+    """Tell whether keys of two kinds may be equal: the types are one, or one is derived from the other."""
+    if isinstance(one, tuple) or isinstance(other, tuple):
+        are_tuples = isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other)
+        return are_tuples and all(map(_may_be_equal, one, other))
+    return issubclass(one, other) or issubclass(other, one)
