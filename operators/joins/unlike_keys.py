@@ -49,9 +49,10 @@ class UnlikeKeys:
         if self.is_compared or not left or not right:
             return
         self.is_compared = True
-        pairs = zip(keys.left.names, keys.right.names, strict=True)
-        columns = [(left.column(name), right.column(other_name)) for name, other_name in pairs]
-        any(self._warn(_values(one), _values(other)) for one, other in columns if one.type != other.type)
+        for name, other_name in zip(keys.left.names, keys.right.names, strict=True):
+            one, other = left.column(name), right.column(other_name)
+            if one.type != other.type and self._warn(_values(one), _values(other)):
+                return
 
     def _warn(self, lefts: Sequence[Any], rights: Sequence[Any]) -> bool:
         """Warn if no two keys can be equal; return whether that is so."""

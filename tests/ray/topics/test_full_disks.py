@@ -1,6 +1,9 @@
 """A publisher on a real Ray cluster that has no room on its disk for a while."""
 
 import errno
+import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,4 +49,54 @@ def test_who_waits_for_the_job_is_told(tmp_path: Path) -> None:
             job.wait(timeout=0.1)
         ray.get(publisher.__ray_call__.remote(make_room), timeout=DEADLINE_S)
         assert read(subscription, 2) == expected(range(2, 4))
+        job.wait(timeout=DEADLINE_S)
+
+
+ROOM = 100 << 20
+MEGABYTE = 1 << 20
+
+
+def limit_disk(actor: Any, folder: str) -> None:
+    """Have a folder take `ROOM` bytes and no more; run in the publisher's process."""
+    files = actor._durable.core.log._writer._files
+    write = files.write
+
+    def size(path: Path) -> int:
+        with suppress(FileNotFoundError):
+            return path.stat().st_size
+        return 0
+
+    def limited(descriptor: int, parts: Any, offset: int) -> int:
+        if sum(map(size, Path(folder).rglob("*"))) + sum(map(len, parts)) > ROOM:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return int(write(descriptor, parts, offset))
+
+    files.write = limited
+
+
+def test_a_disk_that_a_topic_has_filled_has_room_again_once_it_is_read(tmp_path: Path) -> None:
+    """Though records came faster than the log took them: what fills it are complete epochs but for a few."""
+    import ray
+
+    topic, epochs = "fills its disk", 200
+    flow = tw.Dataflow("disk")
+    flow.input("records").exchange(lambda record: record[0]).publish(topic, delivery="exactly_once", log=str(tmp_path))
+    record = os.urandom(MEGABYTE)
+    with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=4 * MEGABYTE)) as job:
+        tw.subscribe(topic, name="reader", start="earliest").close()
+        for publisher in publishers(topic):
+            ray.get(publisher.__ray_call__.remote(limit_disk, str(tmp_path)), timeout=DEADLINE_S)
+
+        def feed() -> None:
+            with job.input("records") as records:
+                for epoch in range(epochs):
+                    records.send([(epoch, record)])
+                    records.advance_to(epoch + 1)
+
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        assert eventually(lambda: "is full" in str(job.topic(topic).problem), DEADLINE_S)
+        with tw.subscribe(topic, name="reader", start="earliest") as subscription:
+            assert [epoch.time for epoch in subscription.epochs(timeout=DEADLINE_S)] == list(range(epochs))
+        feeder.join(DEADLINE_S)
         job.wait(timeout=DEADLINE_S)
