@@ -326,13 +326,13 @@ class Job(ReadableJob):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, before Ray leaves the cluster: the job would count that as a failure."""
+    """End a job whose program ends, and say what is lost. Ray is still in its cluster: leaving it would fail the job."""
     job = ended()
     if job is not None and not job._has_ended:
         if not job.is_complete:
             _LOGGER.warning(
-                "job %r ends with its driver, as this program ends. Call job.wait() to wait for the job, or run the "
-                "program as 'python -i FILE' to go on in an interactive session",
+                "job %r ends with its driver, as this program ends, and the rest of its work is lost. Call job.wait() "
+                "to wait for the job, or run the program as 'python -i FILE' to go on in an interactive session",
                 job.name,
                 extra=about(job.name),
             )

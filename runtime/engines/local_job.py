@@ -1,12 +1,15 @@
 """The local engine: any number of workers in this process, no thread, no Ray; the same run every time."""
 
+import atexit
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -17,7 +20,7 @@ from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
-from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.job import Job, end_with_program
 from tidewheel.runtime.engines.local_feed import LocalFeed
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.messages.envelope import Envelope
@@ -141,12 +144,15 @@ class LocalJob(Job):
         self._thread, self._lock = 0, self._rounds.lock
         self._cores: list[WorkerCore] = []
         self._writers: list[PartWriter | None] = []
+        self._at_exit = partial(end_with_program, weakref.ref(self))
 
     @property
     def _place(self) -> str:
         return "in this process"
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
+        atexit.register(self._at_exit)
+        weakref.finalize(self, atexit.unregister, self._at_exit).atexit = False
         keeps = (snapshots := self._snapshots) is not None
         host = AttachmentHost(self.name, self.engine, self.workers, self._run_or_sleep, keeps_snapshots=keeps)
         self._attachments.start(attachments, host)
@@ -352,6 +358,7 @@ class LocalJob(Job):
         return super()._notes()
 
     def _release(self) -> None:
+        atexit.unregister(self._at_exit)
         self._rounds.leave(self)
         for queue in self._in_flight:
             queue.clear()

@@ -42,6 +42,9 @@ _TOLD_S = 10.0
 _LEAST_READ_PER_S = 4 << 20
 """So many bytes of a snapshot the workers of a job read, and build operators with, per second at least."""
 
+_SILENT_S = 5.0
+"""The seconds that a wait for a probe may take before a warning names the inputs that are open."""
+
 
 class RayJob(Job):
     """Runs each worker's share of the dataflow in a Ray actor; see `RayWorkers`.
@@ -252,7 +255,13 @@ class RayJob(Job):
 
         self._check_alive()
         with self._changed:
-            reached = self._changed.wait_for(is_over, timeout)
+            reached = self._changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
+        if not reached and timeout != 0 and (timeout is None or timeout > _SILENT_S):
+            if probe is not None and self._feed.left_open:
+                said = "job %r waits for %s, and inputs are open: advance or close() %s"
+                _LOGGER.warning(said, self.name, what, self._feed.to_close, extra=about(self.name))
+            with self._changed:
+                reached = self._changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
         self._check_alive()
         self._tell_of_missed(missed)
         if not reached:

@@ -1,6 +1,8 @@
 """The end of a job's ``with`` block: all work is finished, or an error says what is missing."""
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -266,3 +268,24 @@ def test_a_job_shows_its_state() -> None:
         assert repr(job) == f"<LocalJob {job.name!r}: running; probe 'done' at 3; open inputs: 'numbers' at time 3>"
         job.input("numbers").close()
     assert repr(job) == f"<LocalJob {job.name!r}: complete; probe 'done' at its end; all inputs are closed>"
+
+
+WITHOUT_A_BLOCK = """
+import tidewheel as tw
+
+flow = tw.Dataflow("forgotten")
+flow.input("numbers").capture("out")
+job = tw.run(flow, engine="local")
+job.input("numbers").send([1])
+job.input("numbers").close()
+"""
+
+
+@pytest.mark.parametrize("end", ["", "job.wait()", "job.stop()"])
+def test_a_program_that_forgets_to_wait_is_told_what_is_lost(end: str) -> None:
+    """Without a block too; one that has waited, or has stopped the job, is told nothing."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_BLOCK + end], capture_output=True, text=True, check=True, timeout=DEADLINE_S
+    )
+    said = "the rest of its work is lost. Call job.wait() to wait for the job"
+    assert (said in ran.stderr) == (not end), ran.stderr
