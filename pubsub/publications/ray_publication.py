@@ -143,7 +143,7 @@ class RayPublication(RunningPublication):
         if not any(place.lower for place in places):
             _LOG.warning(
                 "topic %r: the log in %s has the topic to its end already, so what this job publishes is left out. "
-                "Give another run a log of its own, or remove that directory first",
+                "If it is to publish anew, give it a log of its own. If it goes on where it was, nothing is missing",
                 self._topic,
                 self._log,
             )

@@ -326,7 +326,7 @@ class Job(ReadableJob):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, and say what is lost. Ray is still in its cluster: leaving it would fail the job."""
+    """End a job whose program ends, and say what is lost. If Ray left its cluster first, the job would have failed."""
     job = ended()
     if job is not None and not job._has_ended:
         if not job.is_complete:
