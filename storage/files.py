@@ -48,6 +48,11 @@ class Files:
         """Remove a file, if it is there."""
         path.unlink(missing_ok=True)
 
+    def free_bytes(self, path: Path) -> int:
+        """Return how many bytes the disk of a directory has left for this user."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
     def sync_directory(self, path: Path) -> None:
         """Return once the names in a directory would survive a loss of power."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -236,6 +236,13 @@ class Log(StoredSegments[Segment]):
                 raise
             return prepare_segment(path, header, self._files)
 
+    def is_short_of_room(self) -> bool:
+        """Return whether the disk has less room left than two segments take. May wait for the disk."""
+        try:
+            return self._files.free_bytes(Path(self._directory)) < 2 * self._segment_bytes
+        except OSError:  # the folder is gone, which the next write says
+            return False
+
     def trim(self, tick: int) -> int:
         """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
 

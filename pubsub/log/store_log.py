@@ -268,6 +268,10 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     # ------------------------------------------------------------------ removing
 
+    def is_short_of_room(self) -> bool:
+        """Return False: an object store has room."""
+        return False
+
     def trim(self, tick: int) -> int:
         """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
 

@@ -42,8 +42,8 @@ class Audience:
         pubend: it.
         changed: wakes those who wait, here too.
         living: who lives; nobody of the subscriptions that the log knows.
-        grace_s: so long after the start nothing is forgotten, unless the log is new: who was connected before may
-            come back.
+        grace_s: so long after the start nothing is forgotten, unless the log is new and its disk short of room: who
+            was connected before may come back.
     """
 
     where: str
@@ -60,6 +60,8 @@ class Audience:
     def __post_init__(self) -> None:
         self._return_s = min(RETURN_WITHIN_S, self.grace_s)
         self._is_log_new = False
+        self.is_disk_short = False
+        """Whether the disk of the log has little room left, as the partition has seen last."""
 
     def expect_nobody(self) -> None:
         """Take note that nobody was connected before, so that it need not be waited for who may be about to return.
@@ -200,8 +202,11 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether those who were connected before a restart have had the time to come back, or there were none."""
-        return self._is_log_new or self._now_s >= self.grace_s
+        """Whether those who were connected before a restart have had the time to come back.
+
+        Where room gets short, the files of a new log need not wait for them: there were none.
+        """
+        return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
 

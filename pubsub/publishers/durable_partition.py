@@ -146,6 +146,7 @@ class DurablePartition(Partition):
     async def _keep_house(self) -> None:
         """Remove files that nobody needs, and see whether the disk has room again if it was full."""
         core = self.core
+        self.audience.is_disk_short = await asyncio.to_thread(core.log.is_short_of_room)
         if self.audience.may_forget and not self._has_history:
             core.expire(self._clock() - self._retention_s)
         try:

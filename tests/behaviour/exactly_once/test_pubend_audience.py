@@ -220,15 +220,20 @@ def test_nothing_is_forgotten_at_the_start(
         durable.close()
 
 
-def test_a_new_log_forgets_from_the_start(tmp_path: Path) -> None:
-    """Nobody was connected before, so files that nobody needs go at once: a log may fill its disk within a minute."""
-    with hosted(tmp_path, segment_bytes=200) as host:
-        reader = Reader(host, "billing", start=0)
-        published(host, 3)
-        read_all(reader, host, 3)
-        core = host.actor._durable.core
-        reader.read(lambda _: len(core.log.segments()) == 1)
-        reader.close()
+def test_a_new_log_on_a_disk_without_room_forgets_from_the_start(tmp_path: Path) -> None:
+    """Nobody was connected before. While there is room, readers may begin at the earliest message for a minute."""
+
+    async def may_forget() -> list[bool]:
+        core = DurablePubend(tmp_path, IDENTITY, DOMAIN, tell=lambda _: None, later=lambda call: call())
+        seats = audience.Audience("topic 'bills'", core, ChangeSignal(), LivingReaders({}, 10.0, 1000.0))
+        seats.expect_nobody()
+        found = [seats.may_forget]
+        seats.is_disk_short = True
+        found.append(seats.may_forget)
+        core.close()
+        return found
+
+    assert asyncio.run(may_forget()) == [False, True]
 
 
 def test_a_name_that_nobody_reads_is_warned_of_and_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

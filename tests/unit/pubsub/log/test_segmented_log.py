@@ -424,3 +424,15 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").chmod(0o777)
     with pytest.raises(LogError, match=r"other users may write there \(owner \d+, mode drwxrwxrwx\).*Chown"):
         Log(tmp_path / "log", IDENTITY)
+
+
+@pytest.mark.parametrize(("free", "is_short"), [(1999, True), (2000, False)])
+def test_a_log_says_where_its_disk_is_short_of_room(tmp_path: Path, free: int, is_short: bool) -> None:
+    """Two segments have to fit, as the next one is written before an old one goes."""
+
+    class Small(FaultyFiles):
+        def free_bytes(self, path: Path) -> int:
+            return free
+
+    with ScopedLog(tmp_path, IDENTITY, segment_bytes=1000, files=Small()) as log:
+        assert log.is_short_of_room() is is_short

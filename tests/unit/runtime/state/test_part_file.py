@@ -45,7 +45,7 @@ def test_all_that_a_worker_has_is_there_again() -> None:
     bench = TokenBench()
     kept = OperatorState("count", None, is_tracked=True, make_token=bench.make)
     kept.state("total", new_list).append(1)
-    kept.state("", dict)
+    kept.state("s", dict)
     kept.keyed("counts").update({"a": 1, None: [2], (1, "b"): 3.5})
     notificator = kept.add(tw.Notificator())
     notificator.notify_at(bench.token(2))
@@ -56,7 +56,7 @@ def test_all_that_a_worker_has_is_there_again() -> None:
     assert list(saved.operators) == ["count", "idle"]
     found = saved.operators["count"]
     assert pickle.loads(found.states["total"]) == [1]
-    assert pickle.loads(found.states[""]) == {}
+    assert pickle.loads(found.states["s"]) == {}
     assert entries(saved, "count", "counts") == {"a": 1, None: [2], (1, "b"): 3.5}
     assert len(found.times) == 1
     assert found.unread == {0: unread[0], 2: unread[2]}
