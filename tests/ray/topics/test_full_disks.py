@@ -67,12 +67,15 @@ def limit_disk(actor: Any, folder: str) -> None:
             return path.stat().st_size
         return 0
 
+    def free_bytes(_: Path) -> int:
+        return ROOM - sum(map(size, Path(folder).rglob("*")))
+
     def limited(descriptor: int, parts: Any, offset: int) -> int:
-        if sum(map(size, Path(folder).rglob("*"))) + sum(map(len, parts)) > ROOM:
+        if sum(map(len, parts)) > free_bytes(Path(folder)):
             raise OSError(errno.ENOSPC, "No space left on device")
         return int(write(descriptor, parts, offset))
 
-    files.write = limited
+    files.write, files.free_bytes = limited, free_bytes
 
 
 def test_a_disk_that_a_topic_has_filled_has_room_again_once_it_is_read(tmp_path: Path) -> None:
