@@ -71,7 +71,7 @@ def _is_same(value: Any, became: Any) -> bool:
 
 
 def _moment(value: datetime) -> tuple[bool, datetime]:
-    """Return a time without what is less than a microsecond, in UTC if it has a zone."""
+    """Return a time cut to whole microseconds, in UTC if it has a zone."""
     plain = datetime(*value.timetuple()[:6], value.microsecond)  # noqa: DTZ001 - beside whether there is a zone
     offset = value.utcoffset()
     return offset is None, plain if offset is None else plain - offset

@@ -174,7 +174,7 @@ class _Counts:
 
 
 def read(address: str, topic: str, start: Any) -> None:
-    """Read a topic until the process is killed; answer each line by what has come since the one before."""
+    """Read a topic until the process is killed; answer each line with the epochs received since the previous line."""
     import ray
 
     ray.init(address, logging_level=logging.ERROR, log_to_driver=False)

@@ -20,7 +20,7 @@ def check_name(of: str, name: object, error: Callable[[str], Exception], most: i
     """Raise what ``error`` makes of a message unless ``name`` is a text that can be a name. Linear.
 
     Args:
-        of: what has the name, for the message, such as ``a topic``.
+        of: the kind of thing that is named, for the message, such as ``a topic``.
         name: the name.
         error: makes the exception.
         most: the largest number of characters.
