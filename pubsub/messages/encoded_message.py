@@ -1,9 +1,9 @@
 """The encoding of batches and messages as bytes: from a worker to its publisher, in the log, and to subscribers.
 
 A message consists of a head, which describes it, and a payload, the encoded batch. Arrow stays Arrow, as an IPC stream;
-everything else is pickled. The module imports pyarrow only for a batch of Arrow. The worker writes the head once. Pubends
-and relays, publishers without a log, and the log pass head and payload on as they are: publishers read a head, and only
-filters and subscribers look into a payload.
+everything else is pickled. The module imports pyarrow only for a batch of Arrow. The worker writes the head once.
+Pubends and relays, publishers without a log, and the log pass head and payload on as they are: publishers read a head,
+and only filters and subscribers look into a payload.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes

@@ -91,6 +91,9 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
     def __ne__(self, other: object) -> bool:
         return not self == other  # the base class would compare identities
 
+    def __hash__(self) -> int:
+        return hash(tuple(self.updates))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.updates,)
 
@@ -115,6 +118,9 @@ class DataMessage(msgspec.Struct, frozen=True, eq=False):
 
     def __ne__(self, other: object) -> bool:
         return not self == other  # the base class would compare identities
+
+    def __hash__(self) -> int:
+        return hash((self.time, self.encoding, self.records))
 
     def __reduce__(self) -> tuple[Any, ...]:
         payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
