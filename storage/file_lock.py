@@ -8,9 +8,11 @@ Source: flock(2).
 
 import fcntl
 import os
-import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+
+from tidewheel.host.until import until
 
 _AGAIN_S = 0.02
 
@@ -23,13 +25,15 @@ def open_locked(path: Path, flags: int, within_s: float) -> int | None:
     with ExitStack() as opened:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         opened.callback(os.close, descriptor)
-        deadline_s = time.monotonic() + within_s
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                opened.pop_all()
-                return descriptor
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                return None
-            time.sleep(min(_AGAIN_S, left_s))
+        if until(partial(_is_taken, descriptor), within_s=within_s, every_s=_AGAIN_S):
+            opened.pop_all()
+            return descriptor
+    return None
+
+
+def _is_taken(descriptor: int) -> bool:
+    """Take the lock if no other holder has it; return whether this one has it now."""
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -19,12 +19,12 @@ Source: seed "Gryphon exactly-once", 2.2 "Pubends"; Amazon S3, "Conditional writ
 
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import count
+from functools import partial
 
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
 from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
@@ -36,15 +36,13 @@ from tidewheel.storage.files import Part
 
 _LOG = logging.getLogger(__name__)
 
-RETRY_S = 60.0
-"""The default time for which a failing store is tried again."""
+AGAIN = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=2.0, jitter=0.5, on=StoreFailed)
+"""The default for a failing store."""
 
 MOST_OBJECTS = 256
 """A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
 
 _MOST_CLAIMS = 100
-_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 2.0
 
 
 class StoreLog(StoredSegments[ObjectSegment]):
@@ -59,7 +57,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         snapshot: the state for the first segment of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
         clock: returns seconds since 1970.
-        retry_s: how long a failing store is tried again, in seconds.
+        again: how long a failing store is tried again.
 
     Raises:
         LogTakenOver: others open the log at the same time, again and again.
@@ -80,7 +78,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         snapshot: bytes = b"",
         segment_bytes: int = SEGMENT_BYTES,
         clock: Callable[[], float] = time.time,
-        retry_s: float = RETRY_S,
+        again: Retry = AGAIN,
     ) -> None:
         super().__init__(url)
         self.is_in_memory = False
@@ -89,7 +87,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._identity = identity
         self._segment_bytes = segment_bytes
         self._clock = clock
-        self._retry_s = retry_s
+        self._again = again
         self._writer = secrets.token_hex(8)
         self._parts: list[Part] = []
         self._bytes = 0
@@ -233,23 +231,24 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     def _put_once(self, name: str, data: bytes) -> None:
         """Put an object, again and again if the store fails; raise LogFailed."""
-        deadline_s = time.monotonic() + self._retry_s
-        for tries in count():
-            try:
-                self._try_to_put(name, data)
-                break
-            except StoreFailed as error:
-                if time.monotonic() >= deadline_s:
-                    raise LogFailed(
-                        f"the log in {self._url} has failed: {error}. It was tried for {self._retry_s:g} s, and takes "
-                        "nothing more. Start the job again once the store answers: the log has the other records, and "
-                        "perhaps those of the last write",
-                        path=self._url,
-                    ) from error
-                if not tries:
-                    _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, self._retry_s)
-                threading.Event().wait(min(_PAUSE_S * 2**tries, _LONGEST_PAUSE_S))
-        if tries:
+        within_s, failures = self._again.within_s, 0
+
+        def warn(error: Exception, number: int) -> None:
+            nonlocal failures
+            failures = number
+            if number == 1:
+                _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, within_s)
+
+        try:
+            self._again.call(partial(self._try_to_put, name, data), on_failure=warn)
+        except StoreFailed as error:
+            raise LogFailed(
+                f"the log in {self._url} has failed: {error}. It was tried for {within_s:g} s, and takes "
+                "nothing more. Start the job again once the store answers: the log has the other records, and "
+                "perhaps those of the last write",
+                path=self._url,
+            ) from error
+        if failures:
             _LOG.warning("the log in %s goes on: the store answers again", self._url)
 
     def _try_to_put(self, name: str, data: bytes) -> None:
