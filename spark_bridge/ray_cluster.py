@@ -34,7 +34,6 @@ NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and
 """A line without news that each JVM writes to its standard error as it joins Ray, before Ray knows what to log."""
 
 _RELEASE_SECONDS = 10.0
-_POLL_SECONDS = 0.1
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -135,7 +134,7 @@ def await_room(demand: ExecutorDemand) -> None:
             "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
         )
 
-    until(has_room, within_s=_RELEASE_SECONDS, every_s=_POLL_SECONDS, error=full)
+    until(has_room, within_s=_RELEASE_SECONDS, error=full)
 
 
 def require_free_name() -> None:
@@ -158,7 +157,7 @@ def await_free_name() -> bool:
     def is_free() -> bool:
         return not any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors())
 
-    return until(is_free, within_s=_RELEASE_SECONDS, every_s=_POLL_SECONDS)
+    return until(is_free, within_s=_RELEASE_SECONDS)
 
 
 def _check_java() -> None:

@@ -26,7 +26,6 @@ from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 
 _LOG = logging.getLogger(__name__)
 
-_AGAIN_S = 0.2
 _LOOK_S = 1.0
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
@@ -337,7 +336,7 @@ class RayPublication(RunningPublication):
         def late() -> TimeoutError:
             return TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
 
-        until(is_durable, within_s=timeout, every_s=_AGAIN_S, error=late)
+        until(is_durable, within_s=timeout, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""

@@ -16,7 +16,6 @@ from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 _LOG = logging.getLogger(__name__)
 
-_AGAIN_S = 0.2
 _LOOK_S = 1.0
 _REPLY_MARGIN_S = 2.0
 _GO_BACK_S = 30.0
@@ -64,7 +63,7 @@ class PublisherCalls:
             missing = answers.index(None)
             return PublisherLost.at(self.topic, missing, self._why_missing(missing, method, *arguments))
 
-        until(are_there, within_s=_GO_BACK_S, every_s=_AGAIN_S, error=lost)
+        until(are_there, within_s=_GO_BACK_S, error=lost)
         return answers
 
     def _why_missing(self, partition: int, method: str, *arguments: Any) -> str:

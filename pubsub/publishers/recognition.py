@@ -17,7 +17,6 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 600.0
 _SETTLE_S = 5.0
-_AGAIN_S = 0.1
 _STEPS = 4
 
 
@@ -95,7 +94,7 @@ class Recognition:
                     return True
             return not self._calls
 
-        until(is_settled, within_s=within_s, every_s=_AGAIN_S)
+        until(is_settled, within_s=within_s)
         return None if self._error is None else str(self._error)
 
     def _go_on(self) -> None:
