@@ -8,6 +8,8 @@ Source: flock(2).
 
 import fcntl
 import os
+import socket
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 from tidewheel.host.until import until
 
 _AGAIN_S = 0.02
+_MOST_HOLDER_BYTES = 300
 
 
 def open_locked(path: Path, flags: int, within_s: float) -> int | None:
@@ -37,3 +40,26 @@ def _is_taken(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
+
+
+def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception]) -> int:
+    """Take the lock of a file, which stays and names the holder; return its descriptor. Closing that releases the lock.
+
+    Args:
+        path: of the file, which is made if it is not there.
+        within_s: how long to wait for another holder, in seconds.
+        error: makes the exception, of a text that names the other holder.
+
+    Raises:
+        Exception: another process still holds the lock; ``error`` makes it.
+    """
+    descriptor = open_locked(path, os.O_RDWR | os.O_CREAT, within_s)
+    if descriptor is None:
+        holder = ""
+        with suppress(OSError):  # removed meanwhile
+            holder = path.read_bytes()[:_MOST_HOLDER_BYTES].decode(errors="replace")
+        raise error(holder or "another process")
+    with suppress(OSError):  # a full disk
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    return descriptor

@@ -2,19 +2,16 @@
 
 Invariants:
 
-- An object is put only if there is none of its number, and numbers are consecutive. So of two writers of one log each
-  number has one winner, and the loser writes nothing more. No lock and no clock decides.
-- A log is opened by an object, the claim, with the next number. The writer before finds it in the place of its next
-  object, however late. So a claim is never removed: it is one small object for each opening.
-- An object that the store has is durable, also if its answer was lost. Then the same bytes are put again, and what is
-  found there is compared: each object names its writer, so no other writes the same bytes.
+- It is a claimed log (`storage/numbered_log.py`): each number has one writer. A log is opened by an object, the claim.
+  The writer before finds it in the place of its next object. So a claim is never removed: it is one small object for
+  each opening.
 - A record counts as durable once the store has answered for its object. Objects are put one after the other.
 - An object is removed only once a later one states that the log begins behind it. So no missing object is taken for a
   removed one.
 
 There is no state beside the objects: the log can be opened on any node.
 
-Source: seed "Gryphon exactly-once", 2.2 "Pubends"; Amazon S3, "Conditional writes".
+Source: seed "Gryphon exactly-once", 2.2 "Pubends".
 """
 
 import logging
@@ -26,13 +23,15 @@ from functools import partial
 
 from tidewheel.host.retry import Retry
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
-from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
+from tidewheel.pubsub.log.object_format import OBJECTS, ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
 from tidewheel.pubsub.log.record_format import Entry, LogIdentity, encode_header, encode_record
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 from tidewheel.storage.files import Part
+from tidewheel.storage.folder_calls import run
+from tidewheel.storage.numbered_log import Put
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,14 +117,9 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     def _check_store(self) -> None:
         """Raise LogFailed if the store does not refuse a second object of the same name."""
-        name = object_name(self._next - 1)
-        if self._store.put_new(name, self._store.read(name) or b""):
-            raise LogFailed(
-                f"{self._url} is not used: its store puts an object although there is one (it ignores "
-                "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
-                "conditional writes",
-                path=self._url,
-            )
+        harm = "two publishers could overwrite each other's messages"
+        error = partial(LogFailed, path=self._url)
+        run(OBJECTS.check_store(self._next - 1, self._url, harm, error), self._store)
 
     def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
         """Put the first object of this writer; return whether no other had its number."""
@@ -214,7 +208,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         )
         head = encode_header(header)
         try:
-            self._put_once(object_name(number), b"".join([head, *self._parts]))
+            self._put_once(number, b"".join([head, *self._parts]))
         except LogFailed as error:
             self._failure = error
             raise
@@ -229,18 +223,18 @@ class StoreLog(StoredSegments[ObjectSegment]):
             self._segments[-1].ended_s = header.begun_s
         self._segments.append(segment)
 
-    def _put_once(self, name: str, data: bytes) -> None:
+    def _put_once(self, number: int, data: bytes) -> None:
         """Put an object, again and again if the store fails; raise LogFailed."""
         within_s, failures = self._again.within_s, 0
 
-        def warn(error: Exception, number: int) -> None:
+        def warn(error: Exception, count: int) -> None:
             nonlocal failures
-            failures = number
-            if number == 1:
+            failures = count
+            if count == 1:
                 _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, within_s)
 
         try:
-            self._again.call(partial(self._try_to_put, name, data), on_failure=warn)
+            self._again.call(partial(self._try_to_put, number, data), on_failure=warn)
         except StoreFailed as error:
             raise LogFailed(
                 f"the log in {self._url} has failed: {error}. It was tried for {within_s:g} s, and takes "
@@ -251,14 +245,12 @@ class StoreLog(StoredSegments[ObjectSegment]):
         if failures:
             _LOG.warning("the log in %s goes on: the store answers again", self._url)
 
-    def _try_to_put(self, name: str, data: bytes) -> None:
+    def _try_to_put(self, number: int, data: bytes) -> None:
         """Put an object, unless an earlier try has put it."""
-        if self._store.put_new(name, data):
-            return
-        found = self._store.read(name, len(data))
-        if found is None:  # S3 refuses a put that meets another one, such as an earlier try that is still on its way
+        put, name = run(OBJECTS.put(number, data), self._store), object_name(number)
+        if put is Put.UNSEEN:  # S3 refuses a put that meets another one, such as an earlier try still on its way
             raise StoreFailed(f"{self._url}/{name} is not written: the store says that it is there, and it is not")
-        if found != data:
+        if put is Put.TAKEN:
             raise LogTakenOver(
                 f"another publisher has opened the log in {self._url} since (it has put {name}): this one "
                 "publishes nothing more. If both should live, give each a log of its own",
