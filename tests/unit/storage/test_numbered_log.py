@@ -2,6 +2,7 @@
 
 import random
 import secrets
+from collections.abc import Sequence
 
 import pytest
 
@@ -30,7 +31,7 @@ class Store:
     def sizes(self, prefix: str) -> dict[str, int]:
         return {name: len(data) for name, data in self.objects.items() if name.startswith(prefix)}
 
-    def remove(self, names: "tuple[str, ...] | list[str]") -> None:
+    def remove(self, names: Sequence[str]) -> None:
         for name in names:
             self.objects.pop(name, None)
 
