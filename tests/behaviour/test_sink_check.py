@@ -17,6 +17,7 @@ from tidewheel.progress import IntegerDomain, Time
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+from tidewheel.storage.whole_folders import WholeFolders
 from tidewheel.testing import check_sink
 
 EPOCHS = [[3, 1], [], [4]]
@@ -59,7 +60,7 @@ class FilesOfRecords(EpochFolders):
     """Receives one batch, as other sinks do, and not a list of batches; cleans up before it says what is there."""
 
     def last_committed(self) -> Time | None:
-        self.recover(but_unfinished=True)
+        WholeFolders(self.root, "epoch=").recover(but_unfinished=True)
         return super().last_committed()
 
     def prepare(self, epoch: Time, records: Any) -> str:
