@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.kit.pubsub.numbered import fetched
 from tests.simulation_pubsub.conditions import WHERES, Condition, wanted
 from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation_pubsub.scenario import PLENTY, Order
@@ -190,7 +191,7 @@ class Reader:
         return self._read(number, most_bytes)
 
     def _read(self, number: int, most_bytes: int) -> bool:
-        found = self._joined[number].fetch(self._name, self._acknowledged[number], most_bytes)
+        found = fetched(self._joined[number], self._name, self._acknowledged[number], most_bytes)
         for numbered in found:
             self._acknowledged[number] = numbered.sequence
             try:
@@ -363,7 +364,7 @@ class FullQueues:
 
     def read(self, partition: int) -> None:
         """Have the subscriber read all that waits for it."""
-        for numbered in self._publishers[partition].fetch("reader", self._read[partition]):
+        for numbered in fetched(self._publishers[partition], "reader", self._read[partition]):
             self._read[partition] = numbered.sequence
             for event in self._core.receive(partition, numbered):
                 self.epochs += [(one.time, one.records) for one in self._assembler.receive(event)]

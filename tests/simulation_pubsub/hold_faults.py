@@ -5,8 +5,9 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.wire import Disconnected, Numbered
+from tidewheel.pubsub.messages.wire import Disconnected
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 def fullness_forgotten() -> Injection:
@@ -58,9 +59,9 @@ def does_not_wait() -> Injection:
     """Cut off a subscriber that is full though it asked to be waited for."""
 
     def make(offer: Callable[..., bool]) -> Callable[..., bool]:
-        def wrong(queue: OutgoingQueue, numbered: Numbered, size: int) -> bool:
+        def wrong(queue: OutgoingQueue, posted: Posted) -> bool:
             blocks, queue.blocks = queue.blocks, False
-            taken = offer(queue, numbered, size)
+            taken = offer(queue, posted)
             queue.blocks = blocks
             return taken
 
@@ -73,7 +74,7 @@ def last_word_under_an_old_number() -> Injection:
     """Cut a subscriber off under the number of the last message, with whose acknowledgement the news of that goes."""
 
     def wrong(publisher: Publisher, subscriber: str, reason: str) -> None:
-        publisher.queues[subscriber].close(Numbered(publisher._sequence, Disconnected(reason)))
+        publisher.queues[subscriber].close(Posted(publisher._sequence, Disconnected(reason)))
 
     return replaced(Publisher, "cut_off", lambda _: wrong)
 

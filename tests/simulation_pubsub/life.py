@@ -12,7 +12,8 @@ from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
+from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
+from tidewheel.pubsub.protocol.posted import size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Life:
             raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
         if self._fed % 4 == 0:
             entries = [*queue._sent, *queue._pending]
-            sizes = [(size_of(entry.numbered.message), entry.numbered.message) for entry in entries]
+            sizes = [(size_of(entry.message), entry.message) for entry in entries]
             data = sum(size for size, message in sizes if isinstance(message, DataMessage))
             total = sum(size for size, _ in sizes)
             if data > limit or total != queue.bytes:

@@ -6,19 +6,20 @@ from typing import Any
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
-from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 def part_of_an_epoch_dropped() -> Injection:
     """Forget which epochs have begun, so that the rest of one may be dropped."""
 
-    def make(leave: Callable[..., Numbered]) -> Callable[..., Numbered]:
-        def wrong(queue: OutgoingQueue) -> Numbered:
-            numbered = leave(queue)
+    def make(leave: Callable[..., Posted]) -> Callable[..., Posted]:
+        def wrong(queue: OutgoingQueue) -> Posted:
+            posted = leave(queue)
             queue._begun.clear()
-            return numbered
+            return posted
 
         return wrong
 
@@ -38,18 +39,18 @@ def begun_epochs_forgotten_once_passed() -> Injection:
 def drops_untold() -> Injection:
     """Lose `EpochsDropped` in the queue, with a number that leaves no gap."""
 
-    def make(head: Callable[..., list[Numbered]]) -> Callable[..., list[Numbered]]:
-        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Numbered]:
+    def make(oldest: Callable[..., list[Posted]]) -> Callable[..., list[Posted]]:
+        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Posted]:
             return [
-                Numbered(numbered.sequence, LowerFrontierUpdate([]), numbered.skipped)
-                if isinstance(numbered.message, EpochsDropped)
-                else numbered
-                for numbered in head(queue, max_bytes)
+                Posted(posted.number, LowerFrontierUpdate([]), posted._skipped)
+                if isinstance(posted.message, EpochsDropped)
+                else posted
+                for posted in oldest(queue, max_bytes)
             ]
 
         return wrong
 
-    return replaced(OutgoingQueue, "head", make)
+    return replaced(OutgoingQueue, "oldest", make)
 
 
 def rest_of_a_dropped_epoch_sent() -> Injection:
