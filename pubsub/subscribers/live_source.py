@@ -11,7 +11,7 @@ from typing import Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.wire import LastMessage
@@ -83,7 +83,7 @@ class LiveSource(MessageSource):
         """Return the messages that have come; wait for some if there are none."""
         return self._parents.fetch(timeout_s)
 
-    def hear(self, partitions: Partitions, told: Sequence[KnowledgeMessage], _: float) -> bool:
+    def hear(self, partitions: Partitions, told: Sequence[Downstream], _: float) -> bool:
         """Receive messages of a publisher."""
         messages = opened(told)
         self._found.append(Fetched(partitions[0], messages))
