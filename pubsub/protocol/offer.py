@@ -46,11 +46,10 @@ class Offer:
         if isinstance(posted.message, Disconnected):
             queue.close(posted)
         elif not queue.offer(posted):
-            what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
             reason = (
                 f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
                 f"keeps no more than {self._capacity_bytes} bytes. Read faster, or subscribe to less with where="
-                f"{what_else}"
+                f"{queue.advice}"
             )
             queue.close(Posted(posted.number, Disconnected(reason)))
             return False

@@ -23,9 +23,8 @@ class Posted:
         number: in the order of its publisher.
         message: what it says.
         skipped: the number of messages directly before it that a subscriber is not sent.
-
-    Attributes:
-        size: about how many bytes it holds in memory; 0 for a last message, for which there is always room.
+        size: about how many bytes it holds in memory; 0 for a last message, for which there is always room. By default
+            as `size_of` says; an attribute, too.
 
     >>> from tidewheel.pubsub.messages.wire import PartitionEnded
     >>> Posted(7, PartitionEnded()).after(2).told(partition=1).final
@@ -34,16 +33,16 @@ class Posted:
 
     __slots__ = ("_skipped", "_told", "message", "number", "size")
 
-    def __init__(self, number: int, message: Message, skipped: int = 0) -> None:
+    def __init__(self, number: int, message: Message, skipped: int = 0, size: int | None = None) -> None:
         self.number = number
         self.message = message
-        self.size = size_of(message)
+        self.size = size_of(message) if size is None else size
         self._skipped = skipped
         self._told: KnowledgeMessage | None = None
 
     def after(self, skipped: int) -> "Posted":
         """Return the message for a subscriber that is not sent some messages directly before it."""
-        return Posted(self.number, self.message, skipped)
+        return Posted(self.number, self.message, skipped, self.size)
 
     def told(self, partition: int) -> KnowledgeMessage:
         """Return what a subscriber is told, the same object for each; what it was not sent is silence."""

@@ -40,12 +40,14 @@ from tidewheel.pubsub.messages.wire import (
     WentBack,
     WorkerPosition,
 )
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.protocol.history import PartitionHistory
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
+from tidewheel.pubsub.protocol.slow_policies import queue_for
 from tidewheel.pubsub.protocol.subscriber_queues import SubscriberQueues
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 
@@ -209,8 +211,7 @@ class Publisher(SubscriberQueues):
             if self._history is not None:
                 self._history.advance(self._epochs.is_completed)
             for queue in self.queues.values():
-                if queue.drops_epochs:
-                    queue.prune(self._epochs.lower.less_equal)
+                queue.prune(self._epochs.lower.less_equal)
             self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
@@ -237,9 +238,9 @@ class Publisher(SubscriberQueues):
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
         if again and self.has_begun and self.kept is None and not self.has_failed:
             raise DeliveryError("messages that it has missed are not kept any more")
-        queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options, self._partition)
+        queue = self.queues[subscriber] = queue_for(self.capacity_bytes, options, self._partition)
         self.missing.discard(subscriber)
-        if queue.blocks:
+        if isinstance(queue, BlockingQueue):
             self._blocking[subscriber] = queue
         self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
         if again and self.kept is not None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.wire import Disconnected
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
 
@@ -26,7 +27,7 @@ class SubscriberQueues:
         self.capacity_bytes = capacity_bytes
         self._partition = partition
         self.queues: dict[str, OutgoingQueue] = {}
-        self._blocking: dict[str, OutgoingQueue] = {}
+        self._blocking: dict[str, BlockingQueue] = {}
         self._sequence = 0
         self._overflows = 0
         self._epochs_dropped = 0

@@ -21,6 +21,7 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.posted import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.confirmed import Confirmed
@@ -255,7 +256,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a subscriber."""
-        tickets.prepare(connection, steadily=self._publisher.queues[child].blocks)
+        tickets.prepare(connection, steadily=isinstance(self._publisher.queues[child], BlockingQueue))
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
         self._fill(child)

@@ -6,6 +6,7 @@ from typing import Any
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Disconnected
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
 
@@ -14,13 +15,13 @@ def fullness_forgotten() -> Injection:
     """Forget that a queue is full as soon as that was found out."""
 
     def make(append: Callable[..., None]) -> Callable[..., None]:
-        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+        def wrong(queue: BlockingQueue, entry: Any) -> None:
             append(queue, entry)
             queue.is_full = False
 
         return wrong
 
-    return replaced(OutgoingQueue, "_append", make)
+    return replaced(BlockingQueue, "_append", make)
 
 
 def goes_on_while_held() -> Injection:
@@ -36,14 +37,14 @@ def full_for_ever() -> Injection:
     """Take a queue that was full once for full until it is empty."""
 
     def make(forget: Callable[..., None]) -> Callable[..., None]:
-        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+        def wrong(queue: BlockingQueue, entry: Any) -> None:
             was_full = queue.is_full
             forget(queue, entry)
             queue.is_full = was_full and bool(queue)
 
         return wrong
 
-    return replaced(OutgoingQueue, "_forget", make)
+    return replaced(BlockingQueue, "_forget", make)
 
 
 def cut_off_while_it_takes() -> Injection:
@@ -52,22 +53,12 @@ def cut_off_while_it_takes() -> Injection:
     def make(is_overdue: Callable[..., bool]) -> Callable[..., bool]:
         return lambda queue, now_s, taken: is_overdue(queue, now_s, 0)
 
-    return replaced(OutgoingQueue, "is_overdue", make)
+    return replaced(BlockingQueue, "is_overdue", make)
 
 
 def does_not_wait() -> Injection:
     """Cut off a subscriber that is full though it asked to be waited for."""
-
-    def make(offer: Callable[..., bool]) -> Callable[..., bool]:
-        def wrong(queue: OutgoingQueue, posted: Posted) -> bool:
-            blocks, queue.blocks = queue.blocks, False
-            taken = offer(queue, posted)
-            queue.blocks = blocks
-            return taken
-
-        return wrong
-
-    return replaced(OutgoingQueue, "offer", make)
+    return replaced(BlockingQueue, "_has_room", lambda _: OutgoingQueue._has_room)
 
 
 def last_word_under_an_old_number() -> Injection:

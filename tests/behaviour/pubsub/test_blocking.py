@@ -19,6 +19,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import size_of
+from tidewheel.pubsub.protocol.slow_policies import queue_for
 
 CAPACITY = 1000
 ALL = 1 << 30
@@ -62,7 +63,7 @@ def last(publisher: Publisher, subscriber: str) -> Message:
 
 def test_a_queue_is_full_from_the_capacity_until_half_of_it() -> None:
     """It takes what comes all the same, so nothing is lost that was on its way."""
-    queue = filled(OutgoingQueue(CAPACITY, BLOCK), 500, 500)
+    queue = filled(queue_for(CAPACITY, BLOCK), 500, 500)
     assert not is_full(queue)
     assert queue.offer(posted(Numbered(3, data(200)), 200))
     assert is_full(queue)
@@ -77,7 +78,7 @@ def test_a_queue_is_full_from_the_capacity_until_half_of_it() -> None:
 
 def test_what_is_on_its_way_still_counts() -> None:
     """Room is free when a message has arrived, not when it has left."""
-    queue = filled(OutgoingQueue(CAPACITY, BLOCK), 600, 600)
+    queue = filled(queue_for(CAPACITY, BLOCK), 600, 600)
     head(queue, ALL)
     assert is_full(queue)
     queue.acknowledge(2)
@@ -86,7 +87,7 @@ def test_what_is_on_its_way_still_counts() -> None:
 
 def test_a_batch_larger_than_the_capacity_is_delivered() -> None:
     """It fills the queue by itself, until it has arrived."""
-    queue = filled(OutgoingQueue(CAPACITY, BLOCK), 5000)
+    queue = filled(queue_for(CAPACITY, BLOCK), 5000)
     assert is_full(queue)
     assert [numbered.sequence for numbered in head(queue, 1)] == [1]
     queue.acknowledge(1)
@@ -96,7 +97,7 @@ def test_a_batch_larger_than_the_capacity_is_delivered() -> None:
 @pytest.mark.parametrize("slow", ["disconnect", "drop_epochs"])
 def test_others_are_never_full(slow: Slow) -> None:
     """Who did not ask for it holds nobody back, whatever waits for it."""
-    queue = OutgoingQueue(CAPACITY, DeliveryOptions(slow=slow))
+    queue = queue_for(CAPACITY, DeliveryOptions(slow=slow))
     for number in range(20):
         queue.offer(posted(Numbered(number, data(300, number)), 300))
         assert not is_full(queue)
@@ -104,7 +105,7 @@ def test_others_are_never_full(slow: Slow) -> None:
 
 def test_taken_grows_with_every_message_that_has_arrived() -> None:
     """That is how it is told who reads slowly and who does not read."""
-    queue = filled(OutgoingQueue(CAPACITY, BLOCK), 100, 100, 100)
+    queue = filled(queue_for(CAPACITY, BLOCK), 100, 100, 100)
     head(queue, ALL)
     assert queue.taken == 0
     queue.acknowledge(2)

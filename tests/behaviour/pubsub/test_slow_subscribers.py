@@ -19,8 +19,9 @@ from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
 from tidewheel.pubsub.protocol.fetched import opened
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.publishers.feed import ROOM_BYTES, Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 

@@ -29,9 +29,7 @@ def told(numbered: Numbered, partition: int = 0) -> KnowledgeMessage:
 
 def posted(numbered: Numbered, size: int | None = None) -> Posted:
     """Return a message for a queue, which counts for so many bytes."""
-    found = Posted(numbered.sequence, numbered.message)
-    found.size = found.size if size is None else size
-    return found
+    return Posted(numbered.sequence, numbered.message, size=size)
 
 
 def head(queue: OutgoingQueue, max_bytes: int) -> list[Numbered]:

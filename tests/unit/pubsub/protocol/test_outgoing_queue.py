@@ -12,7 +12,8 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
+from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES, DroppingQueue
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted, size_of
 
 ALL = 1 << 20
@@ -35,7 +36,7 @@ class Dropping:
     """A queue of 1000 bytes that drops epochs, and what is offered to it under the numbers 1, 2, 3 and so on."""
 
     def __init__(self, capacity_bytes: int = 1000) -> None:
-        self.queue = OutgoingQueue(capacity_bytes, DROP)
+        self.queue = DroppingQueue(capacity_bytes, DROP)
         self.sequence = 0
 
     def offer(self, *messages: Message) -> bool:
@@ -223,7 +224,7 @@ def test_many_small_epochs_are_dropped_in_reasonable_time() -> None:
     """Room is made for more than one batch at a time: the queue is looked through once for many that come."""
     looked_at = 0
 
-    class Counted(OutgoingQueue):
+    class Counted(DroppingQueue):
         def _forget(self, entry: object) -> None:
             nonlocal looked_at
             looked_at += 1
