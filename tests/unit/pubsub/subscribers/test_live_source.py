@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from socket import socket, socketpair
 from typing import Any
 
@@ -23,7 +24,6 @@ from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, Pa
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers import parents
 from tidewheel.pubsub.subscribers.live_source import LiveSource
-from tidewheel.transport import call_link
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0
@@ -237,7 +237,7 @@ END = Numbered(2, PartitionEnded())
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
-    monkeypatch.setattr(call_link, "AGAIN_S", 0.0)
+    monkeypatch.setattr(parents, "_CALLS", replace(parents._CALLS, first_pause_s=0.0))
     monkeypatch.setattr(parents, "left", lambda joined: "")
     return Actor()
 
