@@ -1,6 +1,6 @@
 """The recording of one worker: a file of what has passed a stream, in the record format of logs.
 
-The file is a header and records, as in a segment of a topic's log (`pubsub/log/record_format.py`). Each record is a
+The file is a header and records, as in a segment of a topic's log (`storage/log_records.py`). Each record is a
 batch with its time, or the times that could still come at its place in the stream. A record has checksums, so damage is
 found. A record that was cut off at the end is left out.
 
@@ -20,11 +20,15 @@ import msgspec
 from tidewheel.batches.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
-from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
-from tidewheel.pubsub.log.record_format import (
+from tidewheel.runtime import Captured
+from tidewheel.runtime.errors import SnapshotError
+from tidewheel.storage.files import FILES, Part
+from tidewheel.storage.log_records import (
     HEAD_BYTES,
     PREFIX_BYTES,
     Entry,
+    NoHeader,
+    OtherFormat,
     decode_head,
     decode_header,
     encode_header,
@@ -33,9 +37,6 @@ from tidewheel.pubsub.log.record_format import (
     payload_matches,
     salt_of,
 )
-from tidewheel.runtime import Captured
-from tidewheel.runtime.errors import SnapshotError
-from tidewheel.storage.files import FILES, Part
 
 _FRONTIER, _PLAIN, _TABLE, _RECORD_BATCH, _ARRAY = range(5)
 """The kinds of records."""
@@ -169,11 +170,11 @@ def read_header(path: Path) -> RecordingHeader:
 def _read_header(file: IO[bytes], path: Path) -> tuple[RecordingHeader, bytes]:
     prefix = file.read(PREFIX_BYTES)
     try:
-        data = prefix + file.read(header_bytes(prefix, path) - PREFIX_BYTES)
-        header = decode_header(data, path, RecordingHeader)
-    except LogMismatch as error:
-        raise ValueError(str(error)) from error
-    except LogCorrupted as error:
+        data = prefix + file.read(header_bytes(prefix) - PREFIX_BYTES)
+        header = decode_header(data, RecordingHeader)
+    except OtherFormat as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    except NoHeader as error:
         raise ValueError(
             f"{path} is damaged, or no recording of capture_to, or one of an earlier tidewheel: this one reads version "
             f"{RECORDING_VERSION}. Record it again"

@@ -5,14 +5,14 @@ from typing import get_args, get_type_hints
 
 from tests.packaging.repository import ROOT
 from tidewheel.operators.sinks import recording
-from tidewheel.pubsub.log import record_format
 from tidewheel.runtime.description import stable_hash
 from tidewheel.runtime.snapshots import entries
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
+from tidewheel.storage import log_records
 
 PAGE = ROOT / "docs" / "formats.md"
 VERSIONS = {
-    "pubsub/log/record_format.py": record_format.FORMAT_VERSION,
+    "storage/log_records.py": log_records.FORMAT_VERSION,
     "runtime/snapshots/entries.py": entries.FORMAT_VERSION,
     "spark_bridge/structured_streaming/epoch_checkpoint.py": get_args(get_type_hints(WriterIdentity)["version"])[0],
 }
@@ -40,6 +40,6 @@ def test_the_page_of_snapshots_has_the_same_versions() -> None:
     )
     assert [int(version) for _, version in found] == [
         entries.FORMAT_VERSION,
-        record_format.FORMAT_VERSION,
+        log_records.FORMAT_VERSION,
         recording.RECORDING_VERSION,
     ]

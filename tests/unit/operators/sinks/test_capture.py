@@ -24,7 +24,7 @@ from tidewheel.operators.sinks.recording import (
     read_recording,
     recording_path,
 )
-from tidewheel.pubsub.log.record_format import encode_header
+from tidewheel.storage.log_records import encode_header
 
 CASES = [
     OperatorCase("capture", lambda stream: stream.capture("case of capture"), each_epoch(list)),
