@@ -6,7 +6,7 @@ A page has its own text, and a pair of comments for each name. Everything betwee
     <!-- end of reference -->
 
 `made` shows how to make an object of a class. `inherited` shows the methods of its bases, too. `members` leaves the
-heading of the class out. `without` names members that stay out.
+heading of the class out. `only` names the members that are shown, and `without` those that stay out.
 """
 
 import re
@@ -47,11 +47,13 @@ def described(name: str, options: Iterable[str] = ()) -> str:
     """Return the Markdown for one public name; raise KeyError if there is none."""
     found = package()[name.removeprefix("tidewheel.")]
     chosen = {option.split()[0]: option.split()[1:] for option in options}
-    if unknown := chosen.keys() - {"made", "inherited", "members", "without"}:
+    if unknown := chosen.keys() - {"made", "inherited", "members", "only", "without"}:
         raise ValueError(f"{name}: there is no option {sorted(unknown)}")
     parts = [] if "members" in chosen else [*_described(name, found, 3, is_made="made" in chosen)]
     if found.is_class:
         for member in _members(found, is_inherited="inherited" in chosen, without=chosen.get("without", [])):
+            if "only" in chosen and member.name not in chosen["only"]:
+                continue
             parts += _described(f"{name}.{member.name}", member, 4)
     return "\n\n".join(parts)
 

@@ -15,27 +15,42 @@ from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.messages.encoded_message import decode_batch
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import DataMessage
-from tidewheel.pubsub.subscribers.parents import Parent
+from tidewheel.pubsub.subscribers.parents import RESTARTS_WITHIN_S, Parent
+from tidewheel.pubsub.subscribers.polled_parents import PolledParents
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
-from tidewheel.pubsub.subscribers.subend_reader import SubendReader
+from tidewheel.pubsub.subscribers.subend_source import SubendSource
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
 
 Ring: TypeAlias = Callable[["SharedReader"], None]
 Note: TypeAlias = Callable[[str, int, int], None]
 
 
-class SharedReader(SubendReader):
+class SharedParents(PolledParents):
+    """The parents of a reader whose thread reads for others too."""
+
+    def __init__(self, reader: "SharedReader", ring: Ring) -> None:
+        self._rung = reader
+        self._ring_thread = ring
+        finds = {reader._partitions: reader._find_relay}
+        super().__init__(reader._topic, reader._greeting, finds, reader, RESTARTS_WITHIN_S, is_eager=False)
+
+    def ring(self) -> None:
+        """Have the thread call `SharedReader.turn`."""
+        self._ring_thread(self._rung)
+
+
+class SharedReader(SubendSource):
     """One subscriber. It acknowledges each message as soon as it is delivered.
 
     Args:
-        greeting, node, calls, begun: as for `SubendReader`.
+        greeting, node, calls, begun: as for `SubendSource`.
         ring: has the thread call `turn`.
         note: called with its first parent, and the number and the time of sending of each message.
 
     Attributes:
         first_parent: the name of its first parent; empty until it is set.
         watched: the way to a parent that the thread polls.
-        due_s: when the thread calls `turn` if nothing comes.
+        turn_at_s: when the thread calls `turn` if nothing comes.
     """
 
     def __init__(
@@ -47,22 +62,20 @@ class SharedReader(SubendReader):
         ring: Ring,
         note: Note,
     ) -> None:
-        self._ring_thread = ring
         self._note = note
         self._next = 0
         self.first_parent = ""
         self.watched: Parent | None = None
-        self.due_s = inf
+        self.turn_at_s = inf
         super().__init__(greeting, node, calls, begun)
-
-    def _ring(self) -> None:
-        self._ring_thread(self)
+        self._parents.release()
+        self._parents = SharedParents(self, ring)
 
     def turn(self) -> None:
         """Do all that is due; raises DeliveryError if a message is lost for good, AssertionError if one is missing."""
-        self._listen(list(self._parents))
-        self._check()
-        while found := self._take():
+        self._parents.listen()
+        self._parents.check()
+        while found := self.take():
             for fetched in found:
                 for numbered in fetched.messages:
                     if isinstance(numbered.message, DataMessage):
@@ -78,17 +91,17 @@ class SharedReader(SubendReader):
 
     def next_s(self) -> float:
         """Return when `turn` has something to do if nothing comes."""
-        return self._due_s()
+        return self._parents.due_s()
 
     @property
     def is_connected(self) -> bool:
         """Whether all its parents are found."""
-        return all(kept.parent is not None for kept in self._parents)
+        return all(kept.parent is not None for kept in self._parents.kept)
 
     @property
     def way(self) -> Parent | None:
         """The way to its parent; None without one."""
-        return next((kept.parent for kept in self._parents if kept.parent is not None), None)
+        return next((kept.parent for kept in self._parents.kept if kept.parent is not None), None)
 
     @property
     def parent_name(self) -> str:

@@ -158,7 +158,7 @@ class TopicSubscribers:
         now_s = time.monotonic()
         while self._due and self._due[0][0] <= now_s:
             _, _, reader = heapq.heappop(self._due)
-            reader.due_s = inf
+            reader.turn_at_s = inf
             self._turn(reader)
 
     def _turn(self, reader: Any) -> None:
@@ -169,8 +169,8 @@ class TopicSubscribers:
             self._epoll.register(way.fileno(), select.EPOLLIN)  # what was closed has left by itself
         reader.watched = way
         due_s = min(reader.next_s(), time.monotonic() + _READ_WITHIN_S)
-        if due_s < reader.due_s:
-            reader.due_s = due_s
+        if due_s < reader.turn_at_s:
+            reader.turn_at_s = due_s
             heapq.heappush(self._due, (due_s, id(reader), reader))
 
 

@@ -84,7 +84,7 @@ def barrier(workers: int, rounds: int, link: LinkName) -> list[float]:
 
 
 def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.Job:
-    return tw.run(flow, workers=workers, link=link)
+    return tw.run(flow, workers=workers, config=tw.RuntimeConfig(link=link))
 
 
 def empty_rounds(rounds: int) -> tw.Dataflow:

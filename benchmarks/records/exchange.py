@@ -163,7 +163,7 @@ def deployed(running: ExitStack, traffic: Traffic, link: LinkName) -> Callable[[
 
 
 def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.Job:
-    return tw.run(flow, workers=workers, link=link)
+    return tw.run(flow, workers=workers, config=tw.RuntimeConfig(link=link))
 
 
 def transfer(traffic: Traffic) -> tw.Dataflow:

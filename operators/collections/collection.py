@@ -1,29 +1,35 @@
 """Collections: records with counts that change over time, and operators that do work in proportion to the changes."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from functools import partial
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from tidewheel.batches.batches import is_schema
 from tidewheel.operators.base.stream_base import check_function, check_positive
-from tidewheel.operators.collections.collection_base import CollectionBase, lies_in
-from tidewheel.operators.collections.column_collection import ColumnCollection, checked_columns
-from tidewheel.operators.collections.keyed_collection import KeyedCollection
-from tidewheel.progress import GraphError, PathSummary
+from tidewheel.operators.collections.named_columns import (
+    check_fields,
+    checked_columns,
+    joined_columns,
+    key_and_value,
+    selected,
+)
+from tidewheel.operators.collections.scopes import check_input, concatenated
+from tidewheel.operators.collections.update_stream import UpdateStream
+from tidewheel.operators.keys.columns import Expression, is_expression
+from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidewheel.differential.reductions import Reduction
+    from tidewheel.operators.collections.builds import Project
     from tidewheel.operators.stream import Stream
 
-_BODY: ContextVar[tuple[Any, int | None]] = ContextVar("_BODY", default=(None, None))
-"""A collection in the scope of the loop whose body is being called, None outside of all, and its ``max_rounds``."""
 
-
-class Collection(ColumnCollection, KeyedCollection):
+class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
     At each epoch, an operator's result is what plain Python would make of the records that its inputs have at that
@@ -32,9 +38,128 @@ class Collection(ColumnCollection, KeyedCollection):
     Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
     are the fastest, as they stay in columns from end to end. Before an operator that compares records, keys and values
     have to be what `Stream.exchange` can hash.
+
+    Columns have names if the collection is made with `as_collection(columns=...)`, `select` or `map(columns=...)`. The
+    first is the key. A record of more than two columns is a pair (key, tuple of the others).
     """
 
-    __slots__ = ()
+    __slots__ = ("_updates",)
+
+    def __init__(self, updates: UpdateStream) -> None:
+        self._updates = updates
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._updates.describe()}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and hasattr(type(self._updates.stream), name):
+                raise AttributeError(
+                    f"a collection has no {name}(), and a stream has: write collection.changes().{name}(...)"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    # ------------------------------------------------------------------ each record by itself, and columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, the key first; empty if they have no names, as after a function of records."""
+        return self._updates.columns
+
+    @adds_operators()
+    def map(self, function: Callable[..., Any], *, columns: bool | Sequence[str] = False, name: str = "map") -> Self:
+        """Replace each record by ``function(record)``, which has to return the same each time.
+
+        Args:
+            function: a function of a record.
+            columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
+                gets one array for each column; without names it gets one, or the keys and the values if the records
+                of a batch are all pairs. It returns an array, or a pair of them for pairs. A list of names lets it
+                return a tuple with a column for each. Columns may also be lists or tuples, whose values stay as they
+                are, or one value for all records.
+            name: what errors, statistics and drawings call it.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("arcs")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 3)])]])).as_collection()
+        >>> _ = edges.map(lambda start, end: (end, start), columns=True).changes().capture("arcs")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("arcs")
+        [Captured(time=0, batch=[((2, 1), 1), ((3, 2), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        check_function(f"operator {name!r}", function)
+        if columns is False:
+            return self._stage(name, partial(stages.mapped, function))
+        names = () if columns is True else checked_columns(name, columns)
+        return self._stage(name, partial(stages.mapped_columns, function, self.columns, names), names)
+
+    @adds_operators()
+    def filter(
+        self, predicate: Callable[..., object] | Expression, *, columns: bool = False, name: str = "filter"
+    ) -> Self:
+        """Keep the records for which ``predicate(record)`` is true, which has to return the same each time.
+
+        With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools. Where columns
+        have names it may be an expression of `pyarrow.compute`, such as ``pc.field("price") > 1``. Records for which
+        that is null are not kept.
+
+        Raises:
+            GraphError: an expression needs a column that this collection does not have.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("loops")
+        >>> edges = flow.source("edges", tw.IterableSource([[(0, [(1, 2), (2, 2)])]])).as_collection()
+        >>> _ = edges.filter(lambda edge: edge[0] == edge[1]).changes().capture("loops")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("loops")
+        [Captured(time=0, batch=[((2, 2), 1)])]
+        """
+        from tidewheel.operators.collections import rows, stages
+
+        if is_expression(predicate):
+            check_fields(name, self._updates, [predicate])
+            return self._stage(name, partial(rows.kept_by, predicate, self.columns), self.columns)
+        check_function(f"operator {name!r}", predicate)
+        assert callable(predicate), "it has been checked"
+        kept = partial(stages.kept_columns, predicate, self.columns) if columns else partial(stages.kept, predicate)
+        return self._stage(name, kept, self.columns)
+
+    @adds_operators()
+    def select(self, *names: str, **expressions: "Expression | str") -> Self:
+        """Replace each record by one of the columns ``names``, and those that ``expressions`` make of its columns.
+
+        The first of them is the key of the operators that follow. So ``select`` also chooses another key, or what a
+        reduction is about: ``rows.select("user", "price").reduce_sum()``.
+
+        Args:
+            names: columns that stay as they are.
+            expressions: for the name of each other column what it is, such as ``pc.field("n") * 2`` of
+                `pyarrow.compute`. A text as ``name`` is no column but the name of the operator.
+
+        Raises:
+            GraphError: the columns have no names, there is no such column, two have one name, or what is asked for is
+                no expression.
+
+        >>> import pyarrow as pa
+        >>> import pyarrow.compute as pc
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("takings")
+        >>> table = pa.table({"user": ["ann", "ann", "bob"], "price": [3, 4, 5], "number": [2, 1, 1]})
+        >>> rows = flow.source("rows", tw.IterableSource([[(0, table)]])).as_collection(columns=table.column_names)
+        >>> takings = rows.select("user", paid=pc.field("price") * pc.field("number")).reduce_sum()
+        >>> _ = takings.changes().capture("takings")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("takings")[0].batch)
+        [(('ann', 10), 1), (('bob', 5), 1)]
+        """
+        name = str(expressions.pop("name")) if isinstance(expressions.get("name"), str) else "select"
+        return type(self)(selected(name, self._updates, names, expressions))
 
     @adds_operators()
     def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
@@ -54,6 +179,8 @@ class Collection(ColumnCollection, KeyedCollection):
         check_function(f"operator {name!r}", function)
         return self._stage(name, partial(flat_mapped, function))
 
+    # ------------------------------------------------------------------ whole collections
+
     @adds_operators()
     def concat(self, *others: Self, name: str = "concat") -> Self:
         """Add collections up: a record is there as often as in all of them together.
@@ -72,7 +199,7 @@ class Collection(ColumnCollection, KeyedCollection):
         ...     job.captured("both")
         [Captured(time=0, batch=[('a', 2)])]
         """
-        return self._concat(name, others)
+        return type(self)(concatenated(name, self._updates, [self._read(name, other) for other in others]))
 
     @adds_operators()
     def negate(self, *, name: str = "negate") -> Self:
@@ -90,7 +217,7 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         from tidewheel.operators.collections.stages import negated
 
-        return self._stage(name, negated, self._columns)
+        return self._stage(name, negated, self.columns)
 
     @adds_operators()
     def consolidate(self, *, name: str = "consolidate") -> Self:
@@ -107,11 +234,9 @@ class Collection(ColumnCollection, KeyedCollection):
         ...     job.captured("nothing")
         []
         """
-        from tidewheel.operators.collections.builds import build_consolidate
+        from tidewheel.operators.collections.arranging import consolidated
 
-        owned_by = self._owned_by or "record"  # equal records have one owner in any case
-        stream = self._stream._unary(name, build_consolidate(), self._pact(name, owned_by))
-        return type(self)(stream, self._columns, is_summed=True, owned_by=owned_by)
+        return type(self)(consolidated(self._updates, name))
 
     @adds_operators()
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
@@ -146,16 +271,16 @@ class Collection(ColumnCollection, KeyedCollection):
         schema = None
         if columns is not False:
             types: Any = columns if is_schema(columns) else None
-            names = checked_columns(name, self._columns if columns is True else types.names if types else columns)
-            if "diff" in names or len(names) != len(self._columns or names):
+            names = checked_columns(name, self.columns if columns is True else types.names if types else columns)
+            if "diff" in names or len(names) != len(self.columns or names):
                 raise GraphError(
                     f"operator {name!r}: columns= has a name for each column, none of them 'diff', not {columns!r}; "
-                    f"{self._with_columns()}"
+                    f"{self._updates.with_columns()}"
                 )
             transform = partial(rows.as_table, names, types)
             schema = None if types is None else rows.schema_with_diff(types)
-        summed = self if self._is_summed else self.consolidate(name=f"{name}: sums")
-        changed: Stream[Any] = summed._stream._stage(name, transform, schema=schema)
+        summed = self if self._updates.is_summed else self.consolidate(name=f"{name}: sums")
+        changed: Stream[Any] = summed._updates.stream._stage(name, transform, schema=schema)
         return changed
 
     @adds_operators()
@@ -173,7 +298,290 @@ class Collection(ColumnCollection, KeyedCollection):
         """
         from tidewheel.operators.collections.stages import nothing
 
-        return type(self)(self._stream._stage(name, nothing), self._columns, is_empty=True)
+        made = self._updates.stream._stage(name, nothing)
+        return type(self)(UpdateStream(made, self.columns, is_empty=True))
+
+    # ------------------------------------------------------------------ records with equal keys
+
+    @adds_operators()
+    def join(
+        self,
+        other: Self,
+        function: Callable[[Any, Any, Any], Any] | None = None,
+        *,
+        columns: bool | Sequence[str] = False,
+        name: str = "join",
+    ) -> Self:
+        """Pair the records (key, left) of this collection with the records (key, right) of another by key.
+
+        A record of the result is there as often as the product of the counts of the two.
+
+        Args:
+            other: the other collection. Of two in different scopes the outer one enters the loop of the inner one.
+            function: ``function(key, left, right)`` returns a record; by default it is ``(key, (left, right))``. Where
+                the columns of both have names, the default is the key, the other columns of the left side and those of
+                the right side.
+            columns: whether ``function`` takes and returns columns, as for `Collection.map`: the key, those of the left
+                side and those of the right side.
+            name: what errors, statistics and drawings call it.
+
+        Raises:
+            GraphError: ``other`` is no collection of this dataflow, or in a loop beside the one of this collection, or
+                both have a column of one name and there is no function.
+            JobError: when the job runs, if a record is no pair.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("names")
+        >>> names = flow.source("names", tw.IterableSource([[(0, [(1, "ann"), (2, "bob")])]])).as_collection()
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [(1, 41)]), (1, [(2, 17)])]])).as_collection()
+        >>> _ = names.join(ages, lambda number, name, age: (name, age)).changes().capture("ages")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("ages")
+        [Captured(time=0, batch=[(('ann', 41), 1)]), Captured(time=1, batch=[(('bob', 17), 1)])]
+        """
+        from tidewheel.operators.collections import rows, stages
+
+        right = self._read(name, other)
+        names = self.columns, right.columns
+        if function is None and all(names):
+            together = joined_columns(name, self._updates, right)
+            return self._join(name, right, partial(rows.project_rows, *names), together)
+        if function is None:
+            return self._join(name, right, stages.project_pairs)
+        check_function(f"operator {name!r}", function)
+        if columns is False:
+            return self._join(name, right, partial(stages.project_by, function))
+        made = () if columns is True else checked_columns(name, columns)
+        return self._join(name, right, partial(stages.project_columns, function, *names, made), made)
+
+    @adds_operators()
+    def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
+        """Keep the records (key, value) whose key is a record of ``keys``, however often it is there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("adults")
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [("ann", 41), ("bob", 17)])]])).as_collection()
+        >>> members = flow.source("members", tw.IterableSource([[(0, ["bob"])]])).as_collection()
+        >>> _ = ages.semijoin(members).changes().capture("members")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("members")
+        [Captured(time=0, batch=[(('bob', 17), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+        from tidewheel.operators.collections.arranging import known_keys
+
+        right = self._read(name, keys)
+        if self.columns and len(right.columns) > 1:
+            raise GraphError(
+                f"operator {name!r} takes the keys alone, and {right.with_columns()}: choose the key before, as in "
+                f"select({right.columns[0]!r})"
+            )
+        return self._join(name, known_keys(right, name), stages.project_left, self.columns)
+
+    @adds_operators()
+    def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
+        """Keep the records (key, value) whose key is no record of ``keys``.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("guests")
+        >>> ages = flow.source("ages", tw.IterableSource([[(0, [("ann", 41), ("bob", 17)])]])).as_collection()
+        >>> members = flow.source("members", tw.IterableSource([[(0, ["bob"])]])).as_collection()
+        >>> _ = ages.antijoin(members).changes().capture("guests")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("guests")
+        [Captured(time=0, batch=[(('ann', 41), 1)])]
+        """
+        from tidewheel.operators.collections import stages
+
+        known = self.semijoin(keys, name=f"{name}: semijoin")
+        others = known._updates.stage(f"{name}: negate", stages.negated, self.columns)
+        return type(self)(concatenated(name, self._updates, [others]))
+
+    def lookups(self, name: str) -> Self:
+        """Let ``job.lookup(name, key)`` read the values of keys while the job runs. Returns this collection.
+
+        Each worker keeps the records (key, value) of the keys that it owns, sorted by key.
+
+        Raises:
+            GraphError: the collection is in a loop, or the name is taken or none.
+            JobError: when the job runs, if a record is no pair.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> _ = flow.input("words").as_collection().count().lookups("counts")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     with job.input("words") as words:
+        ...         words.send(["to", "be", "to"])
+        ...         words.advance_to(1)
+        ...         job.lookup("counts", "to")
+        LookedUp(time=0, counts={'to': {2: 1}})
+        """
+        from tidewheel.operators.collections.arranging import look_up
+
+        look_up(self._updates, name)
+        return self
+
+    @adds_operators()
+    def distinct(self, *, name: str = "distinct") -> Self:
+        """Keep each record once, as long as its count is above 0.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be", "to"])]])).as_collection()
+        >>> _ = words.distinct().changes().capture("words")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("words")[0].batch)
+        [('be', 1), ('to', 1)]
+        """
+        return self._reduce(name, lambda of: of.Threshold(), self.columns)
+
+    @adds_operators()
+    def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
+        """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be", "to"])]])).as_collection()
+        >>> _ = words.threshold(lambda word, count: count if count > 1 else 0).changes().capture("frequent")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("frequent")
+        [Captured(time=0, batch=[('to', 2)])]
+        """
+        check_function(f"operator {name!r}", function)
+        return self._reduce(name, lambda of: of.Threshold(function), self.columns)
+
+    @adds_operators()
+    def count(self, *, name: str = "count") -> Self:
+        """Make pairs (record, count) of the records and how often each is there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("words")
+        >>> words = flow.source("words", tw.IterableSource([[(0, ["to", "be"]), (1, ["to"])]])).as_collection()
+        >>> _ = words.count().changes().capture("counts")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("counts"):
+        ...         print(one.time, sorted(one.batch))
+        0 [(('be', 1), 1), (('to', 1), 1)]
+        1 [(('to', 1), -1), (('to', 2), 1)]
+        """
+        return self._reduce(name, lambda of: of.Count())
+
+    @adds_operators()
+    def reduce(self, function: Callable[[Any, list[Any]], Iterable[Any]], *, name: str = "reduce") -> Self:
+        """Replace the records (key, value) of each key by (key, result) for each result of a function.
+
+        Args:
+            function: ``function(key, values)`` returns any number of results for a list of values, in no order, each as
+                often as it is there. It is called for keys that have a value, and has to depend on nothing else.
+            name: what errors, statistics and drawings call it.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("medians")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9), ("a", 4)])]])).as_collection()
+        >>> _ = prices.reduce(lambda shop, found: [sorted(found)[len(found) // 2]]).changes().capture("medians")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("medians")
+        [Captured(time=0, batch=[(('a', 4), 1)])]
+        """
+        check_function(f"operator {name!r}", function)
+        return self._reduce(name, lambda of: of.Grouped(function))
+
+    @adds_operators()
+    def reduce_min(self, *, name: str = "reduce_min") -> Self:
+        """Keep the least value of each key, once.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("cheapest")
+        >>> changes = tw.IterableSource([[(0, [(("a", 3), 1), (("a", 9), 1)]), (1, [(("a", 3), -1)])]])
+        >>> prices = flow.source("prices", changes).as_collection(diff=True)
+        >>> _ = prices.reduce_min().changes().capture("cheapest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("cheapest"):
+        ...         print(one.time, sorted(one.batch))
+        0 [(('a', 3), 1)]
+        1 [(('a', 3), -1), (('a', 9), 1)]
+        """
+        return self._reduce(name, lambda of: of.Extreme(greatest=False), self.columns)
+
+    @adds_operators()
+    def reduce_max(self, *, name: str = "reduce_max") -> Self:
+        """Keep the greatest value of each key, once.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("dearest")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_max().changes().capture("dearest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("dearest")
+        [Captured(time=0, batch=[(('a', 9), 1)])]
+        """
+        return self._reduce(name, lambda of: of.Extreme(greatest=True), self.columns)
+
+    @adds_operators()
+    def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
+        """Replace the values of each key by their sum.
+
+        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, whatever their order.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("takings")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_sum().changes().capture("takings")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("takings")
+        [Captured(time=0, batch=[(('a', 12), 1)])]
+        """
+        return self._reduce(name, lambda of: of.Sum(mean=False), key_and_value(name, self._updates))
+
+    @adds_operators()
+    def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
+        """Replace the values of each key by their mean, a float.
+
+        It is the quotient of the sum, as `reduce_sum` returns it, and the count.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("means")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9)])]])).as_collection()
+        >>> _ = prices.reduce_mean().changes().capture("means")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.captured("means")
+        [Captured(time=0, batch=[(('a', 6.0), 1)])]
+        """
+        return self._reduce(name, lambda of: of.Sum(mean=True), key_and_value(name, self._updates))
+
+    @adds_operators()
+    def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
+        """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``most`` of each.
+
+        A value that is there twice counts twice.
+
+        Raises:
+            GraphError: ``most`` is no whole number from 1 on.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("dearest")
+        >>> prices = flow.source("prices", tw.IterableSource([[(0, [("a", 3), ("a", 9), ("a", 4)])]])).as_collection()
+        >>> _ = prices.top_k(2).changes().capture("dearest")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     sorted(job.captured("dearest")[0].batch)
+        [(('a', 4), 1), (('a', 9), 1)]
+        """
+        check_positive(f"operator {name!r}", "most", most)
+        return self._reduce(name, lambda of: of.TopK(most, greatest=greatest), self.columns)
+
+    # ------------------------------------------------------------------ loops
 
     @adds_operators()
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
@@ -207,19 +615,13 @@ class Collection(ColumnCollection, KeyedCollection):
         ...     sorted(record for record, count in job.captured("components")[0].batch)
         [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
         """
-        from tidewheel.operators.base.batchwise import build_delay
-        from tidewheel.operators.collections import stages
+        from tidewheel.operators.collections import iterating, stages
 
         check_function(f"operator {name!r}", function)
-        around, most = _BODY.get()
-        if around is None:
-            raise GraphError(f"operator {name!r} is for loops: call it in the function that iterate() takes")
-        stream = self._in_one_scope(name, [around])[0]._stream
         rounds = partial(stages.mapped, function)
         if columns:
-            rounds = partial(stages.mapped_columns, function, self._columns, ("round",))
-        (entered,) = stream._pass_on(name, build_delay(name, partial(stages.entering, rounds, most)))
-        return type(self)(entered, self._columns)
+            rounds = partial(stages.mapped_columns, function, self.columns, ("round",))
+        return type(self)(iterating.entering(name, self._updates, rounds))
 
     @overload
     def iterate(
@@ -268,53 +670,36 @@ class Collection(ColumnCollection, KeyedCollection):
         ...     sorted(record for record, count in job.captured("components")[0].batch)
         [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4)]
         """
-        from tidewheel.operators.collections.builds import build_rounds
-        from tidewheel.operators.stream import Loop
+        from tidewheel.operators.collections.iterating import iterated
 
         check_function(f"iterate {name!r}", body)
         if max_rounds is not None:
             check_positive(f"iterate {name!r}", "max_rounds", max_rounds)
-        # A loop in the body of another one may begin with a collection from outside, and use variables of that one.
-        around, _ = _BODY.get()
-        is_within = around is not None and around._stream.flow is self._stream.flow
-        initial = self._in_one_scope(name, [*others, around] if is_within else others)[: 1 + len(others)]
-        loop = Loop(self._stream.flow, initial[0]._scope.inside(name))
-        with self._stream._description.all_or_nothing():
-            entered = [one._entered(loop._scope) for one in initial]
-            feedbacks = [loop.feedback() for _ in entered]
-            variables = [
-                one.concat(type(self)(back, one._columns)) for one, back in zip(entered, feedbacks, strict=True)
-            ]
-            for variable in variables:
-                variable._stream.ignore()  # whether the body reads it is its own affair
-            outside = _BODY.set((entered[0], max_rounds))
-            try:
-                made = body(*variables)
-            finally:
-                _BODY.reset(outside)
-            results = self._results(name, loop, made, len(entered))
-            for one, back, result, begun in zip(entered, feedbacks, results, (self, *others), strict=True):
-                if begun._is_empty and result._is_summed:
-                    changed = result._stream
-                else:  # an update and its contrary would go round forever
-                    changed = result.concat(one.negate()).consolidate(name="feedback: sums")._stream
-                if max_rounds is not None:
-                    (changed,) = changed._pass_on("rounds", build_rounds(max_rounds))
-                back.connect(changed)
-            to, path = initial[0]._scope, PathSummary.leave(loop._scope.nesting)
-            left = tuple(result._moved("leave", to, path) for result in results)
-            loop._scope.is_over = True
-        return left if others else left[0]
+        for other in others:
+            self._read(name, other)
+        results = iterated(name, [self, *others], body, max_rounds)
+        return results if others else results[0]
 
-    def _results(self, name: str, loop: Any, made: Any, count: int) -> list[Self]:
-        """Return what the body of a loop has returned, in the scope of the loop."""
-        parts = list(made) if isinstance(made, tuple) and count > 1 else [made]
-        if len(parts) != count or not all(isinstance(one, CollectionBase) for one in parts):
-            wanted = "a collection" if count == 1 else f"a tuple of {count} collections, one for each variable"
-            raise GraphError(f"the body of {name!r} must return {wanted}, not {made!r}")
-        if not all(lies_in(loop._scope, one._scope) for one in parts):
-            raise GraphError(
-                f"the body of {name!r} must return a collection of {loop._scope.describe()}, and this one is in "
-                "another loop: return the result of iterate()"
-            )
-        return [one._entered(loop._scope) for one in parts]
+    # ------------------------------------------------------------------ for the methods above
+
+    def _stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> Self:
+        return type(self)(self._updates.stage(name, transform, columns))
+
+    def _join(self, name: str, other: UpdateStream, project: "Project", columns: tuple[str, ...] = ()) -> Self:
+        from tidewheel.operators.collections.arranging import joined
+
+        return type(self)(joined(self._updates, other, name, project, columns))
+
+    def _reduce(self, name: str, make: "Callable[[Any], Reduction]", columns: tuple[str, ...] = ()) -> Self:
+        """Return the result of a reduction, which is made of the module of them, as that loads NumPy."""
+        from tidewheel.differential import reductions
+        from tidewheel.operators.collections.arranging import reduced
+
+        return type(self)(reduced(self._updates, name, make(reductions), columns))
+
+    def _read(self, name: str, other: object) -> UpdateStream:
+        """Return the updates of another collection for an operator; raise GraphError if that cannot read them."""
+        if not isinstance(other, Collection):
+            raise GraphError(f"operator {name!r} takes a collection, from as_collection(), not {short(other)}")
+        check_input(name, self._updates, other._updates)
+        return other._updates

@@ -58,6 +58,7 @@ class CollectionOperators(StreamBase[Record]):
         """
         from tidewheel.operators.collections import stages
         from tidewheel.operators.collections.collection import Collection
+        from tidewheel.operators.collections.update_stream import UpdateStream
         from tidewheel.operators.collections.upserts import build_upserts, key_of
 
         names = _checked_columns(name, columns, diff)
@@ -68,17 +69,17 @@ class CollectionOperators(StreamBase[Record]):
             )
         if not upserts:
             counts = diff if isinstance(diff, str) else (True if diff else None)
-            return Collection(self._stage(name, partial(stages.updates_of, names, counts)), names)
+            return Collection(UpdateStream(self._stage(name, partial(stages.updates_of, names, counts)), names))
         if names or diff or len(domains) > 1:
             raise GraphError(
                 f"operator {name!r}: upserts=True takes records (key, value) outside of loops, no columns= or diff="
             )
-        return Collection(self._unary(name, build_upserts, key_of))
+        return Collection(UpdateStream(self._unary(name, build_upserts, key_of)))
 
 
 def _checked_columns(name: str, columns: object, diff: object) -> tuple[str, ...]:
     """Return the names of the columns of a record; raise GraphError if these cannot be the arguments."""
-    from tidewheel.operators.collections.column_collection import checked_columns
+    from tidewheel.operators.collections.named_columns import checked_columns
 
     names = () if columns in ((), []) else checked_columns(name, columns)
     if not isinstance(diff, bool | str) or (names and diff is True):

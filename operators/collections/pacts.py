@@ -1,6 +1,6 @@
 """The pacts that bring updates together whose records, or whose keys, are equal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,25 +25,46 @@ class RecordPact(Pact):
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
-        if workers == 1:
-            for column in self._columns(batch[:1]):  # as with several, find out whether it can be hashed
-                stable_hash(column.tolist()[0])
-            return [batch]
-        return scatter(batch, owners_of_columns(self._columns(batch), workers), workers)
-
-    def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
         from tidewheel.differential.records import columns_of
 
-        return columns_of(batch)
+        return _split(columns_of, batch, workers)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPact(Pact):
+    """Sends updates of pairs to the worker that owns the key.
+
+    Args:
+        operator: the operator that needs pairs, for errors.
+    """
+
+    counts_apart: ClassVar[bool] = True
+    operator: str
+
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+        return _split(self._keys, batch, workers)
+
+    def _keys(self, batch: Batch) -> "list[npt.NDArray[Any]]":
+        from tidewheel.differential.records import as_pairs
+
+        return [as_pairs(batch, f"operator {self.operator!r}")["key"]]
 
 
 @dataclass(frozen=True, slots=True)
 class SameWorkerPact(Pact):
-    """Leaves the numbers of updates on their worker. After a change of the number of workers each has some of these."""
+    """Leaves updates, or the numbers of updates, on their worker.
+
+    Args:
+        owners: the pact that has brought them to the worker that owns them. It divides those that wait among another
+            number of workers. None for numbers, of which each of the other workers has some.
+    """
+
+    owners: Pact | None = None
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch once for each worker."""
-        return [batch] * workers
+        """Return one part for each worker, as the pact of the owners does, or the batch once for each worker."""
+        return [batch] * workers if self.owners is None else self.owners.split(batch, workers)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
         """Return None, as records stay on their worker."""
@@ -53,35 +74,13 @@ class SameWorkerPact(Pact):
         return "same worker"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedPact(SameWorkerPact):
-    """Leaves updates on their worker, which owns them.
-
-    Args:
-        owners: the pact that has brought them there; it divides those that wait among another number of workers.
-    """
-
-    owners: Pact
-
-    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, as the pact of the owners does."""
-        return self.owners.split(batch, workers)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPact(RecordPact):
-    """Sends updates of pairs to the worker that owns the key.
-
-    Args:
-        operator: the operator that needs pairs, for errors.
-    """
-
-    operator: str
-
-    def _columns(self, batch: Batch) -> "list[npt.NDArray[Any]]":
-        from tidewheel.differential.records import as_pairs
-
-        return [as_pairs(batch, f"operator {self.operator!r}")["key"]]
+def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, workers: int) -> list[Batch | None]:
+    """Divide a batch by the worker that owns what ``columns`` returns of it."""
+    if workers == 1:
+        for column in columns(batch[:1]):  # as with several, find out whether it can be hashed
+            stable_hash(column.tolist()[0])
+        return [batch]
+    return scatter(batch, owners_of_columns(columns(batch), workers), workers)
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":

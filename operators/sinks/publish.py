@@ -9,12 +9,13 @@ Invariants of these ends:
 - It is never before the end of what had the key earlier, whose records may have been delayed by more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import Division, at_first, split_by_key, updated
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.published import Published
@@ -147,15 +148,23 @@ class PublishedEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPact(GatherPact):
+class PartitionPact(Pact):
     """Sends everything to the worker that feeds the partition of a topic with logs, often this one.
 
     Where the number of workers has changed, worker 0 gets what had waited.
     """
 
-    topic: str = ""
+    topic: str
 
-    keeps_substreams: ClassVar[bool] = False
+    def split(self, batch: Batch, workers: int) -> list[Batch | None]:
+        """Return the batch for worker 0; `beside` has the pact for the others."""
+        return GatherPact().split(batch, workers)
+
+    def labelled_parts(
+        self, batch: Batch, workers: int, label: Labels | None
+    ) -> Iterable[tuple[int, Batch, Labels | None]]:
+        """Give worker 0 all."""
+        return GatherPact().labelled_parts(batch, workers, label)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
         """Return the pact for a worker, from its connection to its publisher."""
@@ -173,7 +182,7 @@ def publish_pact(described: Publication) -> Pact | None:
         return GatherPact()
     if described.ends:
         return SubstreamPact()
-    return None if described.log is None else PartitionPact(topic=described.topic)
+    return None if described.log is None else PartitionPact(described.topic)
 
 
 def build_publish(described: Publication) -> Build:

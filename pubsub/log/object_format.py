@@ -24,6 +24,7 @@ from tidewheel.pubsub.log.record_format import (
     header_bytes,
     payload_matches,
 )
+from tidewheel.storage.numbered_log import NumberedLog
 
 
 class ObjectHeader(msgspec.Struct, frozen=True):
@@ -109,9 +110,13 @@ class StoredObject:
         return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
 
 
+OBJECTS = NumberedLog()
+"""The objects of a log that are not merged."""
+
+
 def object_name(number: int) -> str:
     """Return the name of an object; names sort as their numbers."""
-    return f"{number:020d}"
+    return OBJECTS.name(number)
 
 
 def merged_name(pieces: Sequence[Piece]) -> str:

@@ -22,7 +22,7 @@ from tidewheel.pubsub.log.object_format import (
     records_of,
 )
 from tidewheel.pubsub.log.record_format import HEAD_BYTES, LogIdentity, Record, decode_header, encode_header
-from tidewheel.storage.store_url import Objects
+from tidewheel.storage.folder import Objects
 
 _AT_ONCE = 16
 _MOST_PIECES = 64

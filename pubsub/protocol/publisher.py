@@ -166,12 +166,12 @@ class Publisher(SubscriberQueues):
         return self._sequence
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
-        """Receive events in the order in which they happened upstream; raises what `data` and `frontier` raise."""
+        """Receive events in the order in which they happened upstream; raises what `data` and `move` raise."""
         for event in events:
             if isinstance(event, DataMessage):
                 self.data(event)
             else:
-                self.frontier(event.updates)
+                self.move(event)
 
     def data(self, message: DataMessage) -> None:
         """Receive one batch. After a failure it is dropped. Complexity: O(subscribers).
@@ -188,6 +188,10 @@ class Publisher(SubscriberQueues):
             self._history.receive(numbered.sequence, message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Receive one move of the lower frontier, by its changes; as `move`."""
+        self.move(LowerFrontierUpdate(list(updates)))
+
+    def move(self, event: LowerFrontierUpdate) -> None:
         """Receive one move of the lower frontier, which is indivisible; empty, it ends the partition.
 
         Raises:
@@ -195,11 +199,11 @@ class Publisher(SubscriberQueues):
         """
         if self.has_failed or self._is_repeated:
             return
-        changes = self._epochs.advance(updates)
+        changes = self._epochs.advance(event.updates)
         if not changes:
             self._sequence += 1  # each event has a number
         else:
-            self._broadcast(LowerFrontierUpdate(changes))
+            self._broadcast(event if changes == event.updates else LowerFrontierUpdate(changes))
             if self._history is not None:
                 self._history.advance(self._epochs.is_completed)
             for queue in self.queues.values():

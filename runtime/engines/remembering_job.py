@@ -107,7 +107,7 @@ class RememberingJob(JobBlock):
         """Raise Rewound if this thread waits for what some handles have to send again."""
         if missed:
             for handle in missed:
-                handle._have_told()
+                handle._untold.tell_this()
             names = ", ".join(sorted({repr(handle.name) for handle in missed}))
             raise Rewound(
                 f"job {self.name!r} has gone back to a snapshot, as a worker or feeder has died. So the driver has an "

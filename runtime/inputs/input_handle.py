@@ -2,27 +2,53 @@
 
 import secrets
 import time as clock
+from collections import deque
 from collections.abc import Callable
-from threading import current_thread
-from typing import Any, Self
+from functools import wraps
+from threading import Thread, current_thread
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import msgspec
 
 from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import TokenError, WouldBlock
+from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
 from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
-from tidewheel.runtime.inputs.placed_handle import PlacedHandle, told_of_returns
+from tidewheel.runtime.inputs.untold_threads import UntoldThreads
 from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
 from tidewheel.runtime.messages.envelope import FIRST_HANDLE, InputAction, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.statistics import InputStatistics
 
+H = TypeVar("H", bound="InputHandle")
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _HANDLE_BITS = 62
 _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the handle's position"
 
 
-class InputHandle(PlacedHandle):
+def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+    """Have a method wait while the job goes back to a snapshot; one that finds that out half-way tells it once, too.
+
+    The feed raises Rewound before the handle is at its position in the snapshot. So it reaches the program only then.
+    """
+
+    @wraps(use)
+    def told(handle: H, /, *args: P.args, **options: P.kwargs) -> R:
+        handle._feed.wait_until_usable()
+        try:
+            return use(handle, *args, **options)
+        except Rewound:
+            handle._feed.wait_until_usable()
+            with handle._feed.lock:
+                handle._raise_rewound()
+            raise
+
+    return told
+
+
+class InputHandle:
     """One end of an input: it holds a token, and sends at the time of that; the first one starts at the minimum time.
 
     Each batch that is sent goes whole to one worker, to each in turn; use ``exchange`` where records must meet. May be
@@ -56,8 +82,6 @@ class InputHandle(PlacedHandle):
     [(7, [70]), (0, [1])]
     """
 
-    _feed: Feed
-
     def __init__(
         self,
         fed: FedInput,
@@ -67,15 +91,19 @@ class InputHandle(PlacedHandle):
         useless_because: str | None = None,
         goes_on_from: InputPosition | None = None,
     ) -> None:
-        super().__init__(fed.feed.workers)
         self.name = fed.name
         self.domain = fed.domain
-        self._fed = fed
-        self._feed = fed.feed
+        self.workers = fed.feed.workers
         self.number = number
+        self.is_reopened = False
+        self._fed = fed
+        self._feed: Feed = fed.feed
         self._is_new = goes_on_from is None
         self._begin_at(goes_on_from or InputPosition(time))
         self._ended = useless_because
+        self._user: Thread | None = None
+        self._untold = UntoldThreads()
+        self._left: deque[Time] = deque()
         self._epochs_ahead = fed.feed.epochs_ahead
         if useless_because is None:
             fed.open[number] = self
@@ -84,6 +112,24 @@ class InputHandle(PlacedHandle):
     def time(self) -> Time:
         """The time at which `send` sends."""
         return self._time
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more: `close` was called, or another process has the handle."""
+        return self._ended is not None
+
+    @property
+    def position(self) -> InputPosition:
+        """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
+        return InputPosition(
+            self._time,
+            self._batches,
+            self._records,
+            self.is_closed,
+            self._batches_at_time,
+            self._is_first,
+            self._ends,
+        )
 
     @property
     def statistics(self) -> InputStatistics:
@@ -224,12 +270,28 @@ class InputHandle(PlacedHandle):
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
 
+    def wait_until_saved(self, timeout: float = 300.0) -> None:
+        """Wait until a snapshot has all that was sent before this call, so that its origin may forget it.
+
+        A snapshot is taken for this. If the job keeps none, nothing is waited for.
+
+        Raises:
+            Rewound: the job has gone back to a snapshot: send again what comes after `position`.
+            SnapshotError: the snapshot was not taken; call it again for the next one.
+            TimeoutError: it is not complete within ``timeout`` seconds.
+            JobError: the job has failed or was stopped, or this is not its driver.
+        """
+        for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout)):
+            step()
+            with self._feed.lock:
+                self._raise_rewound()
+
     @told_of_returns
     def __reduce__(self) -> tuple[Any, ...]:
         """Hand the token over to the process where this is unpickled."""
         with self._feed.lock:
             if self.is_reopened:
-                self._have_told()  # no thread sends by it, and its position goes with it
+                self._untold.tell_this()  # no thread sends by it, and its position goes with it
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(
@@ -291,7 +353,6 @@ class InputHandle(PlacedHandle):
         """
         before, self._feed = self.position, feed
         if position is None:
-            self._have_told()
             self._untold.clear()
             self._ended = self._ended or "was closed when the job went back to a snapshot, in which it is not open"
             return
@@ -301,7 +362,27 @@ class InputHandle(PlacedHandle):
         self._left.clear()
         self._fed.open[number] = self
         if position != before:
-            self._note_return()
+            self._untold.note_return()
+
+    def _begin_at(self, position: InputPosition) -> None:
+        self._time: Time = position.time
+        self._batches, self._records, self._ends = position.batches, position.records, position.ends
+        self._batches_at_time, self._is_first = position.batches_at_time, position.is_first
+        self._next_worker = (self.number + self._batches) % self.workers
+
+    @property
+    def _is_missed(self) -> bool:
+        """Whether a wait of this thread is to end, as it is the one to send again what is missing, or there is none."""
+        return (self.is_reopened or self._user is current_thread()) and self._untold.has_this
+
+    def _raise_rewound(self) -> None:
+        if self._untold.has_this:
+            self._untold.tell_this()
+            raise Rewound(
+                f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
+                f"handle is at time {self._time!r} again, after {self._batches} batches: send what comes after its "
+                "position"
+            )
 
     def _check_open(self, action: str) -> None:
         self._raise_rewound()

@@ -21,6 +21,7 @@ from weakref import WeakSet
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.storage.store_url import is_place
@@ -118,11 +119,12 @@ def _check_input(handle: object) -> None:
             f"the times of input {handle.name!r} are such as {handle.domain.minimum()!r}, and ids of micro-batches are "
             "integers: feed an input of a dataflow with integers as times"
         )
+    job = FedJob(handle)
     try:
-        handle.check_saves()
+        job.check_saves()
     except JobError as error:
         raise BridgeError(f"input {handle.name!r} cannot be fed from here: {error}") from error
-    if handle.goes_on:
+    if job.goes_on:
         return
     if handle.position.batches:
         raise BridgeError(

@@ -43,6 +43,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
+from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import readable
 from tidewheel.spark_bridge.jvm import is_stopped_under
@@ -93,6 +94,7 @@ class StreamingFeed:
         commit_after: Progress | None = None,
     ) -> None:
         self._input = input
+        self._job = FedJob(input)
         self._checkpoint = checkpoint
         self._commit_after = commit_after
         self._batch_id: int | None = None
@@ -108,7 +110,7 @@ class StreamingFeed:
         self._has_ended = threading.Event()
         self.query: StreamingQuery = writer.foreachBatch(self._take).start()
         threading.Thread(target=self._follow, name=f"tidewheel-feed-{input.name}", daemon=True).start()
-        input.when_over(self._end_with_job)
+        self._job.when_over(self._end_with_job)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the query has ended and the input is closed: all there was has been sent.
@@ -153,7 +155,7 @@ class StreamingFeed:
             self.stop()
             return
         # As of a handle whose block is left by an exception: what it had to send is incomplete.
-        self._input.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
+        self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
         self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
         self._has_ended.wait()
@@ -181,7 +183,7 @@ class StreamingFeed:
             try:
                 with self._delivering:
                     self._check_going_on()
-                    check_has_committed(self._input, self._uncommitted, self._checkpoint)
+                    check_has_committed(self._input, self._job, self._uncommitted, self._checkpoint)
                     deliver(batch_id, rows, self._input)
                     self._was_sent = True
                 while not self._may_commit(batch_id):
@@ -238,7 +240,7 @@ class StreamingFeed:
                 self._error = self._error or error
             finally:
                 self._has_ended.set()
-        self._input.forget(self._end_with_job)
+        self._job.forget(self._end_with_job)
         self._stop_query()  # one without Spark would wait on for input
 
     def _await_end(self) -> None:
@@ -257,7 +259,7 @@ class StreamingFeed:
         reason = self._reason(failure)
         if isinstance(self._failure, MissingMicroBatches):
             self._error = self._error or self._failure
-        self._input.fail(reason, self._failure or failure)  # unless it has failed, and that is why
+        self._job.fail(reason, self._failure or failure)  # unless it has failed, and that is why
         if isinstance(self._failure, JobError):
             self._error = self._error or self._failure
         self._error = self._error or JobError(f"input {self._input.name!r} cannot be fed any more: {reason}")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import ray
 from pyspark.sql import DataFrame
 
+from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
 from tidewheel.spark_bridge.errors import BridgeError
@@ -23,18 +24,19 @@ class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
     """The job does not have micro-batches that Spark has committed, and so does not deliver again."""
 
 
-def check_has_committed(input: InputHandle, uncommitted: int, checkpoint: str) -> None:
+def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
     """Check that a job with snapshots has all micro-batches that Spark has committed; another job begins without them.
 
     Args:
         input: the input that they feed, which may have gone back to a snapshot.
+        job: its job.
         uncommitted: the first id that Spark has not committed.
         checkpoint: the folder where Spark keeps what it has committed, for the message.
 
     Raises:
         MissingMicroBatches: the input is before that id, so what lies between is lost.
     """
-    if not input.keeps_snapshots or input.time >= uncommitted:
+    if not job.keeps_snapshots or input.time >= uncommitted:
         return
     raise MissingMicroBatches(
         f"input {input.name!r} is at micro-batch {input.time} in the snapshot from which the job goes on, or without "

@@ -9,6 +9,7 @@ import ray
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.runtime.inputs.fed_job import FedJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -30,11 +31,11 @@ class Feeder:
         self.told: list[str] = []
         [self.handle] = handles
         self.handle.send([1])
-        self.handle.when_over(lambda failure: self.told.append(str(failure)))
+        FedJob(self.handle).when_over(lambda failure: self.told.append(str(failure)))
 
     def fail(self, reason: str) -> None:
         """Fail the job."""
-        self.handle.fail(reason)
+        FedJob(self.handle).fail(reason)
 
     def has_been_told(self) -> list[str]:
         """Return what it was told of the job's end."""
@@ -90,7 +91,7 @@ def test_a_job_tells_those_who_feed_it_here(fails: bool) -> None:
     flow = tw.Dataflow("fed")
     flow.input("numbers").map(lambda number: 1 // number).probe("done")
     job = tw.run(flow)
-    job.input("numbers").when_over(told.append)
+    FedJob(job.input("numbers")).when_over(told.append)
     if fails:
         job.input("numbers").send([0])
         assert eventually(lambda: bool(told))

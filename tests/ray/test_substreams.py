@@ -36,7 +36,7 @@ def test_answers_come_when_all_of_a_request_has_ended(link: Any) -> None:
     lengths = walks.iterate(halve).collect_substream(lambda key, steps: (key, len(steps)))
     lengths.probe("answered").capture("lengths")
     expected: Counter[Any] = Counter()
-    with tw.run(flow, workers=2, link=link) as job:
+    with tw.run(flow, workers=2, config=tw.RuntimeConfig(link=link)) as job:
         with job.input("walks") as handle:
             for epoch in range(EPOCHS):
                 handle.advance_to(epoch)

@@ -6,6 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
+from tidewheel.runtime.inputs.fed_job import FedJob
 
 DEADLINE_S = 30.0
 
@@ -13,12 +14,12 @@ DEADLINE_S = 30.0
 def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
     """With the input's name and the cause; a handle that is closed has nothing to miss."""
     cause = OSError("no route")
-    handle.fail("the shop has gone", cause)
+    FedJob(handle).fail("the shop has gone", cause)
     [error] = feed.failures
     assert str(error) == "input 'numbers' cannot be fed any more: the shop has gone"
     assert error.__cause__ is cause
     handle.close()
-    handle.fail("once more")
+    FedJob(handle).fail("once more")
     assert len(feed.failures) == 1
 
 
@@ -26,15 +27,15 @@ def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw
     """Once each, why it has failed, also if they ask when it is over; but for those who have taken it back."""
     told: list[tuple[str, Exception | None]] = []
     calls = {name: lambda failure, name=name: told.append((name, failure)) for name in ("kept", "forgotten", "late")}
-    handle.when_over(calls["kept"])
-    handle.when_over(calls["forgotten"])
-    handle.forget(calls["forgotten"])
-    handle.forget(calls["forgotten"])
+    FedJob(handle).when_over(calls["kept"])
+    FedJob(handle).when_over(calls["forgotten"])
+    FedJob(handle).forget(calls["forgotten"])
+    FedJob(handle).forget(calls["forgotten"])
     assert told == []
     failure = tw.JobError("an operator has failed")
     feed.tell_end(failure)
     feed.tell_end(None)
-    handle.when_over(calls["late"])
+    FedJob(handle).when_over(calls["late"])
     assert told == [("kept", failure), ("late", failure)]
 
 
@@ -47,11 +48,11 @@ def test_a_call_that_raises_does_not_keep_others_from_being_told(
     def fails(failure: Exception | None) -> None:
         raise OSError("no telephone")
 
-    handle.when_over(fails)
-    handle.when_over(told.append)
+    FedJob(handle).when_over(fails)
+    FedJob(handle).when_over(told.append)
     failure = tw.JobError("an operator has failed")
     feed.tell_end(failure)
-    handle.when_over(fails)
+    FedJob(handle).when_over(fails)
     assert told == [failure]
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["no telephone"] * 2
 
@@ -63,7 +64,7 @@ def test_a_job_tells_those_who_feed_it(fails: bool) -> None:
     flow = tw.Dataflow("fed")
     flow.input("numbers").inspect(lambda number: 1 // number).probe("done")
     job = tw.run(flow, engine="local")
-    job.input("numbers").when_over(told.append)
+    FedJob(job.input("numbers")).when_over(told.append)
     if fails:
         job.input("numbers").send([0])
         job.input("numbers").close()
@@ -80,7 +81,7 @@ def test_a_thread_fails_the_job_that_it_feeds() -> None:
     flow = tw.Dataflow("fed")
     flow.input("numbers").probe("done")
     job = tw.run(flow, engine="local")
-    thread = threading.Thread(target=job.input("numbers").fail, args=["it rains"])
+    thread = threading.Thread(target=FedJob(job.input("numbers")).fail, args=["it rains"])
     thread.start()
     thread.join(DEADLINE_S)
     with pytest.raises(tw.JobError, match="input 'numbers' cannot be fed any more: it rains"):

@@ -14,6 +14,7 @@ import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import EXPECTED, begin, counting, counts, send_on
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.storage import local_folder
 
 
@@ -111,7 +112,7 @@ def test_a_job_that_has_ended_takes_none(tmp_path: Path) -> None:
         job.snapshot()
     job.stop(snapshot=True)
     job = begin(tmp_path / "s")
-    job.input("words").fail("gone")
+    FedJob(job.input("words")).fail("gone")
     with pytest.raises(tw.JobError, match="gone"):
         job.stop(snapshot=True)
     job.stop()
@@ -130,7 +131,7 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(
         job.snapshot()
         send_on(job.input("words"), until=4)
         with monkeypatch.context() as patch:
-            patch.setattr(local_folder, "_write_all", full)
+            patch.setattr(local_folder, "write_all", full)
             for _ in range(2):
                 with pytest.raises(tw.SnapshotError, match=r"could not be taken: .*the disk or the quota is full"):
                     job.snapshot()

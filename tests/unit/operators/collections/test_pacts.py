@@ -3,7 +3,7 @@
 import numpy as np
 
 from tidewheel.differential.records import array_of
-from tidewheel.operators.collections.pacts import KeyPact, OwnedPact, SameWorkerPact
+from tidewheel.operators.collections.pacts import KeyPact, SameWorkerPact
 
 
 def test_numbers_stay_on_their_worker() -> None:
@@ -21,7 +21,7 @@ def test_each_of_other_workers_gets_a_number_that_waits() -> None:
 def test_owned_updates_stay_on_their_worker() -> None:
     """Among another number of workers those that wait are divided by key."""
     owners = KeyPact("least")
-    pact, numbers = OwnedPact(owners), np.arange(20)
+    pact, numbers = SameWorkerPact(owners), np.arange(20)
     assert pact.beside({}, 1) is None
     batch = array_of([numbers, numbers], np.ones(20, np.int64))
     for found, expected in zip(pact.split(batch, 3), owners.split(batch, 3), strict=True):

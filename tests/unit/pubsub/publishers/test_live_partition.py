@@ -238,7 +238,7 @@ def test_a_subscriber_that_has_gone_is_forgotten_at_once(slow: Any) -> None:
             feed.send(epoch(time, 500_000))
             assert next(stays.epochs(timeout=DEADLINE_S)).time == time
             time += 1
-        gone.close()
+        gone.release()
         assert eventually(lambda: publisher.statistics().subscribers == 1)
         assert eventually(lambda: publisher.statistics().queued_bytes < 1_000_000)
         feed.send([*epoch(time), ended(time + 1)])
@@ -251,9 +251,9 @@ def test_a_subscriber_that_says_something_is_cut_off() -> None:
     with ActorThread() as publisher:
         reader = publisher.reader("s")
         assert publisher.statistics().subscribers == 1
-        next(iter(reader._parents)).say([Ack(0, {"s": ()})])
+        reader._parents.kept[0].say([Ack(0, {"s": ()})])
         assert eventually(lambda: publisher.statistics().subscribers == 0)
-        reader.close()
+        reader.release()
 
 
 def test_many_subscribers_at_once_all_get_everything() -> None:
@@ -336,7 +336,7 @@ def test_events_of_calls_and_of_sockets_are_the_same() -> None:
             read += [numbered for fetched in reader.fetch(DEADLINE_S) for numbered in fetched.messages]
         assert [one.message for one in read] == [one.message for one in polled if isinstance(one, Numbered)]
         assert [one.sequence for one in read] == [one.sequence for one in polled if isinstance(one, Numbered)]
-        reader.close()
+        reader.release()
 
 
 def test_what_waits_is_not_confirmed_and_does_not_count_when_the_job_goes_back() -> None:

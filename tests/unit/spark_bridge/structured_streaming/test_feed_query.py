@@ -11,6 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.spark_bridge.structured_streaming import feed_query
 from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
@@ -290,7 +291,7 @@ def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.Job, query: Fak
 def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
     """Also where no micro-batch comes; and whoever waits for the query gets the job's error."""
     feeding = begun(job, query)
-    job.input("rows").fail("somebody else has failed")
+    FedJob(job.input("rows")).fail("somebody else has failed")
     assert query.was_stopped.wait(DEADLINE_S)
     with pytest.raises(tw.JobError, match="somebody else has failed"):
         feeding.wait(DEADLINE_S)
@@ -310,7 +311,7 @@ def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, que
     feeding = begun(job, query, wait_until=never)
     call = query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
-    job.input("rows").fail("an operator has failed")
+    FedJob(job.input("rows")).fail("an operator has failed")
     call.join(DEADLINE_S)
     assert not call.is_alive()
     with pytest.raises(tw.JobError, match="an operator has failed"):

@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +22,9 @@ class ListInput:
 
     name = "rows"
 
-    def __init__(self, time: int = 0, workers: int = 2, *, keeps_snapshots: bool = False) -> None:
+    def __init__(self, time: int = 0, workers: int = 2) -> None:
         self.time = time
         self.workers = workers
-        self.keeps_snapshots = keeps_snapshots
         self.sent: list[tuple[int, int, list[int]]] = []
 
     def send(self, batch: pa.Table, *, worker: int) -> None:
@@ -49,9 +49,10 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: Any) -> bool:
     return micro_batch.deliver(batch_id, rows, input)
 
 
-def check(input: Any, uncommitted: int) -> None:
+def check(input: Any, uncommitted: int, *, keeps_snapshots: bool) -> None:
     """Check an input that stands in for a handle."""
-    micro_batch.check_has_committed(input, uncommitted, "the/checkpoint")
+    job: Any = SimpleNamespace(keeps_snapshots=keeps_snapshots)
+    micro_batch.check_has_committed(input, job, uncommitted, "the/checkpoint")
 
 
 def rows(*numbers: int) -> Callable[[], pa.Table]:
@@ -109,9 +110,9 @@ def test_a_micro_batch_without_rows_completes_its_time() -> None:
 @pytest.mark.parametrize(("time", "uncommitted", "misses"), [(0, 0, 0), (5, 4, 0), (5, 5, 0), (5, 6, 1), (0, 9, 1)])
 def test_a_job_with_snapshots_misses_what_spark_has_committed(time: int, uncommitted: int, misses: int) -> None:
     """Spark does not deliver it again. A job without snapshots begins where Spark is."""
-    check(ListInput(time), uncommitted)
+    check(ListInput(time), uncommitted, keeps_snapshots=False)
     with pytest.raises(MissingMicroBatches, match="new checkpoint") if misses else nullcontext():
-        check(ListInput(time, keeps_snapshots=True), uncommitted)
+        check(ListInput(time), uncommitted, keeps_snapshots=True)
 
 
 def test_what_cannot_be_computed_leaves_nothing_behind() -> None:

@@ -1,4 +1,4 @@
-"""The reader of a topic of a job in this process."""
+"""The messages of a topic of a job in this process."""
 
 import threading
 import time
@@ -9,15 +9,15 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
-from tidewheel.pubsub.subscribers.topic_reader import TopicReader
+from tidewheel.pubsub.subscribers.message_source import MessageSource
 
 _RUN_S = 0.2
 """A job of this process may run for so long when it is only asked for what there is."""
 _IDLE_S = 0.01
 
 
-class LocalTopicReader(TopicReader):
-    """Reads from the publishers of a job in this process, and runs the job when there is nothing to read.
+class LocalSource(MessageSource):
+    """The publishers of a job in this process, which runs when there is nothing to read.
 
     Args:
         info: the topic; the addresses of its partitions, at least one, are its publishers.
@@ -25,8 +25,10 @@ class LocalTopicReader(TopicReader):
         options: which messages it wants, and what happens when it falls behind.
     """
 
+    is_local = True
+
     def __init__(self, info: TopicInfo, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        super().__init__(info.name)
+        self._topic = info.name
         self._publishers: dict[int, LocalPublisher] = dict(enumerate(info.partitions))
         self._changed = self._publishers[0].changed
         self._pump = self._publishers[0].pump
@@ -90,6 +92,5 @@ class LocalTopicReader(TopicReader):
     def release(self) -> None:
         """Let go of every partition, and wake the thread that reads."""
         self._is_released.set()
-        super().release()
         for publisher in list(self._publishers.values()):
             publisher.detach(self._subscriber)

@@ -27,10 +27,11 @@ from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
 from tidewheel.pubsub.protocol.fetched import Fetched
-from tidewheel.pubsub.subscribers import subend_reader
+from tidewheel.pubsub.subscribers import subend_source
 from tidewheel.pubsub.subscribers.parents import FOUND_WITHIN_S, HANGS_S, ParentGone
+from tidewheel.pubsub.subscribers.polled_parents import PolledParents
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
-from tidewheel.pubsub.subscribers.subend_reader import SubendReader
+from tidewheel.pubsub.subscribers.subend_source import SubendSource
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, SubscriptionOptions
 
 INFO = TopicInfo("bills", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
@@ -93,7 +94,7 @@ class Calls(PubendCalls):
         return self.is_there or 0 in over
 
 
-class Parents(SubendReader):
+class Parents(SubendSource):
     """Reads from one parent that a test has made."""
 
     parent: Told
@@ -151,7 +152,7 @@ def test_what_another_thread_acknowledges_by_hand_is_told_at_once() -> None:
     for tick in range(14, 114, 5):
         with ThreadPoolExecutor(1) as other:
             read = other.submit(made.read)
-            assert eventually(made.reader._reading.locked)
+            assert eventually(made.reader._parents.turn.locked)
             made.publish(tick)
             made.reader.acknowledge([(0, tick - 5)])
             assert read.result(10) == [tick]
@@ -223,7 +224,8 @@ def test_the_end_is_one_only_if_what_is_acknowledged_is_noted(
                 made.reader.check_end()
     else:
         made.reader.check_end()
-    made.reader.close()
+    made.reader.leave()
+    made.reader.release()
     assert made.calls.left == [((0, 10 if is_acknowledged else 5),)]
     assert made.reader._is_noted == (is_there or (is_acknowledged and not is_rejected))
 
@@ -233,7 +235,7 @@ def test_in_total_order_a_partition_that_has_ended_is_still_needed(order: Order)
     """Its silence is: without it nothing that comes later from another one could be given out."""
     made = Reading(order=order)
     made.reader.detach(0)
-    assert [kept.is_needed for kept in made.reader._parents] == [order == "total"]
+    assert [kept.is_needed for kept in made.reader._parents.kept] == [order == "total"]
     made.reader.release()
 
 
@@ -284,11 +286,11 @@ def stack() -> Iterator[ExitStack]:
         yield made
 
 
-def reader_in(world: World, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> SubendReader:
-    monkeypatch.setattr(subend_reader, "ask_catalog", world.ask)
-    monkeypatch.setattr(subend_reader, "find_parent", world.find)
+def reader_in(world: World, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> SubendSource:
+    monkeypatch.setattr(subend_source, "ask_catalog", world.ask)
+    monkeypatch.setattr(subend_source, "find_parent", world.find)
     calls = Calls(TWO, "billing", "reader", SubscriptionOptions("billing"))
-    reader = SubendReader(Join("reader", None), "here", calls, [BEGUN, BEGUN])
+    reader = SubendSource(Join("reader", None), "here", calls, [BEGUN, BEGUN])
     stack.callback(reader.release)
     reader.attach()
     return reader
@@ -316,19 +318,19 @@ def test_it_uses_the_relay_that_the_catalog_names(monkeypatch: pytest.MonkeyPatc
 def test_it_sleeps_until_its_parent_is_found(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
     """However long the search takes: it looks only when the search rings."""
     waits: list[float] = []
-    wait, find, is_found = SubendReader._wait, World.find, threading.Event()
+    wait, find, is_found = PolledParents._wait, World.find, threading.Event()
 
-    def counted(reader: SubendReader, until_s: float) -> Any:
+    def counted(parents: PolledParents, until_s: float) -> Any:
         waits.append(until_s)
         if len(waits) > 50:
             is_found.set()
-        return wait(reader, until_s)
+        return wait(parents, until_s)
 
     def found_late(world: World, actor: str, child: str, node: str, within_s: float) -> Any:
         is_found.wait(0.2)
         return find(world, actor, child, node, within_s)
 
-    monkeypatch.setattr(SubendReader, "_wait", counted)
+    monkeypatch.setattr(PolledParents, "_wait", counted)
     monkeypatch.setattr(World, "find", found_late)
     reader_in(World("a"), monkeypatch, stack)
     assert len(waits) < 10

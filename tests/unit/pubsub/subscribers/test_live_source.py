@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from socket import socket, socketpair
 from typing import Any
 
@@ -21,9 +22,7 @@ from tidewheel.pubsub.messages.frames import encode
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers import parents
-from tidewheel.pubsub.subscribers.subscribing import read_live
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader
-from tidewheel.transport import call_link
+from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 
 LONG_S = 30.0
@@ -76,9 +75,9 @@ class Actor:
         self.detach = Method()
 
 
-def reader_of(*actors: Actor, options: DeliveryOptions = EVERYTHING) -> ActorReader:
+def reader_of(*actors: Actor, options: DeliveryOptions = EVERYTHING) -> LiveSource:
     info = TopicInfo("ranks", "job", IntegerDomain(), actors, "first")
-    return read_live(info, "s", options, "here")
+    return LiveSource(info, "s", options, "here")
 
 
 class Sockets:
@@ -144,7 +143,7 @@ def test_the_loss_of_one_partition_loses_nothing_of_another(two: Sockets) -> Non
     """Messages of others that come before the loss is noticed are read before it is an error."""
     two.ends[0].close()
     assert two.reader.fetch(0.0) == []
-    lost = next(iter(two.reader._parents))
+    lost = two.reader._parents.kept[0]
     assert eventually(lambda: lost._search is not None and lost._search.done())
     sent = two.send(1, data(0))
     assert two.reader.fetch(LONG_S) == [Fetched(1, sent)]
@@ -179,7 +178,7 @@ def test_closing_wakes_who_reads(two: Sockets) -> None:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(two.reader.fetch(LONG_S)))
     thread.start()
-    while not two.reader._reading.locked():
+    while not two.reader._parents.turn.locked():
         pass
     two.reader.release()
     thread.join(LONG_S)
@@ -222,7 +221,7 @@ def test_one_that_closes_late_touches_no_other_file(monkeypatch: pytest.MonkeyPa
 def test_who_may_hold_back_reads_steadily(slow: Any, most: int) -> None:
     """Little at a time, so that its publisher sees that it reads."""
     sockets = Sockets(1, DeliveryOptions(slow=slow))
-    parent: Any = next(iter(sockets.reader._parents)).parent
+    parent: Any = sockets.reader._parents.kept[0].parent
     assert parent._reader._most_at_once == most
     sockets.reader.release()
     sockets.ends[0].close()
@@ -237,12 +236,12 @@ END = Numbered(2, PartitionEnded())
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Actor:
-    monkeypatch.setattr(call_link, "AGAIN_S", 0.0)
+    monkeypatch.setattr(parents, "_CALLS", replace(parents._CALLS, first_pause_s=0.0))
     monkeypatch.setattr(parents, "left", lambda joined: "")
     return Actor()
 
 
-def read_on(reader: ActorReader) -> None:
+def read_on(reader: LiveSource) -> None:
     """Read until that is an error."""
     while True:
         reader.fetch(LONG_S)

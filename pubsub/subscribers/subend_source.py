@@ -1,6 +1,6 @@
-"""The reader of a topic with exactly-once delivery: lost messages are asked for again, whoever dies meanwhile.
+"""The messages of a topic with a log, from its pubends: lost messages are asked for again, whoever dies meanwhile.
 
-One thread reads, and the reader asks only while it reads. Messages that come meanwhile wait at the parents, and in the
+One thread reads, and asks only while it reads. Messages that come meanwhile wait at the parents, and in the
 log. The parent is a relay if there is one, otherwise each pubend.
 """
 
@@ -28,15 +28,15 @@ from tidewheel.pubsub.messages.delivery_messages import (
     KnowledgeMessage,
     Rejected,
     Stranger,
-    Upstream,
 )
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.protocol.fetched import Fetched
+from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent
+from tidewheel.pubsub.subscribers.polled_parents import Finds, Partitions, PolledParents
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOptions
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
     """There is no relay for a reader: it has to connect to the pubends."""
 
 
-class SubendReader(ActorReader):
-    """Reads for one subscription.
+class SubendSource(MessageSource):
+    """The pubends of a topic, as one subscription reads from them.
 
     Args:
         greeting: the first message to each parent; it has the id of the reader.
@@ -68,8 +68,9 @@ class SubendReader(ActorReader):
 
     def __init__(self, greeting: Join, node: str, calls: PubendCalls, begun: Sequence[Begun]) -> None:
         self._partitions = tuple(range(len(begun)))
-        super().__init__(calls.info.name, greeting, {self._partitions: self._find_relay}, RESTARTS_WITHIN_S)
         self.began = [one.first_frontiers for one in begun]
+        self._topic = calls.info.name
+        self._greeting = greeting
         self._info = calls.info
         self._node = node
         self._calls = calls
@@ -90,6 +91,18 @@ class SubendReader(ActorReader):
         self._told_s = 0.0
         self._has_left = self._is_noted = False
         self._rejected: set[int] = set()
+        finds: Finds = {self._partitions: self._find_relay}
+        # The thread of a log needs the core, so this one is not eager.
+        self._parents = PolledParents(self._topic, greeting, finds, self, RESTARTS_WITHIN_S, is_eager=False)
+
+    def attach(self) -> None:
+        """Connect to every parent; otherwise raise DeliveryError, and let go of all of them."""
+        try:
+            self._parents.attach()
+        except BaseException:
+            self.leave()
+            self.release()
+            raise
 
     # ------------------------------------------------------------------ parents
 
@@ -118,12 +131,13 @@ class SubendReader(ActorReader):
             self._calls.subscribe_again(partition, self._stream.acknowledged(partition).prefix_end)
         return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
 
-    def _look(self, kept: KeptParent, now_s: float) -> None:
+    def look(self, kept: KeptParent, now_s: float) -> None:
+        """Look whether a parent is lost; without a relay the pubends take its place."""
         try:
             is_another = kept.look(now_s)
         except NoRelay:
             pubends: Finds = {(number,): partial(self._find_pubend, number) for number in self._live}
-            self._parents = self._kept(pubends, kept.why_lost)
+            self._parents.replace(pubends, kept.why_lost)
             return
         if is_another:
             self._stream.reconnected()
@@ -131,43 +145,38 @@ class SubendReader(ActorReader):
     # ------------------------------------------------------------------ reading
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Do as `ActorReader.fetch` does; tell the acknowledgements that were made meanwhile."""
+        """Return the messages that have come, or come in time; tell the acknowledgements that were made meanwhile."""
         found: list[Fetched] = []
         try:
-            found = super().fetch(timeout_s)
+            found = self._parents.fetch(timeout_s)
         finally:
             if self._tells_at_once or not found:
                 self._tell_acknowledged()
         return found
 
-    def _take(self) -> list[Fetched]:
+    def take(self) -> list[Fetched]:
+        """Return the messages for the subscriber, in order; ask for those that are missing."""
         now_s = time.monotonic()
-        self._say(self._stream.ask(now_s))
+        self._parents.say(self._stream.ask(now_s))
         if now_s - self._told_s >= TOLD_EVERY_S:
             self._tell(now_s)
         return self._stream.fetch()
 
-    def _due_s(self) -> float:
+    def due_s(self) -> float:
+        """Return when to ask, or to tell what is acknowledged."""
         tell_at_s = self._told_s + TOLD_EVERY_S if self._done or self._stream.has_acks else inf
-        return min(super()._due_s(), self._stream.ask_at_s(), tell_at_s)
+        return min(self._stream.ask_at_s(), tell_at_s)
 
     def _tell(self, now_s: float) -> None:
         """Tell parents what is acknowledged."""
         while self._done:
             for partition, number in self._done.popleft():
                 self._stream.acknowledge(partition, number)
-        self._say(self._stream.acks())
+        self._parents.say(self._stream.acks())
         self._told_s = now_s
 
-    def _say(self, messages: Sequence[Upstream]) -> None:
-        if messages:
-            parent_of = {number: kept for kept, numbers in self._parents.items() for number in numbers}
-            self._poll = None  # a parent may not take all of it
-            for message in messages:
-                if message.pubend in parent_of:  # others have ended
-                    parent_of[message.pubend].say([message])
-
-    def _hear(self, kept: KeptParent, told: Sequence[Downstream], now_s: float) -> None:
+    def hear(self, _: Partitions, told: Sequence[Downstream], now_s: float) -> bool:
+        """Receive messages of a parent; none of them is known to be its last."""
         for message in told:
             match message:
                 case Rejected(pubend, reason):
@@ -178,6 +187,7 @@ class SubendReader(ActorReader):
                         self._subscribe_again(pubend)
                 case _:
                     self._learn(message, now_s)
+        return False
 
     def _learn(self, message: KnowledgeMessage, now_s: float) -> None:
         try:
@@ -209,29 +219,28 @@ class SubendReader(ActorReader):
             return
         self._tell_acknowledged()
         if self._done:
-            self._ring()  # another thread reads: it tells
+            self._parents.ring()  # another thread reads: it tells
 
     def _tell_acknowledged(self) -> None:
         """Tell parents what is acknowledged, unless another thread reads, and does so."""
-        while self._done and self._reading.acquire(blocking=False):
+        while self._done and self._parents.turn.acquire(blocking=False):
             try:
-                if self._is_released:
+                if self._parents.is_released:
                     return
                 self._tell(time.monotonic())
             finally:
-                self._reading.release()
+                self._parents.turn.release()
 
     def leave(self) -> None:
         """Have the acknowledgements noted. Idempotent."""
-        self._is_released = True
-        self._ring()
-        with self._reading:
+        self._parents.stop()
+        with self._parents.turn:
             if self._has_left:
                 return
             self._has_left = True
             self._tell(time.monotonic())
-            if not (self._live or self._is_bell_gone):
-                self._listen(())
+            if not (self._live or self._parents.is_closed):
+                self._parents.listen()
         # A pubend that does not wait for all acknowledgements has rejected this reader before it goes.
         ended = set(self._partitions) - self._live - self._rejected
         over = list(filter(self._stream.is_done, ended))
@@ -239,14 +248,14 @@ class SubendReader(ActorReader):
 
     def check_end(self) -> None:
         """Raise PublisherLost if a pubend has rejected this reader, and does not note that all is acknowledged."""
-        with self._reading:
+        with self._parents.turn:
             self._tell(time.monotonic())
-            self._listen(())
+            self._parents.listen()
         if self._rejected and self._calls.options.name is not None:
             if all(map(self._stream.is_done, self._partitions)):
                 self.leave()
             if not self._is_noted:
-                self._check()
+                self._parents.check()
 
     def detach(self, partition: int) -> None:
         """Record that a partition has ended: its parent is needed no more, unless other partitions need it.
@@ -256,12 +265,15 @@ class SubendReader(ActorReader):
         if self._stream.is_total:
             return
         self._live.discard(partition)
-        for kept, partitions in self._parents.items():
-            kept.is_needed = not self._live.isdisjoint(partitions)
+        self._parents.need(self._live)
+
+    def release(self) -> None:
+        """Let go of every parent, and wake the thread that reads."""
+        self._parents.release()
 
 
-def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendReader:
-    """Return a reader of a topic, connected: to a relay if there is one, otherwise to the pubends.
+def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendSource:
+    """Return the pubends of a topic, connected: to a relay if there is one, otherwise to the pubends.
 
     Raises:
         DeliveryError: a publisher does not take it on, or no longer has the next messages.
@@ -282,6 +294,6 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
     # With a condition, silence says that messages need no acknowledgement.
     awaits_silence = where is not None or (options.order == "total" and len(begun) > 1)
     greeting = Join(reader, None if where is None else MessageFilter(where), awaits_silence)
-    reading = SubendReader(greeting, node_id(), calls, begun)
-    reading.attach()
-    return reading
+    source = SubendSource(greeting, node_id(), calls, begun)
+    source.attach()
+    return source

@@ -1,4 +1,4 @@
-"""The place of a handle when its job goes back to a snapshot: each thread is told, and before it can send."""
+"""The threads to tell when the job of a handle goes back to a snapshot: each is told, and before it can send."""
 
 import threading
 from collections.abc import Callable, Iterator
