@@ -19,7 +19,7 @@ import pytest
 from tests.kit.log.faulty_files import ScopedLog
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend

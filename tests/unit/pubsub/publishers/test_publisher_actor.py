@@ -17,9 +17,9 @@ from tidewheel.pubsub.messages.wire import (
     Failed,
     LowerFrontierUpdate,
     Message,
-    Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
@@ -63,7 +63,7 @@ class Polling:
         if loses_reply:
             told = await self._publisher.talk(self._name, [], timeout_s, self._received, True)
         self._received += len(told)
-        return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
+        return [numbered.message for numbered in opened(told)]
 
 
 def test_a_poll_waits_for_news() -> None:
