@@ -74,10 +74,15 @@ def test_a_job_with_snapshots_goes_back(tmp_path: Path, ray_cluster: str) -> Non
 
 def test_a_job_that_keeps_nothing_fails_soon() -> None:
     """Neither log nor snapshots: job and subscriber end with the errors that the death of a publisher has."""
-    topic = "stopped-without-anything"
+    with nothing_left(), pytest.raises(tw.JobError, match="publisher is dead"):
+        stop_the_only_publisher("stopped-without-anything")
+
+
+def stop_the_only_publisher(topic: str) -> None:
+    """Run a job whose publisher is stopped after an epoch, to its end."""
     flow = tw.Dataflow(topic)
     flow.input("numbers").publish(topic, wait_for=1)
-    with nothing_left(), pytest.raises(tw.JobError, match="publisher is dead"), tw.run(flow, workers=1) as job:
+    with tw.run(flow, workers=1) as job:
         stop = Stopper(job.topic(topic), 0)
         numbers = job.input("numbers")
         with tw.subscribe(topic, timeout=DEADLINE_S) as subscription:
