@@ -31,7 +31,7 @@ class LocalFeed(Feed):
 
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped."""
-        self._job._check_alive()
+        self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Put an envelope where the next round finds it; it is not pickled, so it has no size."""
@@ -60,7 +60,7 @@ class LocalFeed(Feed):
         job, rounds = self._job, self._job._rounds
         rests_since = time.monotonic()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while job._started and not rounds.is_under_way:
+        while job._life.has_started and not rounds.is_under_way:
             if condition():
                 return Admission.ROOM
             if deadline is not None and time.monotonic() >= deadline:

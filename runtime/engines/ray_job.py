@@ -154,7 +154,7 @@ class RayJob(Job):
 
     def _fail(self, error: TidewheelError) -> None:
         self._telemetry.fail(error)
-        if self._recovery is None or self._has_ended or not self._recovery.takes_on(error):
+        if self._recovery is None or self._life.has_ended or not self._recovery.takes_on(error):
             super()._fail(error)
 
     def _fail_for_good(self, error: TidewheelError) -> None:
@@ -167,7 +167,7 @@ class RayJob(Job):
             JobError: the workers did not come up.
             SnapshotError: the snapshot cannot be read.
         """
-        self._goes_back = True
+        self._life.goes_back = True
         self._telemetry.tell()
         if self._taker is not None:
             self._taker.close()
@@ -180,18 +180,16 @@ class RayJob(Job):
         self._deploy_workers()
         with self._lock:
             self._feed.snapshot = snapshots.number
-            self._rewind_handles(snapshots)
-            if self._started:
+            self._handles.go_back(self._feed, {} if snapshots.manifest is None else snapshots.positions)
+            if self._life.has_started:
                 self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         self._take_snapshots()  # from now on, as they have the positions of handles
-        with self._changed:
-            self._goes_back, self._returns = False, self._returns + 1
-            self._changed.notify_all()
+        self._life.have_gone_back()
         self._telemetry.tell()
 
     def _give_up_going_back(self) -> None:
         """End the wait for workers that another one has left meanwhile, as it has died."""
-        if self._goes_back and self._link is not None:
+        if self._life.goes_back and self._link is not None:
             self._link.give_up()
 
     def _take_snapshots(self) -> None:
@@ -211,19 +209,20 @@ class RayJob(Job):
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
-        self._check_alive()
+        self._life.check_alive()
         with self._lock:
-            if self._started:
+            if self._life.has_started:
                 return
-            self._started, returns = True, self._returns
+            self._life.has_started, returns = True, self._life.returns
         try:
             self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         except JobError:
-            with self._changed:  # the thread that watches the workers knows why, or is about to
-                self._changed.wait_for(lambda: self._has_ended or self._goes_back or self._returns > returns, _TOLD_S)
-                self._changed.wait_for(lambda: self._has_ended or not self._goes_back)
-            self._check_alive()
-            if self._returns == returns:
+            life = self._life
+            with life.changed:  # the thread that watches the workers knows why, or is about to
+                life.changed.wait_for(lambda: life.has_ended or life.goes_back or life.returns > returns, _TOLD_S)
+                life.changed.wait_for(lambda: life.has_ended or not life.goes_back)
+            life.check_alive()
+            if life.returns == returns:
                 raise
 
     def _end(self, *, on_purpose: bool) -> None:
@@ -248,22 +247,22 @@ class RayJob(Job):
         missed: list[InputHandle] = []
 
         def is_over() -> bool:
-            if self._has_ended or condition():
+            if self._life.has_ended or condition():
                 return True
-            missed[:] = self._missed
+            missed[:] = self._handles.missed(self._feed)
             return bool(missed)
 
-        self._check_alive()
-        with self._changed:
-            reached = self._changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
+        self._life.check_alive()
+        with self._life.changed:
+            reached = self._life.changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
         if not reached and timeout != 0 and (timeout is None or timeout > _SILENT_S):
             if probe is not None and self._feed.left_open:
                 said = "job %r waits for %s, and inputs are open: advance or close() %s"
                 _LOGGER.warning(said, self.name, what, self._feed.to_close, extra=about(self.name))
-            with self._changed:
-                reached = self._changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
-        self._check_alive()
-        self._tell_of_missed(missed)
+            with self._life.changed:
+                reached = self._life.changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
+        self._life.check_alive()
+        self._handles.tell_of(missed)
         if not reached:
             raise self._timed_out(what, timeout, probe)
 
@@ -282,8 +281,8 @@ class RayJob(Job):
 
     def _release(self) -> None:
         atexit.unregister(self._at_exit)
-        with self._changed:
-            self._changed.notify_all()
+        with self._life.changed:
+            self._life.changed.notify_all()
         if self._recovery is not None:
             self._recovery.close()
         if self._taker is not None:
@@ -300,13 +299,13 @@ class _DriverFeed(RayFeed):
     """Feeds the inputs of a job from its driver."""
 
     def __init__(self, job: RayJob, address: FeedAddress) -> None:
-        super().__init__(address, DRIVER, job._lock, job._changed)
+        super().__init__(address, DRIVER, job._lock, job._life.changed)
         self._job = job
         self._take_snapshot = None if job._snapshots is None else job.snapshot
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
-        if not self._job._started:
+        if not self._job._life.has_started:
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return super().wait(condition, timeout)
 
@@ -320,14 +319,14 @@ class _DriverFeed(RayFeed):
 
     def wait_until_usable(self) -> None:
         """Wait while the job goes back to a snapshot."""
-        job = self._job
+        job, life = self._job, self._job._life
         if self._is_closed:
-            with job._changed:
-                job._changed.wait_for(lambda: job._has_ended or (job._link is not self and not job._goes_back))
+            with life.changed:
+                life.changed.wait_for(lambda: life.has_ended or (job._link is not self and not life.goes_back))
 
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped, Rewound if it goes on by another feed."""
-        self._job._check_alive()
+        self._job._life.check_alive()
         if self._is_closed:
             raise Rewound(
                 f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
@@ -336,7 +335,8 @@ class _DriverFeed(RayFeed):
 
     def _look(self) -> None:
         super()._look()
-        self._job._tell_progress()
+        if self._job._life.has_started:
+            self._job._logged.look()
 
     def _lose(self, error: Exception) -> None:
         if not self._is_closed:

@@ -44,7 +44,7 @@ class SnapshotTaker:
         if not is_done:
             raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
         if not self._snapshots.outcome_of(number):
-            self._job._check_alive()
+            self._job._life.check_alive()
             raise SnapshotError(
                 f"snapshot {number} was not taken, as job {self._job.name!r} goes back to the one before: ask again"
             )
@@ -100,7 +100,7 @@ class SnapshotTaker:
         """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
             snapshots = self._snapshots
-            if snapshots.is_under_way or not self._job._started:
+            if snapshots.is_under_way or not self._job._life.has_started:
                 return None
             is_awaited = snapshots.is_awaited(max(status.awaits for status in self._feed.statuses))
             if snapshots.has_ended or not (self._is_asked or snapshots.is_due or is_awaited):

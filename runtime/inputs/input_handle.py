@@ -108,6 +108,15 @@ class InputHandle:
         if useless_because is None:
             fed.open[number] = self
 
+    def _begin_at(self, position: InputPosition) -> None:
+        self._time: Time = position.time
+        self._batches: int = position.batches
+        self._records: int = position.records
+        self._ends: int = position.ends
+        self._batches_at_time: int = position.batches_at_time
+        self._is_first: bool = position.is_first
+        self._next_worker: int = (self.number + self._batches) % self.workers
+
     @property
     def time(self) -> Time:
         """The time at which `send` sends."""
@@ -363,12 +372,6 @@ class InputHandle:
         self._fed.open[number] = self
         if position != before:
             self._untold.note_return()
-
-    def _begin_at(self, position: InputPosition) -> None:
-        self._time: Time = position.time
-        self._batches, self._records, self._ends = position.batches, position.records, position.ends
-        self._batches_at_time, self._is_first = position.batches_at_time, position.is_first
-        self._next_worker = (self.number + self._batches) % self.workers
 
     @property
     def _is_missed(self) -> bool:

@@ -6,9 +6,9 @@ step in any order, and the program goes on to further epochs. In each epoch all 
 
 import collections
 from collections.abc import Callable
-from itertools import count
 from random import Random
 from threading import RLock
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +17,8 @@ import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.engines import looking_up
-from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
-from tidewheel.runtime.engines.readable_job import ReadableJob
+from tidewheel.runtime.engines.job_life import JobLife
+from tidewheel.runtime.engines.looking_up import LookedUp, LookUp, LookUps
 from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question, Questions
@@ -49,10 +49,7 @@ class GroupFeed(Asking):
 
 
 class GroupJob:
-    """A job of which everything is driven by chance; it stands in for a `ReadableJob`."""
-
-    _read_until = ReadableJob._read_until
-    _note_read = ReadableJob._note_read
+    """A job of which everything is driven by chance; it stands in for a `Job`."""
 
     def __init__(self, seed: int, workers: int, **more: Any) -> None:
         self.random = Random(seed)
@@ -61,8 +58,9 @@ class GroupJob:
         self.group = WorkerGroup(flow, workers, **more)
         self.plan = self.group.cores[0].plan
         self._feed = GroupFeed(self.group)
-        self._questions, self._read, self._lock = count(), dict[str, Any](), RLock()
-        self._goes_back = False
+        self._life, self._captures = JobLife("job"), SimpleNamespace(note_wait=lambda: None)
+        job: Any = self
+        self._lookups = LookUps(job)
         self.epoch = 0
         self.goes_on = True
         self._change()
@@ -109,7 +107,7 @@ class GroupJob:
         for key, owner in zip(some, owners_of(some, len(self.group.cores)), strict=True):
             keys.setdefault(owner, []).append(key)
         job: Any = self
-        found = LookUp(job, "pairs", keys, time, None).run()
+        found = LookUp(job, self._lookups, "pairs", keys, time, None).run()
         assert sorted(found.counts) == sorted(some)
         return found
 
@@ -207,7 +205,7 @@ def test_an_idle_worker_stays_idle() -> None:
 def test_what_cannot_be_sent_is_said() -> None:
     """A worker that cannot send what it has found says so, and goes on."""
     job: Any = GroupJob(0, 1)
-    question = LookUp(job, "pairs", {0: [1]}, None, None)
+    question = LookUp(job, job._lookups, "pairs", {0: [1]}, None, None)
     with pytest.raises(tw.JobError, match="look-up 'pairs': worker 0 cannot answer: no lock"):
         question._check(0, Answer(0, 1, problem="no lock"))
 
@@ -219,15 +217,15 @@ def test_it_asks_again_when_the_job_goes_back() -> None:
     wait = job._wait_for
 
     def wait_for(condition: Callable[[], bool], *rest: object) -> None:
-        if asked and job._feed is first and not job._goes_back:
-            job._goes_back = True
+        if asked and job._feed is first and not job._life.goes_back:
+            job._life.goes_back = True
             assert condition(), "the wait ends"
             return
-        if job._goes_back:
+        if job._life.goes_back:
             assert not condition(), "it waits for other workers"
             job._feed = GroupFeed(job.group)
             assert not condition(), "they are not there yet"
-            job._goes_back = False
+            job._life.goes_back = False
         wait(condition, *rest)
 
     def ask(worker: int, question: Question) -> None:
