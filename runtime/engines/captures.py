@@ -40,7 +40,7 @@ class Captures:
             raise JobError(
                 f"job {job.name!r} is not complete, and nothing was waited for, so capture {name!r} may have nothing "
                 f"yet: call job.wait() first, or wait for a probe, job.probe(name).wait_until(time) "
-                f"({job._feed.describe()})"
+                f"({job._feed.inputs.describe()})"
             )
         return job._fetch_captured(name)
 

@@ -37,7 +37,8 @@ from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.standing import Standing, standing_of
 from tidewheel.runtime.inputs.driver_handles import DriverHandles
-from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.messages.statistics import JobStatistics
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
@@ -269,7 +270,7 @@ class Job(ABC):
         self._life.check_alive()
         view = JobView(self.plan, self._compiled, self._reports())
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
-        return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
+        return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
@@ -445,7 +446,7 @@ class Job(ABC):
         sent = sum(fed.records for fed in self._feed.inputs.values())
         said = "job %r is %s; this process sent it %d record(s)"
         _LOGGER.info(said, self.name, state, sent, extra=about(self.name))
-        self._feed.tell_end(self._life.error)
+        self._feed.end_calls.tell(self._life.error)
         try:
             if state == "complete":
                 self._keep_captured()
@@ -470,7 +471,7 @@ class Job(ABC):
         culprit = about(self.name, operator=getattr(error, "operator", None), worker=getattr(error, "worker", None))
         _LOGGER.error("job %r failed: %s", self.name, reason, extra=culprit)
         self._telemetry.finish("failed", waits=False)
-        self._feed.tell_end(error)
+        self._feed.end_calls.tell(error)
         self._release()
         self._let_go_of_snapshots()
         self._finish_after_failure(reason)
@@ -494,7 +495,7 @@ class Job(ABC):
             return "being deployed"
         frontiers = {name: self._feed.frontier(name, at) for name, at in self.outermost_probes.items()}
         reached = [f"probe {name!r} at {', '.join(map(repr, at)) or 'its end'}" for name, at in frontiers.items()]
-        return "; ".join((*reached, self._feed.describe()))
+        return "; ".join((*reached, self._feed.inputs.describe()))
 
     @cached_property
     def _compiled(self) -> CompiledGraph:
@@ -524,7 +525,9 @@ class Job(ABC):
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
-        told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.describe()))
+        told = "; ".join(
+            (f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
+        )
         return TimeoutError(f"{told}{hint}")
 
 

@@ -29,7 +29,7 @@ def wait(job: "Job", timeout: float | None, progress: bool | None) -> None:
     """Wait until a job is complete, and all that was added to it; see `Job.wait`."""
     deadline = None if timeout is None else time.monotonic() + timeout
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
-    if job._feed.left_open:
+    if job._feed.inputs.left_open:
         warning.start()
     try:
         _wait_for_end(job, timeout, progress)
@@ -48,9 +48,9 @@ def _wait_for_end(job: "Job", timeout: float | None, progress: bool | None) -> N
 
 def warn_of_open_inputs(job: "Job") -> None:
     """Warn that a wait for the end is one for the program, which has inputs open."""
-    if job._feed.left_open and not job._life.has_ended:
+    if job._feed.inputs.left_open and not job._life.has_ended:
         said = "job %r waits for its end, but inputs are open: close() %s"
-        _LOGGER.warning(said, job.name, job._feed.to_close, extra=about(job.name))
+        _LOGGER.warning(said, job.name, job._feed.inputs.to_close, extra=about(job.name))
 
 
 def finish(job: "Job") -> None:
@@ -87,8 +87,8 @@ def _check_can_complete(job: "Job") -> None:
     endless = " and ".join(map(repr, job.plan.endless))
     if not job._life.has_started:
         missing, remedy = PAUSED, ""
-    elif job._feed.left_open:
-        inputs = f"input{'s' * (len(job._feed.left_open) > 1)} {job._feed.to_close}"
+    elif job._feed.inputs.left_open:
+        inputs = f"input{'s' * (len(job._feed.inputs.left_open) > 1)} {job._feed.inputs.to_close}"
         missing, remedy = f"inputs are open: {inputs}", ". close() each after its last batch"
     elif endless:
         missing, remedy = f"source {endless} has no end", ""

@@ -329,7 +329,7 @@ class LocalJob(Job):
                 raise self._timed_out(what, timeout, probe)
             until = self._shown.look(deadline)
             if not self._run_round() and not self._rounds.sleep(until) and not condition():
-                inputs = self._feed.describe()
+                inputs = self._feed.inputs.describe()
                 why = self._explainer().stuck(probe) if self._life.has_started else f"call start() first ({inputs})"
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")
 

@@ -152,7 +152,7 @@ class LookUp:
             return answers | self._ask(behind, asked, time=newest, is_exact=True)
         finally:
             for worker, question in asked:
-                self._feed.withdraw(worker, question)
+                self._feed.questions.withdraw(worker, question)
 
     def _ask(self, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any) -> dict[int, Answer]:
         """Ask workers, note that in ``asked``, and return their answers."""
@@ -163,8 +163,8 @@ class LookUp:
             numbers[question.number] = worker
             asked.append((worker, question))
             self._send(worker, question)
-        self._wait_for(lambda: len(self._feed.answers(numbers)) == len(numbers) or self._has_gone_back)
-        answers = {numbers[answer.number]: answer for answer in self._feed.answers(numbers)}
+        self._wait_for(lambda: len(self._feed.questions.answers(numbers)) == len(numbers) or self._has_gone_back)
+        answers = {numbers[answer.number]: answer for answer in self._feed.questions.answers(numbers)}
         if len(answers) < len(numbers):
             raise _HasGoneBackError
         for worker, answer in answers.items():
@@ -173,7 +173,7 @@ class LookUp:
 
     def _send(self, worker: int, question: Question) -> None:
         try:
-            self._feed.ask(worker, question)
+            self._feed.questions.ask(worker, question)
         except Rewound as error:
             raise _HasGoneBackError from error
         except (TypeError, AttributeError, PicklingError) as error:

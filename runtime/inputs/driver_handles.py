@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from tidewheel.runtime.errors import Rewound
-from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.messages.envelope import FIRST_HANDLE
 from tidewheel.runtime.messages.input_position import InputPosition

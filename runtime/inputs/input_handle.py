@@ -13,7 +13,8 @@ import msgspec
 from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
-from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.untold_threads import UntoldThreads
 from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
 from tidewheel.runtime.messages.envelope import FIRST_HANDLE, InputAction, InputCommand

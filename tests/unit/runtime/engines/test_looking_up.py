@@ -27,23 +27,27 @@ KEYS = range(8)
 MOST_ACTIONS = 20_000
 
 
-class GroupFeed(Asking):
-    """Asks the workers of a group."""
+class GroupFeed:
+    """Carries questions to the workers of a group."""
 
     def __init__(self, group: WorkerGroup) -> None:
-        super().__init__()
         self.lock = RLock()
         self.group = group
+        self.questions = Asking(self)
 
     def check_alive(self) -> None:
         """Do nothing: the group lives."""
+
+    def receive_answers(self) -> None:
+        """Do nothing: a step of the job has them heard."""
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Put an envelope on its way."""
         self.group.in_flight[worker].append(envelope)
         return 0
 
-    def _envelope(self, worker: int, **parts: Any) -> Envelope:
+    def envelope(self, worker: int, **parts: Any) -> Envelope:
+        """Return the next envelope for a worker."""
         self.group.tell(worker, **parts)
         return self.group.in_flight[worker].pop()
 
@@ -91,7 +95,7 @@ class GroupJob:
             core.receive(envelope)
         elif not core.is_idle:
             group.step(worker)
-        core.questions.tell(self._feed.hear)
+        core.questions.tell(self._feed.questions.hear)
 
     def _wait_for(self, condition: Callable[[], bool], *_: object) -> None:
         for _action in range(MOST_ACTIONS):
@@ -195,7 +199,7 @@ def test_an_idle_worker_stays_idle() -> None:
     job.group.run()
     for worker, core in enumerate(job.group.cores):
         before = core.steps_at_rest
-        job._feed.ask(worker, Question(worker, job.plan.lookups["pairs"], [1]))
+        job._feed.questions.ask(worker, Question(worker, job.plan.lookups["pairs"], [1]))
         job.group.deliver(worker)
         assert core.is_idle
         assert [answer.time for answer in core.questions.answers] == [0]
@@ -231,7 +235,7 @@ def test_it_asks_again_when_the_job_goes_back() -> None:
     def ask(worker: int, question: Question) -> None:
         asked.append(question)
 
-    job._wait_for, first.ask = wait_for, ask  # type: ignore[method-assign]
+    job._wait_for, first.questions.ask = wait_for, ask  # type: ignore[method-assign]
     found = job.look_up()
     assert asked, "it has asked before"
     assert found.counts == {key: {found.time: 1} for key in found.counts}

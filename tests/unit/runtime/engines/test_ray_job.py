@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ DEADLINE_S = 30.0
 @pytest.fixture
 def job(feed: ListFeed, handle: tw.InputHandle, monkeypatch: pytest.MonkeyPatch) -> RayJob:
     """A job with one input and no workers."""
-    made = object.__new__(RayJob)
+    made: Any = object.__new__(RayJob)
     made.name, made._life, made._handles = "job", JobLife("job"), DriverHandles("job")
     made._feed = feed
     monkeypatch.setattr(made, "_timed_out", lambda *_: TimeoutError())

@@ -37,7 +37,8 @@ class Bench:
         self.saved: list[int] = []
         self.statuses = [SimpleNamespace(awaits=-1) for _ in range(2)]
         self._made = threading.Event()
-        feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, statuses=self.statuses)
+        link = SimpleNamespace(statuses=self.statuses)
+        feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, link=link)
         life = JobLife("job")
         life.has_started = True
         job: Any = SimpleNamespace(name="job", _life=life, _fail=self._fail)
