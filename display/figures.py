@@ -1,7 +1,6 @@
 """Numbers, ages and names as short texts for people."""
 
 import re
-from unicodedata import east_asian_width
 
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -67,20 +66,3 @@ def epoch_of(time: str) -> int | None:
     """
     found = _EPOCH.match(time)
     return None if found is None else int(found[1])
-
-
-def cut(text: str, width: int) -> str:
-    """Return the begin of a text that fits into so many columns of a terminal, where some signs take two.
-
-    >>> cut("abcdef", 4), cut("潮車輪", 4), cut("abc", 4)
-    ('abc…', '潮…', 'abc')
-    """
-    if _columns(text) <= width:
-        return text
-    while text and _columns(text) >= width:
-        text = text[:-1]
-    return f"{text}…"
-
-
-def _columns(text: str) -> int:
-    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)

@@ -16,7 +16,7 @@ _TITLE = """\
 The command `tidewheel` works on the topics and jobs of a Ray cluster. `--address` or `RAY_ADDRESS` names the cluster.
 Without them, the commands use the one that `ray start` has started on this machine, else the only one that runs there.
 The exit code is 0, 1 after an error, 130 after Ctrl-C, and 143 after SIGTERM. SIGTERM ends `serve` with 0. A wrong
-command line, such as a `--where` that is no Python expression, ends with 2.
+command line, such as a `--where` that is no [condition](../gateway.md#conditions), ends with 2.
 
 Written by `make docs` from the help of the commands.
 """

@@ -1,7 +1,7 @@
-"""Conditions on records in a client's request, which are compared and never evaluated.
+"""Conditions on records, as clients of the gateway and the command line write them: compared, and never evaluated.
 
-A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. No part of it becomes Python code: the
-gateway parses it and sends plain values to the publishers, which compare them.
+A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. No part of it becomes Python code: it is
+parsed where it is written, and plain values go to the publishers, which compare them.
 
 - The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the number of a
   tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
@@ -36,7 +36,9 @@ MOST = 20
 """The largest number of conditions."""
 
 _RECORD = "record"
-_FORM = re.compile(r'(?P<field>"(?:[^"\\]|\\.)*"|[^=!<>"]+)(?P<operator>==|!=|<=|>=|<|>)(?P<value>.*)', re.DOTALL)
+_BLANKS = re.compile(r"\s*")
+_FIELD = re.compile(r'"(?:[^"\\]|\\.)*"|[^=!<>"]+', re.DOTALL)
+_OPERATOR = re.compile("==|!=|<=|>=|<|>")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -45,7 +47,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_HOW = 'write it as FIELD==VALUE, or with != < <= > >=, such as n>1, city==Oslo or "zip code"=="0150"'
+_HOW = 'Write it as FIELD==VALUE, or with != < <= > >=, such as n>1, city==Oslo or "zip code"=="0150"'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,13 +78,21 @@ class Comparison:
         """
         if len(text) > LONGEST:
             raise BadRequest(f"where= has {len(text):,} characters, and may have {LONGEST:,}")
-        found = _FORM.fullmatch(text.strip())
-        if found is None:
-            raise BadRequest(f"where={text!r} is no condition: {_HOW}")
-        field, value = _field(found["field"].strip(), text), _value(found["value"].strip(), text)
-        if value is None and found["operator"] not in {"==", "!="}:
-            raise BadRequest(f"where={text!r}: nothing is less or greater than null; compare with == or !=")
-        return cls(field, found["operator"], value)
+        begin = _after(_BLANKS, text, 0)
+        end = _after(_FIELD, text, begin)
+        if end == begin:
+            quoted = text.startswith('"', begin)
+            raise _error(text, begin, "the name of a field has no end" if quoted else "the name of a field is missing")
+        field = _field(text, begin, end)
+        compares = _after(_BLANKS, text, end)
+        behind = _after(_OPERATOR, text, compares)
+        if behind == compares:
+            raise _error(text, compares, "one of == != < <= > >= is missing")
+        operator = text[compares:behind]
+        value = _value(text, _after(_BLANKS, text, behind))
+        if value is None and operator not in {"==", "!="}:
+            raise _error(text, compares, "nothing is less or greater than null: compare with == or !=")
+        return cls(field, operator, value)
 
     def holds(self, record: Any) -> bool:
         """Tell whether a record meets the condition.
@@ -135,27 +145,39 @@ class RecordFilter:
         return all(comparison.holds(record) for comparison in self.comparisons)
 
 
-def _field(text: str, condition: str) -> str | None:
-    if not text.startswith('"'):
-        if not text:
-            raise BadRequest(f"where={condition!r} names no field: {_HOW}")
-        return None if text == _RECORD else text
-    try:
-        return msgspec.json.decode(text, type=str)
-    except msgspec.MsgspecError as error:
-        raise BadRequest(f"where={condition!r}: the field's name is no JSON text: {error}") from None
+def _after(form: re.Pattern[str], text: str, begin: int) -> int:
+    """Return the end of what has this form there; ``begin`` if nothing has."""
+    found = form.match(text, begin)
+    return begin if found is None else found.end()
 
 
-def _value(text: str, condition: str) -> Value:
+def _error(text: str, place: int, what: str) -> BadRequest:
+    """Return the error that a text is no condition, for what is at a place of it."""
+    rest = f"at character {place + 1}, {shortened(text[place:])}" if text[place:] else "at its end"
+    return BadRequest(f"where={text!r} is no condition: {rest}: {what}. {_HOW}")
+
+
+def _field(text: str, begin: int, end: int) -> str | None:
+    name = text[begin:end].strip()
+    if not name.startswith('"'):
+        return None if name == _RECORD else name
     try:
-        value = msgspec.json.decode(text)
+        return msgspec.json.decode(name, type=str)
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise _error(text, begin, f"the field's name is no JSON text: {error}") from None
+
+
+def _value(text: str, begin: int) -> Value:
+    written = text[begin:].strip()
+    try:
+        value = msgspec.json.decode(written)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        if text.startswith('"'):
-            raise BadRequest(f"where={condition!r}: the value is no JSON text: {error}") from None
-        return text
+        if written.startswith('"'):
+            raise _error(text, begin, f"the value is no JSON text: {error}") from None
+        return written
     if isinstance(value, str | int | float | bool | None):
         return value
-    raise BadRequest(f"where={condition!r}: a value is a number, a text, true, false or null")
+    raise _error(text, begin, "a value is a number, a text, true, false or null")
 
 
 def _field_of(record: Any, name: str) -> Any:

@@ -10,7 +10,6 @@ run, but Ray wants one free CPU to place the first of them.
 
 import re
 import shutil
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tidewheel.host import ray_cluster as cluster
 from tidewheel.host.ray_internals import available_by_node, hide_lines
+from tidewheel.host.until import until
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
@@ -34,7 +34,6 @@ NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and
 """A line without news that each JVM writes to its standard error as it joins Ray, before Ray knows what to log."""
 
 _RELEASE_SECONDS = 10.0
-_POLL_SECONDS = 0.1
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -123,14 +122,19 @@ def await_room(demand: ExecutorDemand) -> None:
             f"the Ray cluster is too small for this Spark session: {shortage}. "
             "Ask for fewer executors or cores, or start Ray with more (ray.init(num_cpus=...))."
         )
-    deadline = time.monotonic() + _RELEASE_SECONDS
-    while (shortage := demand.shortage(available_by_node())) is not None:
-        if time.monotonic() > deadline:
-            raise BridgeError(
-                f"the Ray cluster has no room for this Spark session beside what it is running: {shortage} free. "
-                "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
-            )
-        time.sleep(_POLL_SECONDS)
+
+    def has_room() -> bool:
+        nonlocal shortage
+        shortage = demand.shortage(available_by_node())
+        return shortage is None
+
+    def full() -> BridgeError:
+        return BridgeError(
+            f"the Ray cluster has no room for this Spark session beside what it is running: {shortage} free. "
+            "Stop other jobs, ask for fewer executors or cores, or start Ray with more."
+        )
+
+    until(has_room, within_s=_RELEASE_SECONDS, error=full)
 
 
 def require_free_name() -> None:
@@ -149,12 +153,11 @@ def require_free_name() -> None:
 
 def await_free_name() -> bool:
     """Wait a few seconds for the last RayDP of this Ray namespace to go, executors too, and tell whether it went."""
-    deadline = time.monotonic() + _RELEASE_SECONDS
-    while any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
+
+    def is_free() -> bool:
+        return not any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors())
+
+    return until(is_free, within_s=_RELEASE_SECONDS)
 
 
 def _check_java() -> None:

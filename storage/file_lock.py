@@ -8,11 +8,16 @@ Source: flock(2).
 
 import fcntl
 import os
-import time
+import socket
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
+from tidewheel.host.until import until
+
 _AGAIN_S = 0.02
+_MOST_HOLDER_BYTES = 300
 
 
 def open_locked(path: Path, flags: int, within_s: float) -> int | None:
@@ -23,13 +28,38 @@ def open_locked(path: Path, flags: int, within_s: float) -> int | None:
     with ExitStack() as opened:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         opened.callback(os.close, descriptor)
-        deadline_s = time.monotonic() + within_s
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                opened.pop_all()
-                return descriptor
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                return None
-            time.sleep(min(_AGAIN_S, left_s))
+        if until(partial(_is_taken, descriptor), within_s=within_s, every_s=_AGAIN_S):
+            opened.pop_all()
+            return descriptor
+    return None
+
+
+def _is_taken(descriptor: int) -> bool:
+    """Take the lock if no other holder has it; return whether this one has it now."""
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception]) -> int:
+    """Take the lock of a file, which stays and names the holder; return its descriptor. Closing that releases the lock.
+
+    Args:
+        path: of the file, which is made if it is not there.
+        within_s: how long to wait for another holder, in seconds.
+        error: makes the exception, of a text that names the other holder.
+
+    Raises:
+        Exception: another process still holds the lock; ``error`` makes it.
+    """
+    descriptor = open_locked(path, os.O_RDWR | os.O_CREAT, within_s)
+    if descriptor is None:
+        holder = ""
+        with suppress(OSError):  # removed meanwhile
+            holder = path.read_bytes()[:_MOST_HOLDER_BYTES].decode(errors="replace")
+        raise error(holder or "another process")
+    with suppress(OSError):  # a full disk
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    return descriptor

@@ -1,4 +1,4 @@
-"""The calls by which a log changes files. Tests replace them to simulate disks that are full, fail or stop."""
+"""The calls that change files. Tests replace them to simulate disks that are full, fail or stop."""
 
 import errno
 import os
@@ -63,7 +63,7 @@ class Files:
 
 
 FILES = Files()
-"""The default for logs."""
+"""The default."""
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int) -> None:

@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tidewheel.storage.files import check_private
+from tidewheel.storage.files import FILES, FULL, check_private, make_directory, write_all
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_MOST_FRAMES = 1024
 
 
 class LocalFolder:
-    """A directory. See `ObjectFolder`.
+    """A directory. See `Folder`.
 
     Every call raises what ``error`` makes of a message, which has the path, the reason and the remedy.
 
@@ -36,7 +34,7 @@ class LocalFolder:
         """Put an object; a frame is not copied."""
         with self._clear_errors(name, "written"), self._written(name, frames) as (temporary, path):
             temporary.rename(path)
-            _sync_directory(path.parent)
+            FILES.sync_directory(path.parent)
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Put an object unless there is one of that name."""
@@ -47,7 +45,7 @@ class LocalFolder:
                 return False
             except FileNotFoundError:  # a later owner has removed the temporary file, so the number is taken
                 return False
-            _sync_directory(path.parent)
+            FILES.sync_directory(path.parent)
         return True
 
     def read(self, name: str, size: int = 0) -> bytes | None:
@@ -80,7 +78,7 @@ class LocalFolder:
                 (self._path / name).unlink(missing_ok=True)
             for directory in {(self._path / name).parent for name in names}:
                 with suppress(FileNotFoundError):
-                    _sync_directory(directory)
+                    FILES.sync_directory(directory)
 
     def remove_empty_folders(self) -> None:
         """Remove the folder and those in it that have no files."""
@@ -93,14 +91,14 @@ class LocalFolder:
     def _written(self, name: str, frames: Sequence[memoryview]) -> Iterator[tuple[Path, Path]]:
         """Write a temporary file and sync it; yield its path and the final one, and remove it at the end."""
         path = self._path / name
-        _make_directory(path.parent)
+        make_directory(FILES, path.parent)
         check_private(self._path, "what a job saves", self._error)
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = FILES.create(temporary)
             try:
-                _write_all(descriptor, frames)
-                os.fsync(descriptor)
+                write_all(FILES, descriptor, [frame for frame in frames if frame.nbytes], 0)
+                FILES.sync(descriptor)
             finally:
                 os.close(descriptor)
             yield temporary, path
@@ -118,37 +116,8 @@ class LocalFolder:
 
 def _explained(error: OSError) -> str:
     reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return f"the disk or the quota is full ({reason}). Make room, keep fewer snapshots, or use another folder"
     if error.errno in _REFUSED:
         return f"this user may not do that ({reason}). Give user {os.geteuid()} access, or use another folder"
     return f"{reason}. See whether the disk works and the folder is still mounted, or use another folder"
-
-
-def _write_all(descriptor: int, frames: Sequence[memoryview]) -> None:
-    left = [frame for frame in frames if frame.nbytes]
-    first = 0
-    while first < len(left):
-        written = os.writev(descriptor, left[first : first + _MOST_FRAMES])
-        while first < len(left) and written >= left[first].nbytes:
-            written -= left[first].nbytes
-            first += 1
-        if written:
-            left[first] = left[first][written:]
-
-
-def _make_directory(path: Path) -> None:
-    """Make a directory and its missing parents, so that they would survive a loss of power."""
-    if path.is_dir():
-        return
-    _make_directory(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

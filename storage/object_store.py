@@ -11,15 +11,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
+from tidewheel.host.retry import Retry
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig  # which is not there when the program runs
+
 _PIECE_BYTES = 8 << 20
 _PIECES_AT_ONCE = 4
 _MOST_REMOVED = 1000
-_RETRIES = 8
 
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist|container does not exist")
 _FULL = re.compile(r"Quota|StorageFull|InsufficientStorage|EntityTooLarge|^507\b", re.IGNORECASE)
@@ -47,7 +52,7 @@ class RemoteFolder:
             self._store: ObjectStore = from_url(
                 url,
                 client_options={"timeout": timedelta(seconds=timeout_s / 2), "allow_http": _allows_http()},
-                retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=timeout_s)},
+                retry_config=_config_of(Retry(attempts=9, within_s=timeout_s, longest_pause_s=15.0)),
             )
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
@@ -148,6 +153,20 @@ class RemoteFolder:
                 "Check the network and the endpoint, and try again"
             )
         return f"{reason}. Check the URL and the settings in the environment"
+
+
+def _config_of(again: Retry) -> "RetryConfig":
+    """Return how obstore repeats requests. It chooses by itself after which answers."""
+    assert again.attempts is not None, "obstore wants a number"
+    return {
+        "max_retries": again.attempts - 1,
+        "retry_timeout": timedelta(seconds=again.within_s),
+        "backoff": {
+            "init_backoff": timedelta(seconds=again.first_pause_s),
+            "max_backoff": timedelta(seconds=again.longest_pause_s),
+            "base": again.factor,
+        },
+    }
 
 
 def _allows_http() -> bool:

@@ -1,14 +1,14 @@
-"""The place of a file or folder, of this machine or in an object store, as users give it, and the objects there.
+"""The place of a file or folder, of this machine or in an object store, as users give it.
 
 A place is checked before `object_store.py`, which takes time to import, is needed.
 """
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from reprlib import repr as short
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 from urllib.parse import unquote, urlsplit
 
 _SCHEMES = ("s3", "gs", "az")
@@ -88,19 +88,3 @@ def absolute(place: str | os.PathLike[str], what: str, error: Callable[[str], Ex
             "environment"
         )
     return text.rstrip("/")
-
-
-class Objects(Protocol):
-    """Objects by name, under a URL. Threads may share it."""
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        """Put a small object unless there is one of that name; return whether it was put."""
-
-    def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
-
-    def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``, by their names; "" is for all."""
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, those that are there."""

@@ -1,10 +1,8 @@
-"""The check of a sink: a job crashes at its calls and between its lines, and each epoch is stored once all the same."""
+"""The check of a sink: a job crashes before and after its calls, and each epoch is stored once all the same."""
 
-import gc
 import logging
 import os
 import pickle
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any, Literal, TypeAlias
 
 import cloudpickle
@@ -32,7 +29,6 @@ Visible: TypeAlias = Literal["snapshot", "epoch"]
 Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
 
 _TIMEOUT_S = 60.0
-_AFTER = -1
 _IN_MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)  # noqa: S108 - no power fails
 
 
@@ -47,10 +43,9 @@ def check_sink(
     """Check that a sink stores each epoch once, and whole, wherever it crashes.
 
     A job on the local engine stores some epochs. Each run crashes at another moment: before or after a call of the
-    sink or, in the last epoch, before a line of it or of another file in its folder. No handler of the sink runs after
-    that, as if its process was killed. Then the job goes on with another object, from its last snapshot or from its
-    beginning. After a crash in a commit there are runs with more crashes: at each line of `last_committed`, and at the
-    same moment again. A power failure is not tried: call fsync, or let a database do so.
+    sink. Then the job goes on with another object, from its last snapshot or from its beginning. In the end each epoch
+    is committed once more. A crash within a call is not tried: make an epoch visible and note it in one step, such as a
+    transaction. Neither is a power failure: call fsync, or let a database do so.
 
     Args:
         make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty. A destination
@@ -70,18 +65,15 @@ def check_sink(
         raise ValueError("check_sink: epochs has no records, so a sink would have nothing to store")
     log = logging.getLogger(Job.__module__)
     log.addFilter(_is_real)
-    gc.freeze()  # so that it takes little time to collect what a crash has left
     try:
         for visible in ("snapshot", "epoch"):
             checked = _Checked(make, read, epochs, expected, visible, workers, workers_after)
-            for call, lines in checked.store().items():
-                is_last = visible == "snapshot" and call.epoch in (None, max(expected))
-                for crash in call.moments(lines if is_last else 0):
-                    begun, lines_begun = next(iter(checked.store(crash).items()))
-                    if is_last and call.name == "commit":
-                        checked.store(crash, *begun.moments(lines_begun), crash)
+            for call in checked.store():
+                if call.name == "last_committed" and call.number:
+                    continue  # workers begin alike
+                for is_after in (False, True):
+                    checked.store(_Moment(call, is_after))
     finally:
-        gc.unfreeze()
         log.removeFilter(_is_real)
 
 
@@ -105,28 +97,31 @@ class _Call:
     def __str__(self) -> str:
         return f"{self.name}({'' if self.epoch is None else repr(self.epoch)})"
 
-    def moments(self, lines: int) -> list[tuple["_Call", int]]:
-        """Return the crashes that are worth a run: before the call or each of its lines, and after it."""
-        is_again = self.name == "last_committed" and self.number > 0  # workers begin alike
-        return [] if is_again else [(self, line) for line in (*range(lines > 0, 1 + lines), _AFTER)]
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The moment of a crash: before or after a call."""
+
+    call: _Call
+    is_after: bool
+
+    def __str__(self) -> str:
+        return f"{'after' if self.is_after else 'before'} {self.call}"
 
 
 class _Watched(Sink):
-    """Notes the calls of a sink, and crashes in each run at one, as long as there are crashes.
+    """Notes the calls of a sink, and crashes once, if a moment is given.
 
     Workers that prepare have another object than the one that commits.
     """
 
-    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crashes: Sequence[tuple[_Call, int]]) -> None:
+    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: _Moment | None) -> None:
         sink_operators(sink, IntegerDomain(), 1, "epoch")
-        methods = [getattr(type(sink), name) for name in ("prepare", "commit", "last_committed")]
-        self._homes = {_home(one.__code__) for one in methods if one is not Sink.prepare}
         self._packed = cloudpickle.dumps(sink)
-        self._look = None if crashes else look
-        self._crashes = iter(crashes)
-        self._crashed: list[str] = []
+        self._look = look if crash is None else None
+        self._crash = crash
+        self._has_crashed = False
         self.parts: dict[Time, list[Any]] = {}
-        self.begun: list[Time] = []
         self.committed: list[Time] = []
 
     def __reduce__(self) -> Any:
@@ -135,8 +130,7 @@ class _Watched(Sink):
     def begin(self) -> None:
         """Make the objects again, as after a crash."""
         self._preparing, self.committing = (pickle.loads(self._packed) for _ in range(2))  # noqa: S301 - its own
-        self._crash = next(self._crashes, None)
-        self.calls: dict[_Call, int] = {}
+        self.calls: list[_Call] = []
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
         """Call it."""
@@ -150,110 +144,40 @@ class _Watched(Sink):
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Call it."""
         self.parts[epoch] = list(parts)
-        self.begun.append(epoch)
         self._called("commit", epoch, self.committing.commit, epoch, parts)
 
     def last_committed(self) -> Time | None:
         """Call it, and compare what it returns with the commits."""
         found: Time | None = self._called("last_committed", None, self.committing.last_committed)
         known = self.committed[-1] if self.committed else None
-        if found != known and found not in self.begun[len(self.committed) :]:
+        if found != known:
             commits = f"after commit({known!r}) has returned" if self.committed else "before any commit"
             raise AssertionError(f"last_committed() returns {found!r} {commits}{self.place()}")
         return found
 
     def place(self) -> str:
         """Say where the job has crashed; nothing if it has not."""
-        return ", with a crash " + ", and one ".join(self._crashed) if self._crashed else ""
+        return f", with a crash {self._crash}" if self._has_crashed else ""
 
     def _called(self, name: str, epoch: Time | None, function: Callable[..., Any], *given: Any) -> Any:
         call = _Call(name, epoch, sum((one.name, one.epoch) == (name, epoch) for one in self.calls))
-        line = self._crash[1] if self._crash is not None and self._crash[0] == call else None
-        if line == 0:
-            self._crashed.append(f"before {call}")
-            raise _Crashed
-        traced = _Lines(self._homes, line)
-        try:
-            result = traced.run(function, *given)
-        except _Crashed:
-            self._crashed.append(f"before {traced.place} in {call}")
-            raise
-        finally:
-            self.calls[call] = len(traced.seen)
+        self._crash_at(_Moment(call, is_after=False))
+        result = function(*given)
+        self.calls.append(call)
         if name == "commit":
             self.committed.append(epoch)
-        if line == _AFTER:
-            self._crashed.append(f"after {call}")
-            raise _Crashed
+        self._crash_at(_Moment(call, is_after=True))
         return result
 
-
-def _home(code: CodeType) -> str:
-    """Return the folder of a file; a file without one, such as that of a notebook, is on its own."""
-    return os.path.dirname(code.co_filename) or code.co_filename  # noqa: PTH120 - once for each call of a function
-
-
-class _Lines:
-    """Counts the lines that run of files in some folders, and crashes before one of them.
-
-    A trace function that raises is unset, so handlers would run unseen. Then the profile function stops what they call,
-    is unset, too, and has set the trace function again.
-
-    Args:
-        homes: the folders.
-        last: the number of the line, from 1 on; None for none.
-
-    Attributes:
-        seen: the lines that have run, by function and number.
-        place: the last of them.
-    """
-
-    def __init__(self, homes: set[str], last: int | None) -> None:
-        self._homes = homes
-        self._last = last
-        self.seen: set[tuple[str, int]] = set()
-        self._is_dead = False
-        self.place = ""
-
-    def run(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return the result of a call. Raises _Crashed if it has come to the line."""
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
-            result = function(*given)
-        finally:
-            sys.settrace(before)
-            if self._is_dead:
-                sys.setprofile(None)
-                raise _Crashed
-        return result
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        code = frame.f_code
-        if _home(code) not in self._homes:
-            return None
-        if event == "line" and not self._is_dead and (code.co_qualname, frame.f_lineno) not in self.seen:
-            self.seen.add((code.co_qualname, frame.f_lineno))
-            self.place = f"line {frame.f_lineno - code.co_firstlineno + 1} of {code.co_name}()"
-            self._is_dead = len(self.seen) == self._last
-        if self._is_dead:
-            sys.setprofile(self._profile)
-            raise _Crashed
-        return self._trace
-
-    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
-        caller = frame.f_back if event == "call" else frame
-        if event in ("call", "c_call") and caller is not None and _home(caller.f_code) in self._homes:
-            sys.settrace(self._trace)
-            while caller is not None and _home(caller.f_code) in self._homes:
-                caller.f_trace = self._trace
-                caller = caller.f_back
+    def _crash_at(self, moment: _Moment) -> None:
+        if moment == self._crash and not self._has_crashed:
+            self._has_crashed = True
             raise _Crashed
 
 
 @dataclass
 class _Checked:
-    """Runs with crashes between them, each time into a new destination."""
+    """Runs, each time into a new destination, with a crash in between or without one."""
 
     make: Callable[[Path], Sink]
     read: Read
@@ -263,22 +187,20 @@ class _Checked:
     workers: int
     workers_after: int
 
-    def store(self, *crashes: tuple[_Call, int]) -> dict[_Call, int]:
-        """Store all epochs, and return the calls of the sink in the last run, with how many lines of it have run."""
+    def store(self, crash: _Moment | None = None) -> list[_Call]:
+        """Store all epochs, and return the calls of the sink in the last run."""
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
-            sink = _Watched(self.make(folder), partial(self._check_whole, folder), crashes)
-            for run, crash in enumerate((*crashes, None)):
+            sink = _Watched(self.make(folder), partial(self._check_whole, folder), crash)
+            if crash is not None:
                 sink.begin()
                 with suppress(_Crashed):
-                    if crash is not None and crash[0].name == "last_committed":
-                        sink.last_committed()  # a worker that begins: no job is needed
-                    else:
-                        self._run(sink, Path(scratch, "snapshots"), self.workers_after if run else self.workers)
-                if crash is not None:
-                    gc.collect()  # closes what was open at the crash, such as a database that it has locked
+                    self._run(sink, Path(scratch, "snapshots"), self.workers)
                 self._check_whole(folder, sink)
+            sink.begin()
+            self._run(sink, Path(scratch, "snapshots"), self.workers if crash is None else self.workers_after)
+            self._check_whole(folder, sink)
             calls = sink.calls
             self._check_all(folder, sink, "")
             for time, parts in sink.parts.items():
@@ -318,9 +240,9 @@ class _Checked:
         return {time: Counter(map(repr, records(list(part)))) for time, part in self.read(folder).items()}
 
     def _check_whole(self, folder: Path, sink: _Watched) -> None:
-        """Check that a reader sees only epochs whose commit has begun, and each of them whole."""
+        """Check that a reader sees only epochs that are committed, and each of them whole."""
         for time, seen in self._found(folder).items():
-            if time not in sink.begun:
+            if time not in sink.committed:
                 raise AssertionError(f"a reader sees epoch {time!r} before its commit{sink.place()}")
             self._check(time, seen, sink, "")
 

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Final
 
 from tidewheel.host.ray_cluster import lost
+from tidewheel.host.retry import Retry
 from tidewheel.transport.stream_link import WAITING_BYTES, Codec, Message
 
 MOST_WAIT_S: Final = 10.0
@@ -30,9 +31,7 @@ WAIT_S: Final = 5.0
 SILENT_S: Final = 30.0
 """A parent that answers nothing for so long beyond that is lost."""
 
-AGAIN_S: Final = 0.5
-"""So long after a parent was out of reach it is called again."""
-
+_ONCE: Final = Retry(attempts=1)
 _MOST_CALLS = 2
 _RINGS_AT_ONCE = 64
 
@@ -153,8 +152,8 @@ class CallParent:
         codec: of the messages.
         talk: calls the parent with what to say and how long it may wait, and returns what will have its answer.
         clock: seconds, which never go back.
-        attempts: how often a parent is called again that is out of reach for a moment. If it is not 0, the parent is
-            also told how many messages have arrived, and whether it has to send some again.
+        again: how often a parent is called that is out of reach for a moment, and after which pauses. If it is called
+            more than once, it is also told how many messages have arrived, and whether it has to send some again.
         silent_s: a parent that answers nothing for so long beyond `WAIT_S` is lost.
 
     Attributes:
@@ -170,7 +169,7 @@ class CallParent:
         talk: "Callable[..., Future[list[Message]]]",
         clock: Callable[[], float] = time.monotonic,
         *,
-        attempts: int = 0,
+        again: Retry = _ONCE,
         silent_s: float = SILENT_S,
     ) -> None:
         self._talk = talk
@@ -180,7 +179,7 @@ class CallParent:
         self._under_way: dict[Future[list[Message]], float] = {}
         self._answers: deque[Future[list[Message]]] = deque()
         self._has_joined = False
-        self._attempts = attempts
+        self._again = again
         self._failures = self._received = 0
         self._said: list[Message] = []
         self._again_at_s = 0.0
@@ -214,8 +213,8 @@ class CallParent:
                 self._failures = 0
                 told += answer.result()
                 self._received += len(answer.result())
-            elif self._failures < self._attempts and _is_passing(error):
-                self._call_again()
+            elif (pause_s := self._again.pause_s(self._failures + 1)) is not None and _is_passing(error):
+                self._call_again(pause_s)
             else:
                 self._lose(f"{type(error).__name__}: {error}")
         late_s = self._clock() - self._silent_s
@@ -236,7 +235,7 @@ class CallParent:
             try:
                 # Nobody else may come before who says who this is.
                 self._said = self._unsaid.take()
-                arrived = (self._received, self._failures > 0) if self._attempts else ()
+                arrived = (self._received, self._failures > 0) if self._again.attempts != 1 else ()
                 answer = self._talk(self._said, WAIT_S if self._has_joined else 0.0, *arrived)
             except Exception as error:  # noqa: BLE001 - Ray has many for an actor that it cannot reach
                 self._lose(f"{type(error).__name__}: {error}")
@@ -245,13 +244,13 @@ class CallParent:
             self._under_way[answer] = self._clock()
             answer.add_done_callback(self._answered)
 
-    def _call_again(self) -> None:
-        """Have the last call made again after a moment, as it may not have arrived."""
+    def _call_again(self, pause_s: float) -> None:
+        """Have the last call made again after a pause, as it may not have arrived."""
         self._failures += 1
         for message in self._said:
             self._unsaid.add(message)
-        self._again_at_s = self._clock() + AGAIN_S
-        timer = threading.Timer(AGAIN_S, self._ring)
+        self._again_at_s = self._clock() + pause_s
+        timer = threading.Timer(pause_s, self._ring)
         timer.daemon = True
         timer.start()
 

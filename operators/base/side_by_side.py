@@ -14,13 +14,30 @@ def no_stream_itself(kind: type[Kind]) -> type[Kind]:
     return kind
 
 
+def what_to_give(other: object) -> str:
+    """Return what to give in place of something that has streams side by side; nothing if it has none.
+
+    It is the end of a sentence.
+    """
+    if getattr(type(other), "__getattr__", None) is not _name_the_streams:
+        return ""
+    return f": give one of its streams {_listed(_names(other), 'or')}"
+
+
+def _names(several: object) -> tuple[str, ...]:
+    names: tuple[str, ...] = getattr(type(several), "__match_args__", ()) or tuple(vars(several))
+    return names
+
+
+def _listed(names: tuple[str, ...], word: str) -> str:
+    return f" {word} ".join(filter(None, (", ".join(f".{one}" for one in names[:-1]), f".{names[-1]}")))
+
+
 def _name_the_streams(several: object, name: str) -> NoReturn:
-    kind = type(several)
-    message = f"{kind.__name__!r} object has no attribute {name!r}"
-    names: tuple[str, ...] = getattr(kind, "__match_args__", ()) or tuple(vars(several))
+    message = f"{type(several).__name__!r} object has no attribute {name!r}"
+    names = _names(several)
     if not name.startswith("_") and name not in names:
-        shown = " and ".join(filter(None, (", ".join(f".{one}" for one in names[:-1]), f".{names[-1]}")))
-        message += f"; it has the streams {shown}"
+        message += f"; it has the streams {_listed(names, 'and')}"
         if hasattr(type(getattr(several, names[0])), name):
             message += f": call {name} of one of them, such as .{names[0]}.{name}(...)"
     raise AttributeError(message, name=name, obj=several)

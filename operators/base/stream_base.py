@@ -10,6 +10,7 @@ from reprlib import repr as short
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+from tidewheel.operators.base.side_by_side import what_to_give
 from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError, Nesting, PathSummary
 from tidewheel.progress.redaction import called
@@ -187,7 +188,7 @@ def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[P
 def check_stream(name: str, other: object) -> Outlet:
     """Return the outlet of a stream; raise GraphError if it is none."""
     if not isinstance(other, StreamBase):
-        raise GraphError(f"operator {name!r} reads streams, not {short(other)}")
+        raise GraphError(f"operator {name!r} reads streams, not {short(other)}{what_to_give(other)}")
     return other._outlet
 
 

@@ -64,12 +64,13 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
 def build_cogroup(keys: JoinKeys) -> Build:
     """Return the build function of an operator that gathers the records of each epoch by key on both sides. Linear."""
 
-    def process(kept: object, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
+    def process(kept: UnlikeKeys, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         lefts, rights = _grouped(batches, keys)
+        kept.compare(lefts, rights)
         both = dict.fromkeys([*lefts, *rights])
         return ([[(key, lefts.get(key, []), rights.get(key, [])) for key in both]],)
 
-    return build_gathered(2, process)
+    return build_gathered(2, process, UnlikeKeys)
 
 
 def pairs(lefts: Groups, rights: Groups) -> list[Pair]:

@@ -310,9 +310,10 @@ def _check_field(record: Any, name: str) -> None:
     except KeyError as error:
         raise KeyError(f"no field {name!r} for the key; a record has {list(record)}") from error
     except (TypeError, IndexError) as error:
+        remedy = f"lambda record: record.{name}" if hasattr(record, name) else "a function"
         raise TypeError(
             f"{name!r} names a field of dicts or a column, and {short(record)} is a {type(record).__qualname__}: "
-            "give a function as the key"
+            f"give {remedy} as the key"
         ) from error
 
 

@@ -17,12 +17,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
+from tidewheel.host.retry import Retry
 from tidewheel.operators.base.division import Division
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
@@ -45,14 +47,12 @@ class CallPolicy:
     Attributes:
         concurrency: how many are under way at a time, at most.
         timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
-        retries: how many more attempts there are after one that fails.
-        retry_on: the exceptions after which there is another attempt.
+        retry: how often a call is tried.
     """
 
     concurrency: int
     timeout_s: float | None = None
-    retries: int = 0
-    retry_on: type[Exception] | tuple[type[Exception], ...] = Exception
+    retry: Retry = Retry(attempts=1)  # noqa: RUF009 - it is frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +186,13 @@ class AsyncCalls:
         self._finish(outcome)
 
     async def _result(self, record: Any) -> Any:
-        policy = self.policy
-        for attempt in range(1, policy.retries + 2):
-            try:
-                return await self._attempt(record)
-            except policy.retry_on as error:
-                if attempt > policy.retries:
-                    if policy.retries:
-                        error.add_note(f"This was attempt {attempt}, the last, for {_short(record)}.")
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        retry = self.policy.retry
+        try:
+            return await retry.call_async(partial(self._attempt, record))
+        except retry.on as error:
+            if retry.attempts != 1:
+                error.add_note(f"This was attempt {retry.attempts}, the last, for {_short(record)}.")
+            raise
 
     async def _attempt(self, record: Any) -> Any:
         coming = self.function(record)

@@ -6,6 +6,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.batches.batches import Batch, keep, records
+from tidewheel.host.retry import Retry
 from tidewheel.operators.base.batchwise import build_batchwise, with_keys_repeated
 from tidewheel.operators.base.failed import Failed
 from tidewheel.operators.base.side_by_side import no_stream_itself
@@ -320,7 +321,7 @@ class RecordOperators(StreamBase[Record]):
         kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise GraphError(f"map_async: retry_on is a class of exceptions or a tuple of them, not {retry_on!r}")
-        policy = CallPolicy(concurrency, timeout_s, retries, retry_on)
+        policy = CallPolicy(concurrency, timeout_s, Retry(attempts=retries + 1, first_pause_s=0.0, on=retry_on))
         build = build_map_async(function, policy, ordered=ordered)
         return self._unary(name, build, notify=False, by_substream=True)._for_effect()
 

@@ -1,6 +1,5 @@
 """The formats in which epochs are written to files."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, records
 from tidewheel.operators.keys.arrow_rows import as_table
+from tidewheel.storage.files import FILES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ def write_file(path: Path, batches: Sequence[Batch]) -> None:
     with path.open("wb") as file:
         FILE_FORMATS[path.suffix[1:]](file, batches)
         file.flush()
-        os.fsync(file.fileno())
+        FILES.sync(file.fileno())
 
 
 _ADVICE = (

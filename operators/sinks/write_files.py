@@ -1,8 +1,6 @@
 """The sink of write_files: each epoch is a folder, which is seen when all of it is there.
 
-An epoch is written to a folder such as ".tmp-epoch=7", and renamed to "epoch=7" once when it is complete. An older one
-of the same epoch is moved away for that, to ".old-epoch=7", and comes back if it goes no further. What has other names
-is not touched.
+An epoch is the folder "epoch=7", which readers see once it is complete, and whole: see `storage/whole_folders.py`.
 
 A job that goes on from a snapshot finds files there that were written later. It gives its own files names of their own,
 and an epoch gets those files that the workers tell of: the others are removed, and those that an epoch has got already
@@ -11,7 +9,6 @@ are copied from there. So an epoch that is made visible again is replaced by an 
 The names of its files also tell a job that goes back before its first snapshot which epochs are its own.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +22,9 @@ from tidewheel.operators.sinks.sink import Sink, SinkOperators
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.worker.operator_context import host_of, instance_of
-from tidewheel.storage.files import FILES
+from tidewheel.storage.whole_folders import WholeFolders
 
 _EPOCH = "epoch="
-_UNFINISHED = ".tmp-"
-_REPLACED = ".old-"
 _SAME = everywhere(lambda one, _: one)
 
 
@@ -80,33 +75,11 @@ class EpochFolders(Sink):
         """Return the folders as one worker sees them; clean up before any worker writes, as all are built before."""
         is_restored, run = instance_of(context).kept.is_restored, host_of(context).saving.run
         if context.worker == 0:
-            self.recover(but_unfinished=is_restored)
+            self._folders.recover(but_unfinished=is_restored)
         of_run = f"-{run}" if run else ""
-        older = _SAME.state(context, "older", lambda: self.existing(but=of_run))
+        older = _SAME.state(context, "older", lambda: self._folders.existing(but=of_run))
         end = f"{of_run}-{token_hex(4)}" if is_restored else of_run
         return replace(self, older=older, start=f"part-{context.worker:05d}", end=end)
-
-    def existing(self, *, but: str = "") -> frozenset[str]:
-        """Return the names of the epochs that are there, without those that have files with ``but`` in their names."""
-        found = self._folders(_REPLACED)  # first: they may come back
-        found += self.root.glob(f"{_EPOCH}*")
-        others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
-        return frozenset(path.name.removeprefix(_REPLACED) for path in others)
-
-    def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the folder, and clean up what runs that failed have left there: other runs, or also this one.
-
-        Epochs that were moved away for others that have not come are brought back.
-        """
-        self.root.mkdir(parents=True, exist_ok=True)
-        for replaced in self._folders(_REPLACED):
-            final = self.root / replaced.name.removeprefix(_REPLACED)
-            if final.exists():
-                shutil.rmtree(replaced)
-            else:
-                replaced.rename(final)
-        for unfinished in () if but_unfinished else self._folders(_UNFINISHED):
-            shutil.rmtree(unfinished)
 
     def prepare(self, epoch: Time, records: list[Batch]) -> str:
         """Write batches to a file in the hidden folder of an epoch; return its name.
@@ -114,8 +87,7 @@ class EpochFolders(Sink):
         Raises:
             FileExistsError: there is an older epoch, which is not to be overwritten.
         """
-        unfinished = _unfinished(self.path(epoch))
-        unfinished.mkdir(exist_ok=True)
+        unfinished = self._folders.begin(self.path(epoch).name)
         written = sum(1 for _ in unfinished.glob(f"{self.start}-*"))
         name = f"{self.start}-{written:05d}{self.end}.{self.suffix}"
         write_file(unfinished / name, records)
@@ -132,27 +104,11 @@ class EpochFolders(Sink):
             FileNotFoundError: a file that was written is gone, as another run has cleaned up.
             FileExistsError: there is an older one, which is not to be overwritten.
         """
-        final = self.path(epoch)
-        unfinished = _unfinished(final)
-        if final.exists():
-            unfinished.mkdir(exist_ok=True)
-        there = {path.name for path in unfinished.iterdir()}
-        for name in there.difference(parts):
-            (unfinished / name).unlink()
-        for name in set(parts).difference(there):
-            shutil.copyfile(final / name, unfinished / name)
-        FILES.sync_directory(unfinished)
-        replaced = final.with_name(f"{_REPLACED}{final.name}")
-        if final.exists():
-            final.rename(replaced)
-        unfinished.rename(final)
-        FILES.sync_directory(self.root)
-        if replaced.exists():
-            shutil.rmtree(replaced)
+        self._folders.commit(self.path(epoch).name, parts)
 
     def last_committed(self) -> Time | None:
         """Return the last epoch that this job has written, if times are integers; others are replaced by equal ones."""
-        own = [name.removeprefix(_EPOCH) for name in self.existing().difference(self.older)]
+        own = [name.removeprefix(_EPOCH) for name in self._folders.existing().difference(self.older)]
         return max((int(text) for text in own if text.isdecimal()), default=None) if self.is_numbered else None
 
     def path(self, epoch: Time) -> Path:
@@ -164,18 +120,14 @@ class EpochFolders(Sink):
             )
         return final
 
-    def _folders(self, prefix: str) -> list[Path]:
-        """Return the folders that runs before have left under such names; files and other folders are not ours."""
-        return [path for path in self.root.glob(f"{prefix}{_EPOCH}*") if path.is_dir()]
+    @property
+    def _folders(self) -> WholeFolders:
+        return WholeFolders(self.root, _EPOCH)
 
 
 def _written(folders: EpochFolders, time: Time, records: int) -> WrittenEpoch:
     path = folders.path(time)
     return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
-
-
-def _unfinished(final: Path) -> Path:
-    return final.with_name(f"{_UNFINISHED}{final.name}")
 
 
 def _text(time: Time) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tidewheel.host.log_lines import LogSettings
 from tidewheel.host.ray_cluster import actor_class, cluster, connect_to_running, namespace
+from tidewheel.host.retry import Retry
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, ENDED, Catalog, Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
@@ -23,13 +24,21 @@ from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
-_RETRY_S = 0.2
 _MOST_CALLS = 10_000
 
 KNOWN_S: Final = 10.0
 """The catalog forgets a relay so many seconds after its last announcement."""
 
 CATALOG_NAME = "tidewheel-catalog"
+
+
+class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
+    """The catalog has died during a call; the next call starts a new one."""
+
+
+_AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=_CatalogDied)
+"""How a call is repeated whose catalog has died."""
+
 CATALOG_TIMEOUT_S = 30.0
 """The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
 
@@ -291,18 +300,19 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     import ray
 
     deadline_s = time.monotonic() + within_s
-    while True:
+
+    def ask() -> Any:
         connect_to_running(NoCluster)
-        remaining_s = max(0.0, deadline_s - time.monotonic())
         try:
-            return ray.get(getattr(catalog_actor(), method).remote(*arguments), timeout=remaining_s)
+            call = getattr(catalog_actor(), method).remote(*arguments)
+            return ray.get(call, timeout=max(0.0, deadline_s - time.monotonic()))
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TidewheelError):
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
         except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
             is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
-            if not is_dead or remaining_s <= _RETRY_S:
-                text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
-                raise DeliveryError(f"{text}: {error}") from error
-        time.sleep(_RETRY_S)
+            text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
+            raise (_CatalogDied if is_dead else DeliveryError)(f"{text}: {error}") from error
+
+    return replace(_AGAIN, within_s=within_s).call(ask)

@@ -2,7 +2,8 @@
 
 An object has the records of one group commit. Its name is its number; numbers are consecutive. A *merged* object has
 all objects of one segment, from the one with its snapshot to the last before the next snapshot. Both begin with a
-header as a file does (`record_format.py`). The header states sizes, so an object that is cut anywhere is found out.
+header as a file does (`storage/log_records.py`). The header states sizes, so an object that is cut anywhere is found
+out.
 
 The salt of a record is the number of its object, and its offset counts from the first record. So records stay valid
 when objects are merged, and only at their own place.
@@ -14,16 +15,9 @@ from dataclasses import dataclass
 import msgspec
 
 from tidewheel.pubsub.log.errors import corrupted
-from tidewheel.pubsub.log.record_format import (
-    HEAD_BYTES,
-    PREFIX_BYTES,
-    LogIdentity,
-    Record,
-    decode_head,
-    decode_header,
-    header_bytes,
-    payload_matches,
-)
+from tidewheel.pubsub.log.headers import LogIdentity, decode_header, header_bytes
+from tidewheel.storage.log_records import HEAD_BYTES, PREFIX_BYTES, Record, decode_head, payload_matches
+from tidewheel.storage.numbered_log import NumberedLog
 
 
 class ObjectHeader(msgspec.Struct, frozen=True):
@@ -109,9 +103,13 @@ class StoredObject:
         return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
 
 
+OBJECTS = NumberedLog()
+"""The objects of a log that are not merged."""
+
+
 def object_name(number: int) -> str:
     """Return the name of an object; names sort as their numbers."""
-    return f"{number:020d}"
+    return OBJECTS.name(number)
 
 
 def merged_name(pieces: Sequence[Piece]) -> str:

@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidewheel.pubsub.log.errors import LogMismatch, StoreFailed
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.object_recovery import has_objects
 from tidewheel.pubsub.log.object_segment import LogStore
 from tidewheel.pubsub.log.payload_area import is_in_memory
-from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segment import SUFFIX, open_segment
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.log.store_log import StoreLog
 from tidewheel.storage.files import FILES, Files
+from tidewheel.storage.folder import open_store
 from tidewheel.storage.store_url import is_url
 
 AnyLog: TypeAlias = Log | StoreLog
@@ -80,6 +81,4 @@ def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
 
 
 def _store(url: str) -> LogStore:
-    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
-
-    return RemoteFolder(url, _ANSWER_S, lambda text: StoreFailed(text, path=url))
+    return open_store(url, _ANSWER_S, lambda text: StoreFailed(text, path=url))

@@ -21,16 +21,17 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.log_lock import lock_log
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
+from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull, LogLocked
+from tidewheel.pubsub.log.headers import LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.reserve import Reserve
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segment_writer import SegmentWriter, name_segment, prepare_segment
 from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
+from tidewheel.storage.file_lock import open_lock_file
 from tidewheel.storage.files import FILES, FULL, Files, check_private, make_directory
+from tidewheel.storage.log_records import Entry
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,7 +92,8 @@ class Log(StoredSegments[Segment]):
             try:
                 make_directory(files, directory)
                 check_private(directory, "the log", partial(LogError, path=directory))
-                resources.callback(os.close, lock_log(directory, wait_s))
+                lock = open_lock_file(directory / "lock", wait_s, lambda holder: _locked(directory, holder, wait_s))
+                resources.callback(os.close, lock)
                 self._spares = SpareSegments(directory, files, 2 * segment_bytes)
                 super().__init__(directory)
                 self._mark = MarkFile(directory / "mark", files)
@@ -287,3 +289,10 @@ class Log(StoredSegments[Segment]):
 
     def _close_writer(self) -> None:
         self._writer.close()
+
+
+def _locked(directory: Path, holder: str, wait_s: float) -> LogLocked:
+    return LogLocked(
+        f"the log in {directory} is in use by {holder}, also after waiting for {wait_s:g} s: end that, or wait longer",
+        path=directory,
+    )

@@ -2,49 +2,47 @@
 
 Invariants:
 
-- An object is put only if there is none of its number, and numbers are consecutive. So of two writers of one log each
-  number has one winner, and the loser writes nothing more. No lock and no clock decides.
-- A log is opened by an object, the claim, with the next number. The writer before finds it in the place of its next
-  object, however late. So a claim is never removed: it is one small object for each opening.
-- An object that the store has is durable, also if its answer was lost. Then the same bytes are put again, and what is
-  found there is compared: each object names its writer, so no other writes the same bytes.
+- It is a claimed log (`storage/numbered_log.py`): each number has one writer. A log is opened by an object, the claim.
+  The writer before finds it in the place of its next object. So a claim is never removed: it is one small object for
+  each opening.
 - A record counts as durable once the store has answered for its object. Objects are put one after the other.
 - An object is removed only once a later one states that the log begins behind it. So no missing object is taken for a
   removed one.
 
 There is no state beside the objects: the log can be opened on any node.
 
-Source: seed "Gryphon exactly-once", 2.2 "Pubends"; Amazon S3, "Conditional writes".
+Source: seed "Gryphon exactly-once", 2.2 "Pubends".
 """
 
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import count
+from functools import partial
 
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
-from tidewheel.pubsub.log.object_format import ObjectHeader, Piece, object_name
+from tidewheel.pubsub.log.headers import LogIdentity
+from tidewheel.pubsub.log.object_format import OBJECTS, ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, encode_header, encode_record
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 from tidewheel.storage.files import Part
+from tidewheel.storage.folder_calls import run
+from tidewheel.storage.log_records import Entry, encode_header, encode_record
+from tidewheel.storage.numbered_log import Put
 
 _LOG = logging.getLogger(__name__)
 
-RETRY_S = 60.0
-"""The default time for which a failing store is tried again."""
+AGAIN = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=2.0, jitter=0.5, on=StoreFailed)
+"""The default for a failing store."""
 
 MOST_OBJECTS = 256
 """A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
 
 _MOST_CLAIMS = 100
-_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 2.0
 
 
 class StoreLog(StoredSegments[ObjectSegment]):
@@ -59,7 +57,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         snapshot: the state for the first segment of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
         clock: returns seconds since 1970.
-        retry_s: how long a failing store is tried again, in seconds.
+        again: how long a failing store is tried again.
 
     Raises:
         LogTakenOver: others open the log at the same time, again and again.
@@ -80,7 +78,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         snapshot: bytes = b"",
         segment_bytes: int = SEGMENT_BYTES,
         clock: Callable[[], float] = time.time,
-        retry_s: float = RETRY_S,
+        again: Retry = AGAIN,
     ) -> None:
         super().__init__(url)
         self.is_in_memory = False
@@ -89,7 +87,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._identity = identity
         self._segment_bytes = segment_bytes
         self._clock = clock
-        self._retry_s = retry_s
+        self._again = again
         self._writer = secrets.token_hex(8)
         self._parts: list[Part] = []
         self._bytes = 0
@@ -120,14 +118,9 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     def _check_store(self) -> None:
         """Raise LogFailed if the store does not refuse a second object of the same name."""
-        name = object_name(self._next - 1)
-        if self._store.put_new(name, self._store.read(name) or b""):
-            raise LogFailed(
-                f"{self._url} is not used: its store puts an object although there is one (it ignores "
-                "If-None-Match), so two publishers could overwrite each other's messages. Use a store with "
-                "conditional writes",
-                path=self._url,
-            )
+        harm = "two publishers could overwrite each other's messages"
+        error = partial(LogFailed, path=self._url)
+        run(OBJECTS.check_store(self._next - 1, self._url, harm, error), self._store)
 
     def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
         """Put the first object of this writer; return whether no other had its number."""
@@ -216,7 +209,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         )
         head = encode_header(header)
         try:
-            self._put_once(object_name(number), b"".join([head, *self._parts]))
+            self._put_once(number, b"".join([head, *self._parts]))
         except LogFailed as error:
             self._failure = error
             raise
@@ -231,35 +224,34 @@ class StoreLog(StoredSegments[ObjectSegment]):
             self._segments[-1].ended_s = header.begun_s
         self._segments.append(segment)
 
-    def _put_once(self, name: str, data: bytes) -> None:
+    def _put_once(self, number: int, data: bytes) -> None:
         """Put an object, again and again if the store fails; raise LogFailed."""
-        deadline_s = time.monotonic() + self._retry_s
-        for tries in count():
-            try:
-                self._try_to_put(name, data)
-                break
-            except StoreFailed as error:
-                if time.monotonic() >= deadline_s:
-                    raise LogFailed(
-                        f"the log in {self._url} has failed: {error}. It was tried for {self._retry_s:g} s, and takes "
-                        "nothing more. Start the job again once the store answers: the log has the other records, and "
-                        "perhaps those of the last write",
-                        path=self._url,
-                    ) from error
-                if not tries:
-                    _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, self._retry_s)
-                threading.Event().wait(min(_PAUSE_S * 2**tries, _LONGEST_PAUSE_S))
-        if tries:
+        within_s, failures = self._again.within_s, 0
+
+        def warn(error: Exception, count: int) -> None:
+            nonlocal failures
+            failures = count
+            if count == 1:
+                _LOG.warning("%s. It is tried for %g s, and until then nothing is published", error, within_s)
+
+        try:
+            self._again.call(partial(self._try_to_put, number, data), on_failure=warn)
+        except StoreFailed as error:
+            raise LogFailed(
+                f"the log in {self._url} has failed: {error}. It was tried for {within_s:g} s, and takes "
+                "nothing more. Start the job again once the store answers: the log has the other records, and "
+                "perhaps those of the last write",
+                path=self._url,
+            ) from error
+        if failures:
             _LOG.warning("the log in %s goes on: the store answers again", self._url)
 
-    def _try_to_put(self, name: str, data: bytes) -> None:
+    def _try_to_put(self, number: int, data: bytes) -> None:
         """Put an object, unless an earlier try has put it."""
-        if self._store.put_new(name, data):
-            return
-        found = self._store.read(name, len(data))
-        if found is None:  # S3 refuses a put that meets another one, such as an earlier try that is still on its way
+        put, name = run(OBJECTS.put(number, data), self._store), object_name(number)
+        if put is Put.UNSEEN:  # S3 refuses a put that meets another one, such as an earlier try still on its way
             raise StoreFailed(f"{self._url}/{name} is not written: the store says that it is there, and it is not")
-        if found != data:
+        if put is Put.TAKEN:
             raise LogTakenOver(
                 f"another publisher has opened the log in {self._url} since (it has put {name}): this one "
                 "publishes nothing more. If both should live, give each a log of its own",

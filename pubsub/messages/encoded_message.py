@@ -1,15 +1,19 @@
 """The encoding of batches and messages as bytes: from a worker to its publisher, in the log, and to subscribers.
 
 A message consists of a head, which describes it, and a payload, the encoded batch. Arrow stays Arrow, as an IPC stream;
-everything else is pickled. The module imports pyarrow only for a batch of Arrow. Pubends, relays and the log pass
-messages on unchanged. Only workers, filters, subscribers, and publishers without a log look inside.
+everything else is pickled. The module imports pyarrow only for a batch of Arrow. The worker writes the head once.
+Pubends and relays, publishers without a log, and the log pass head and payload on as they are: publishers read a head,
+and only filters and subscribers look into a payload.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes
-payload   the head, pickled: of a batch its time, encoding, records and       length
-          number, of a frontier its updates, of the end nothing, of a notice  of the
-          the notice itself                                                   head
+payload   the head, as msgpack: of a batch an array of its time, encoding,    length
+          records and number; of a frontier one of its updates; of the end    of the
+          an empty one; of a notice one of the notice                         head
 ========  ==================================================================  =======
+
+A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each an extension of
+type 1. In a log of an earlier release the whole head is pickled.
 
 The payload comes first, so that its checksum is part of the checksum of the message.
 
@@ -42,6 +46,9 @@ MOST_BYTES: Final = (1 << 32) - 1
 """The largest size of a message: a record of the log has a length field of 4 bytes."""
 
 _LENGTH = struct.Struct("<I")
+_PICKLED = 1
+_PICKLE_BEGINS = b"\x80"
+_LEAST, _END = -(1 << 63), 1 << 64
 _COMPARED_BYTES = 1024 * 1024
 _ENCODINGS = get_args(Encoding)
 
@@ -192,25 +199,73 @@ def size_of(message: EncodedMessage) -> int:
     return message.size_bytes
 
 
-def encode(message: Message, number: int = 0) -> EncodedMessage:
-    """Return a message as bytes.
+def encode(message: Message, number: int | None = None) -> EncodedMessage:
+    """Return a message as bytes; one that was decoded has the head that it came with.
 
     Args:
         message: a message of a worker, or a notice of a publisher to a subscriber.
-        number: for a batch, the number of batches of its time before it.
+        number: for a batch, the number of batches of its time before it; a new head is written then.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
-    >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts)))
-    (Place(time=(3, 1), number=2), DataMessage(time=(3, 1), payload=b'batch', encoding='pickle', records=7))
+    >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records
+    (Place(time=(3, 1), number=2), 7)
+    >>> encode(decode(message)).head is message.head
+    True
     """
     if isinstance(message, DataMessage):
-        return EncodedMessage(dumps((message.time, message.encoding, message.records, number)), message.payload)
-    fields: tuple[Any, ...] = ()
+        if message.head and number is None:
+            return EncodedMessage(message.head, message.payload)
+        head = _encode((_plain(message.time), message.encoding, message.records, number or 0))
+        return EncodedMessage(head, message.payload)
     if isinstance(message, LowerFrontierUpdate):
-        fields = (message.updates,)
-    elif not isinstance(message, PartitionEnded):
-        fields = (message,)
-    return EncodedMessage(dumps(fields), b"")
+        if message.head:
+            return EncodedMessage(message.head, b"")
+        return EncodedMessage(_encode(([(_plain(time), change) for time, change in message.updates],)), b"")
+    fields = () if isinstance(message, PartitionEnded) else (_pickled_part(message),)
+    return EncodedMessage(_encode(fields), b"")
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _plain(time: Time) -> Any:
+    """Return a time as msgpack can say it: the very integers and tuples, as another kind of number comes out as one."""
+    if type(time) is int and _LEAST <= time < _END:
+        return time
+    return tuple(map(_plain, time)) if type(time) is tuple else _pickled_part(time)
+
+
+def _pickled_part(value: object) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(_PICKLED, dumps(value))
+
+
+def _time(found: Any) -> Time:
+    """Return the time that `_plain` has made this of."""
+    return tuple(map(_time, found)) if type(found) is list else found
+
+
+def _unpickled_part(code: int, content: memoryview) -> Any:
+    if code != _PICKLED:
+        raise ProtocolError(f"the head has an extension of type {code}")
+    return unpickled(content)
+
+
+_decode = msgspec.msgpack.Decoder(ext_hook=_unpickled_part).decode
+
+
+def _fields(head: bytes) -> Any:
+    """Return what a head says, as a sequence.
+
+    Raises:
+        ProtocolError: it cannot be decoded here.
+    """
+    if head.startswith(_PICKLE_BEGINS):  # of a log of an earlier release
+        found = unpickled(head)
+        return list(found) if type(found) is tuple else found
+    try:
+        return _decode(head)
+    except (ValueError, RecursionError) as error:  # msgspec's own errors are among the first
+        raise ProtocolError(f"the head of a message cannot be decoded: {error}") from error
 
 
 def check_size(message: EncodedMessage) -> None:
@@ -229,14 +284,14 @@ def decode(message: EncodedMessage) -> Message:
     Raises:
         ProtocolError: the head cannot be unpickled here, or is not the head of a message.
     """
-    fields = unpickled(message.head)
-    if type(fields) is tuple:  # a match statement takes three times as long
+    fields = _fields(message.head)
+    if type(fields) is list:  # a match statement takes three times as long
         count = len(fields)
         if count == 4 and fields[1] in _ENCODINGS and isinstance(fields[2], int) and isinstance(fields[3], int):
-            return DataMessage(fields[0], message.payload, fields[1], fields[2])
+            return DataMessage(_time(fields[0]), message.payload, fields[1], fields[2], message.head)
         if count == 1 and isinstance(fields[0], Notice):
             return fields[0]
-    return _event(fields)
+    return _event(fields, message.head)
 
 
 def place_of(message: EncodedMessage) -> Place | None:
@@ -255,22 +310,25 @@ def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | Par
     Raises:
         ProtocolError: as `decode` does.
     """
-    fields = unpickled(message.head)
+    fields = _fields(message.head)
     # A match statement takes three times as long.
-    if type(fields) is tuple and len(fields) == 4 and isinstance(fields[2], int) and isinstance(fields[3], int):
-        return Place(fields[0], fields[3])
-    if type(fields) is tuple and len(fields) == 1 and isinstance(fields[0], WentBack):
+    if type(fields) is list and len(fields) == 4 and isinstance(fields[2], int) and isinstance(fields[3], int):
+        return Place(_time(fields[0]), fields[3])
+    if type(fields) is list and len(fields) == 1 and isinstance(fields[0], WentBack):
         return fields[0]
-    return _event(fields)
+    return _event(fields, message.head)
 
 
-def _event(fields: object) -> LowerFrontierUpdate | PartitionEnded:
+def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
     """Return the event in the head of a message without a batch."""
-    if type(fields) is tuple:
+    if type(fields) is list:
         if not fields:
             return PartitionEnded()
         if len(fields) == 1 and isinstance(fields[0], list):
-            return LowerFrontierUpdate(fields[0])
+            try:
+                return LowerFrontierUpdate([(_time(time), change) for time, change in fields[0]], head)
+            except (TypeError, ValueError):
+                pass  # it is not one of pairs
     raise ProtocolError(f"the head is of no message but {fields!r:.100}")
 
 

@@ -4,8 +4,8 @@ The first message to a subscriber is an `InitialFrontierSnapshot`. `DataMessage`
 order in which the publisher received them, with `EpochsDropped` in place of dropped data, and `WentBack` where the job
 has gone back to a snapshot. The last message is `PartitionEnded`, `Failed` or `Disconnected`.
 
-Times are hashable and picklable values of any kind, so messages travel pickled, as a list of `Numbered`. The payload of
-a `DataMessage` stays encoded until the subscriber knows that its time passes its filter.
+Times are hashable and picklable values of any kind; `encoded_message` has how they travel. The payload of a
+`DataMessage` stays encoded until the subscriber knows that its time passes its filter.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
@@ -76,19 +76,51 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     history: "History | None" = None
 
 
-class LowerFrontierUpdate(msgspec.Struct, frozen=True):
-    """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it."""
+class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
+    """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it.
+
+    One that was decoded has its ``head``, so that it is passed on as it came; that is no part of what it says.
+    """
 
     updates: list[tuple[Time, int]]
+    head: bytes = b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LowerFrontierUpdate) and self.updates == other.updates
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # the base class would compare identities
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.updates))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.updates,)
 
 
-class DataMessage(msgspec.Struct, frozen=True):
-    """One encoded batch of ``records`` records at ``time``, or the keys of ended substreams, without records."""
+class DataMessage(msgspec.Struct, frozen=True, eq=False):
+    """One encoded batch of ``records`` records at ``time``, or the keys of ended substreams, without records.
+
+    One that was decoded has its ``head``, so that it is passed on as it came; that is no part of what it says.
+    """
 
     time: Time
     payload: Payload
     encoding: Encoding
     records: int
+    head: bytes = b""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DataMessage):
+            return NotImplemented
+        mine = self.time, self.encoding, self.records
+        return mine == (other.time, other.encoding, other.records) and self.payload == other.payload
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # the base class would compare identities
+
+    def __hash__(self) -> int:
+        return hash((self.time, self.encoding, self.records))
 
     def __reduce__(self) -> tuple[Any, ...]:
         payload = bytes(self.payload) if isinstance(self.payload, memoryview) else self.payload
@@ -169,7 +201,7 @@ FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 
 
 class Numbered(msgspec.Struct, frozen=True):
-    """A message with its number in the order of its publisher.
+    """A message with its number in the order of its publisher, as a subscriber receives it.
 
     A publisher numbers its broadcasts 1, 2, 3 and so on from its start. A snapshot goes to one subscriber only, and has
     the number of the last broadcast that it includes, 0 before any. So the numbers that a subscriber receives rise by

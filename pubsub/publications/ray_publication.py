@@ -4,12 +4,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Final
 
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.host.log_lines import LogSettings
 from tidewheel.host.ray_cluster import cluster, left, membership, process_id
+from tidewheel.host.until import until
 from tidewheel.progress import Time
 from tidewheel.pubsub.catalog.registration import CatalogEntry
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
@@ -25,7 +26,6 @@ from tidewheel.pubsub.publishers.retired_publishers import retire, take_over
 
 _LOG = logging.getLogger(__name__)
 
-_AGAIN_S = 0.2
 _LOOK_S = 1.0
 _END_GRACE_S = 1.0
 _FAILURE_GRACE_S = 5.0
@@ -322,17 +322,21 @@ class RayPublication(RunningPublication):
         if not self._log:
             super().wait_until(time, timeout)
         deadline_s = monotonic() + timeout
-        while True:
+
+        def is_durable() -> bool:
             left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
             reason = self._end_reason  # of before: what has become durable until then is found
             if self._is_durable or all(self._calls.ask("reached", time, left_s, within_s=left_s, give_up=False)):
-                return
+                return True
             if reason is not None:
                 missing = f"not all before {time!r} is known to be durable, and no more gets so: {reason}"
                 raise DeliveryError(f"topic {self._topic!r}: {missing}", topic=self._topic)
-            if monotonic() >= deadline_s:
-                raise TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
-            sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))  # a publisher is being started again
+            return False  # a publisher is being started again
+
+        def late() -> TimeoutError:
+            return TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
+
+        until(is_durable, within_s=timeout, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
         """Return what each partition has done; nothing of one that does not answer in time."""

@@ -21,7 +21,8 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
-from tidewheel.pubsub.protocol.outgoing_queue import size_of
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
+from tidewheel.pubsub.protocol.posted import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.live_end import LiveEnd
@@ -54,6 +55,7 @@ class LivePartition(Partition):
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
             begins. The numbers of messages are greater than those of a publisher that has died. The partition ends
             when `end` is called.
+        number: the number of the partition.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -72,6 +74,7 @@ class LivePartition(Partition):
         *,
         is_remembered: bool = False,
         has_history: bool = False,
+        number: int = 0,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
@@ -79,7 +82,9 @@ class LivePartition(Partition):
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink, self.room_for, self.is_eager = self, lambda _size: None, False
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history)
+        self._publisher = self.awaiting = Publisher(
+            domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number
+        )
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
@@ -251,7 +256,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a subscriber."""
-        tickets.prepare(connection, steadily=self._publisher.queues[child].blocks)
+        tickets.prepare(connection, steadily=isinstance(self._publisher.queues[child], BlockingQueue))
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
         self._fill(child)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.host.log_lines import LogSettings
-from tidewheel.host.process_memory import keep_freed_memory
+from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
@@ -44,7 +44,8 @@ class PublisherActor:
 
     def __init__(self, topic: str, partition: int, make: MakePartition, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
-        if logs is not None:
+        if logs is not None:  # the process is its own
+            collect_rarely()
             logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic
         self._number = partition

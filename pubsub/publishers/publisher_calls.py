@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from tidewheel.host.log_lines import LogSettings
 from tidewheel.host.ray_cluster import actor_class
+from tidewheel.host.until import until
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.fed_partitions import feeder_of
@@ -16,7 +16,6 @@ from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 _LOG = logging.getLogger(__name__)
 
-_AGAIN_S = 0.2
 _LOOK_S = 1.0
 _REPLY_MARGIN_S = 2.0
 _GO_BACK_S = 30.0
@@ -54,15 +53,18 @@ class PublisherCalls:
         Raises:
             PublisherLost: one of them does not answer in time, or only with an error, as while its disk is full.
         """
-        deadline_s = monotonic() + _GO_BACK_S
-        while True:
-            answers = self.ask(method, *arguments, within_s=_LOOK_S, give_up=False)
-            missing = [partition for partition, answer in enumerate(answers) if answer is None]
-            if not missing:
-                return answers
-            if monotonic() >= deadline_s:
-                raise PublisherLost.at(self.topic, missing[0], self._why_missing(missing[0], method, *arguments))
-            sleep(_AGAIN_S)
+        answers: list[Any] = []
+
+        def are_there() -> bool:
+            answers[:] = self.ask(method, *arguments, within_s=_LOOK_S, give_up=False)
+            return None not in answers
+
+        def lost() -> PublisherLost:
+            missing = answers.index(None)
+            return PublisherLost.at(self.topic, missing, self._why_missing(missing, method, *arguments))
+
+        until(are_there, within_s=_GO_BACK_S, error=lost)
+        return answers
 
     def _why_missing(self, partition: int, method: str, *arguments: Any) -> str:
         """Return why a publisher does not answer a call; one that answers with an error lives."""

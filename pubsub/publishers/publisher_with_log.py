@@ -10,8 +10,8 @@ from tidewheel.progress import Time
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import logged_partitions
-from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition

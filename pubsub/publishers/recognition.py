@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Generator
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
+from tidewheel.host.until import until
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, where
 from tidewheel.pubsub.messages.wire import Generation
@@ -16,7 +17,6 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 600.0
 _SETTLE_S = 5.0
-_AGAIN_S = 0.1
 _STEPS = 4
 
 
@@ -81,15 +81,20 @@ class Recognition:
         """Wait for what is not compared yet, a few seconds; return the error if the content of an epoch differs."""
         import ray
 
-        deadline_s = monotonic() + min(timeout_s, _SETTLE_S)
-        while self._calls and monotonic() < deadline_s:
-            ray.wait(self._calls, num_returns=len(self._calls), timeout=max(0.0, deadline_s - monotonic()))
-            try:
-                self.check()
-            except DeliveryError as error:
-                _LOG.error("%s", error)
-                break
-            sleep(min(_AGAIN_S, max(0.0, deadline_s - monotonic())))
+        within_s = min(timeout_s, _SETTLE_S)
+        deadline_s = monotonic() + within_s
+
+        def is_settled() -> bool:
+            if self._calls:
+                ray.wait(self._calls, num_returns=len(self._calls), timeout=max(0.0, deadline_s - monotonic()))
+                try:
+                    self.check()
+                except DeliveryError as error:
+                    _LOG.error("%s", error)
+                    return True
+            return not self._calls
+
+        until(is_settled, within_s=within_s)
         return None if self._error is None else str(self._error)
 
     def _go_on(self) -> None:

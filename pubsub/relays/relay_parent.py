@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
+from tidewheel.host.retry import Retry
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, Upstream
 from tidewheel.pubsub.messages.frames import ChildMessage, Join, Unsaid
@@ -20,9 +21,8 @@ AT_ONCE_BYTES: Final = 512 * 1024
 AWAY_S: Final = 5.0
 """A parent that is a relay may be away for so long, in seconds: another one may take its place."""
 
-LEAST_PAUSE_S: Final = 0.05
-MOST_PAUSE_S: Final = 2.0
-"""The pause before a search, after the parent was lost at once time and again."""
+AGAIN = Retry(first_pause_s=0.05, longest_pause_s=2.0, jitter=0.25)
+"""The pauses before searches, after the parent was not found, or was lost at once, time and again."""
 
 
 class RelayParent(KeptParent):
@@ -58,7 +58,7 @@ class RelayParent(KeptParent):
         self._found = found
         self._loop = asyncio.get_running_loop()
         self._unsaid = Unsaid()
-        self._pause_s = LEAST_PAUSE_S
+        self._losses = 0
         self._found_s = 0.0
         self.is_dead = False
         self._loop.call_soon(self._look_now)
@@ -108,8 +108,8 @@ class RelayParent(KeptParent):
     def _lose(self, parent: Parent, now_s: float) -> None:
         self.drop()
         super()._lose(parent, now_s)
-        if now_s - self._found_s > MOST_PAUSE_S:
-            self._pause_s = LEAST_PAUSE_S
+        if now_s - self._found_s > AGAIN.longest_pause_s:
+            self._losses = 0
         self._pause(now_s)
 
     def _not_found(self, error: Exception, now_s: float) -> None:
@@ -121,9 +121,9 @@ class RelayParent(KeptParent):
         self._pause(now_s)
 
     def _pause(self, now_s: float) -> None:
-        self.look_at_s = now_s + self._pause_s
+        self._losses += 1
+        self.look_at_s = now_s + (AGAIN.pause_s(self._losses) or 0.0)
         self._loop.call_at(self.look_at_s, self._look_now)
-        self._pause_s = min(MOST_PAUSE_S, 2 * self._pause_s)
 
     # ------------------------------------------------------------------ the connection
 

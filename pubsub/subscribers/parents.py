@@ -20,6 +20,7 @@ from math import inf
 from typing import Any, Final, TypeAlias
 
 from tidewheel.host.ray_cluster import left, lost, membership
+from tidewheel.host.retry import Retry
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost, where
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage
@@ -40,7 +41,8 @@ HANGS_S: Final = 5.0
 
 _AGAIN_S = 0.2
 _LOOK_S = 0.5
-_ATTEMPTS = 10
+_CALLS = Retry(attempts=11, first_pause_s=0.5, factor=1.0)
+"""How often a publisher is called that is out of reach for a moment."""
 
 Parent: TypeAlias = ParentLink | CallParent
 """A way to a parent. One thread uses it at a time, says a `Join` first, and closes it."""
@@ -167,7 +169,7 @@ class CalledPublisher(CallParent):
     """The way to a publisher on another node, which forgets the subscriber when it is closed."""
 
     def __init__(self, publisher: Any, subscriber: str) -> None:
-        super().__init__(CODEC, partial(called, publisher.talk, subscriber), attempts=_ATTEMPTS)
+        super().__init__(CODEC, partial(called, publisher.talk, subscriber), again=_CALLS)
         self._joined = membership()
         self._detach = partial(publisher.detach.options(num_returns=0).remote, subscriber)
 

@@ -4,10 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from tidewheel.host.ray_cluster import left, membership
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.subscription import merged
@@ -19,7 +21,8 @@ _LOG = logging.getLogger(__name__)
 
 SUBSCRIBED_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 10.0
-_AGAIN_S = 0.2
+_AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
+"""How a call is repeated while a pubend is being started again."""
 
 
 class PubendCalls:
@@ -91,17 +94,24 @@ class PubendCalls:
         Raises:
             DeliveryError: there is no answer, or it is an error.
         """
-        while True:
-            remaining_s = max(0.0, deadline_s - time.monotonic())
+        waiting: Future[Any] | None = call
+
+        def answer() -> Any:
+            nonlocal waiting
+            asked, waiting = waiting or make(), None
             try:
-                return answer_of(call, remaining_s)
-            except Refused as error:
-                raise PublisherLost.at(self.info.name, partition, str(error)) from error
+                return answer_of(asked, max(0.0, deadline_s - time.monotonic()))
             except ParentGone as error:
-                if error.is_for_good or time.monotonic() >= deadline_s:
+                if error.is_for_good:
                     raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
-            time.sleep(_AGAIN_S)
-            call = make()
+                raise
+
+        try:
+            return replace(_AGAIN, within_s=max(0.0, deadline_s - time.monotonic())).call(answer)
+        except Refused as error:
+            raise PublisherLost.at(self.info.name, partition, str(error)) from error
+        except ParentGone as error:
+            raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
         """Have a pubend that was started again continue with this reader, from ``tick`` on if it does not remember.

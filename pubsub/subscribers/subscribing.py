@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -20,33 +19,22 @@ from tidewheel.host.ray_cluster import (
 )
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
-from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.subscribers.asking import ask_for_telemetry
-from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
-from tidewheel.pubsub.subscribers.parents import (
-    RESTARTS_WITHIN_S,
-    CalledPublisher,
-    Parent,
-    ParentGone,
-    answer_of,
-    called,
-)
+from tidewheel.pubsub.subscribers.live_source import LiveSource
+from tidewheel.pubsub.subscribers.local_source import LocalSource
+from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Start, SubscriptionOptions, check_options
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader, Finds, TopicReader
-from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
-from tidewheel.transport.stream_link import ParentLink
 
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _STARTS_WITHIN_S = 5.0
 """The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
-_PING_TIMEOUT_S = 10.0
 
 
 def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
@@ -117,8 +105,8 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     info = here or find_topic(topic, timeout if blocking else 0.0)
     check_options(info, options, asked)
     expected = _to_check(info, expected)
-    reader = _reader(info, options, asked, is_here=here is not None)
-    return Subscription(info, reader, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
+    source = _source(info, options, asked, is_here=here is not None)
+    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
 
 
 def _here(topic: str) -> TopicInfo | None:
@@ -146,56 +134,19 @@ def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | No
     return None
 
 
-def _reader(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> TopicReader:
-    """Return a reader that is connected."""
+def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> MessageSource:
+    """Return the publishers of a topic, connected."""
     if info.delivery == "exactly_once":
-        from tidewheel.pubsub.subscribers.subend_reader import read_exactly_once
+        from tidewheel.pubsub.subscribers.subend_source import read_exactly_once
 
         return read_exactly_once(info, options.where, asked)
     subscriber = f"subscriber-{uuid.uuid4().hex}"
     if is_here:
-        return LocalTopicReader(info, subscriber, options)
-    reader = read_live(info, f"{process_id()}/{subscriber}", options, node_id())
+        return LocalSource(info, subscriber, options)
+    source = LiveSource(info, f"{process_id()}/{subscriber}", options, node_id())
     if info.name.startswith(TELEMETRY):
         ask_for_telemetry(info.name)  # so that the next record is a whole document
-    return reader
-
-
-def read_live(info: TopicInfo, subscriber: str, options: DeliveryOptions, node: str) -> ActorReader:
-    """Return a reader of a topic without a log, connected.
-
-    Args:
-        info: the topic.
-        subscriber: a name that no other subscriber has.
-        options: which messages it wants, and what happens when it falls behind.
-        node: the node of the cluster that this process is on.
-
-    Raises:
-        DeliveryError: a publisher does not answer.
-    """
-
-    def find(partition: int, why_lost: str) -> Parent:
-        publisher, again = info.partitions[partition], bool(why_lost)
-        closed = f"has closed the connection: {why_lost}"
-        if again and not info.goes_back:  # a publisher is not found again, as messages would be missing
-            answer_of(called(publisher.ping), _PING_TIMEOUT_S)
-            raise PublisherLost.at(info.name, partition, closed)
-        try:
-            offer = answer_of(called(publisher.attach, subscriber, options, *([again] if again else [])))
-        except ParentGone:
-            raise
-        except DeliveryError as error:
-            raise PublisherLost.at(info.name, partition, f"{closed}; {error}") if again else error from error
-        connection = None if offer is None else offer.connect(node)
-        if connection is None:
-            return CalledPublisher(publisher, subscriber)
-        return ParentLink(CODEC, connection, STEADILY if options.slow == "block" else MOST_AT_ONCE)
-
-    finds: Finds = {(partition,): partial(find, partition) for partition in range(len(info.partitions))}
-    within_s = RESTARTS_WITHIN_S if info.goes_back else 0.0
-    reader = ActorReader(info.name, Join(subscriber, None), finds, within_s)
-    reader.attach()
-    return reader
+    return source
 
 
 def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:

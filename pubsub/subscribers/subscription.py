@@ -17,7 +17,7 @@ from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.epochs_iterator import Epochs
-from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
+from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, DoneBatches
 from tidewheel.pubsub.subscribers.topic_reader import WAIT_S, TopicReader
 
@@ -40,7 +40,7 @@ class Subscription:
 
     Args:
         info: the topic.
-        reader: connected to it.
+        source: its publishers, connected.
         atomic: whether to hold back epochs of which a part may have been missed.
         may_drop: whether publishers may leave out epochs.
         expected: the schema of batches, where the publishers do not check it; None for anything.
@@ -57,7 +57,7 @@ class Subscription:
     def __init__(
         self,
         info: TopicInfo,
-        reader: TopicReader,
+        source: MessageSource,
         *,
         atomic: bool = True,
         may_drop: bool = False,
@@ -66,24 +66,25 @@ class Subscription:
     ) -> None:
         self.topic = info.name
         self.domain = info.domain
-        self.is_local = isinstance(reader, LocalTopicReader)
+        self.is_local = source.is_local
         self.goes_back, self.has_history = info.goes_back, info.has_history
-        self._subscriber = reader.subscriber = Subscriber(
+        self._subscriber = Subscriber(
             info.domain,
             len(info.partitions),
             atomic=atomic,
             may_drop=may_drop,
             topic=info.name,
             expected=expected,
-            began=reader.began,
+            began=source.began,
         )
-        self._reader = reader
-        self._done = DoneBatches(info.name, reader.acknowledge, ack) if reader.is_durable else None
+        self._source = source
+        self._reader = TopicReader(info.name, source, self._subscriber)
+        self._done = DoneBatches(info.name, source.acknowledge, ack) if source.is_durable else None
         self._assembler = EpochAssembler(info.domain)
         self._complete: deque[Epoch] = deque()
         self._state = PresentState(info.name) if info.has_history else None
         # A subscription that is dropped without being closed should not keep the publishers waiting for it.
-        weakref.finalize(self, reader.release)
+        weakref.finalize(self, self._reader.release)
 
     @property
     def frontier(self) -> Antichain:
@@ -352,7 +353,7 @@ class Subscription:
         if self._reader.error is not None:
             raise self._reader.error
         if self._subscriber.is_ended and self._done is not None and not self._complete:
-            self._reader.check_end()
+            self._source.check_end()
             if self._done.is_automatic:
                 self.close()
         return not self._subscriber.is_ended

@@ -20,7 +20,7 @@ from tidewheel.pubsub.catalog.known_topics import KnownTopics
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError, NoCluster
 from tidewheel.pubsub.messages.delivery_options import Delivery
-from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
+from tidewheel.pubsub.subscribers.local_source import LocalSource
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 
@@ -297,7 +297,7 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
 
 def _subscribe_here() -> Subscription:
     info = LOCAL_CATALOG.own_topic
-    return Subscription(info, LocalTopicReader(info, f"watch-{time.monotonic_ns()}"))
+    return Subscription(info, LocalSource(info, f"watch-{time.monotonic_ns()}"))
 
 
 def _close(readers: list[CatalogReader], sightings: Sightings) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tidewheel.host.log_lines import JSON_BEGIN, LogSettings, about
 from tidewheel.host.ray_cluster import NAMESPACE, actor_class, left, membership
 from tidewheel.host.ray_internals import show_each_line
+from tidewheel.host.retry import Retry
 from tidewheel.host.worker_names import worker_name
 from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.description.placement import Node, Placement
@@ -129,22 +130,19 @@ class RayWorkers:
 
         ray.kill(self.actors[worker], no_restart=True)
         before, self._replaced[worker] = self._nodes[worker], self._processes[worker]
-        deadline = time.monotonic() + self._config.deploy_timeout_s
-        while True:  # the name of an actor is free once Ray knows that it has died
+
+        def made() -> Any:
             node = self._nodes[worker]
             if not stay or node.id not in {one.id for one in Node.all()}:
                 [node] = self._placement.choose(1, self._config.deploy_timeout_s, self._job)
             self._nodes[worker], self.nodes[worker] = node, node.id
             if node.id != before.id:
                 self._replaced[worker] = None
-            try:
-                self.actors[worker] = self._made(worker)
-            except ValueError:
-                if time.monotonic() > deadline:
-                    raise
-                threading.Event().wait(_CHECK_S / 10)
-            else:
-                return
+            return self._made(worker)
+
+        # The name of an actor is free once Ray knows that it has died.
+        again = Retry(within_s=self._config.deploy_timeout_s, first_pause_s=_CHECK_S / 10, factor=1.0, on=ValueError)
+        self.actors[worker] = again.call(made)
 
     def call(
         self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None, *, reads: str = ""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidewheel.host.log_lines import about
+from tidewheel.host.retry import Retry
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, FeederGone, JobError
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from tidewheel.runtime.engines.ray_job import RayJob
 
 _LOGGER = logging.getLogger(__name__)
-_LONGEST_PAUSE_S = 30.0
+_AGAIN = Retry(first_pause_s=1.0, longest_pause_s=30.0)
+"""The pauses before attempts, behind the first one."""
 _CALM_S = 600.0
 _END_TIMEOUT_S = 30.0
 
@@ -134,7 +136,7 @@ class Recovery:
                 cause,
                 extra=about(self._job.name),
             )
-            pause_s = 0.0 if self._attempts == 1 else min(2.0 ** (self._attempts - 2), _LONGEST_PAUSE_S)
+            pause_s = _AGAIN.pause_s(self._attempts - 1) if self._attempts > 1 else 0.0
             if self._closed.wait(pause_s):
                 return None
             cause = self._outcome(self._go_back)

@@ -1,11 +1,9 @@
 """The deployment of a dataflow by `run`."""
 
-from typing import Any, Literal
-
-import msgspec
+from typing import Literal
 
 from tidewheel.host.log_lines import write_lines
-from tidewheel.progress import GraphError, SpreadName
+from tidewheel.progress import GraphError
 from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
@@ -14,17 +12,14 @@ from tidewheel.runtime.description.shards import SHARDS
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.transport.link import LinkName
 
 
-def run(  # noqa: PLR0913 - what a user can choose, by name
+def run(
     flow: Described,
     *,
     workers: int = 1,
     engine: Literal["ray", "local"] = "ray",
     paused: bool = False,
-    progress: SpreadName | None = None,
-    link: LinkName | None = None,
     config: RuntimeConfig | None = None,
     snapshots: Snapshots | None = None,
     page: bool = False,
@@ -39,8 +34,6 @@ def run(  # noqa: PLR0913 - what a user can choose, by name
             cluster, which ends with this process. The log says which cluster it is. ``"local"`` runs all workers in
             this process, the same way every time, whenever the driver waits for something.
         paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
-        progress: as in `RuntimeConfig`, for short.
-        link: as in `RuntimeConfig`, for short.
         config: limits, deadlines and ways to communicate; by default those of the environment.
         snapshots: where the job keeps snapshots of all that it has. It goes on from the last one, if there is one.
         page: serve a live page of this process's jobs, with the extra ``gateway``; its address goes to standard error.
@@ -60,9 +53,7 @@ def run(  # noqa: PLR0913 - what a user can choose, by name
         raise GraphError(f"dataflow {description.name!r}: workers must be {expected}, not {workers!r}")
     if config is not None and not isinstance(config, RuntimeConfig):
         raise ConfigError(f"dataflow {description.name!r}: config must be a RuntimeConfig, not {config!r}")
-    chosen = (("progress", progress), ("link", link))
-    given: dict[str, Any] = {name: value for name, value in chosen if value is not None}
-    settings = RuntimeConfig(**given) if config is None else msgspec.structs.replace(config, **given)
+    settings = RuntimeConfig() if config is None else config
     write_lines(settings.log_level, settings.log_format)
     plan = checked(description.plan(), settings.check_records)
     warn_of_loose_ends(description)

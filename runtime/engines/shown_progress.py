@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from tidewheel.display.figures import cut
 from tidewheel.display.notebook_cell import NotebookCell, is_notebook
 from tidewheel.runtime.explaining.standing import Standing, line_of
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 _LOGGER = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _FIRST_S = 5.0
 _SLOWEST_S = 60.0
-_USUAL_COLUMNS = 80
-_ERASE = "\r\x1b[K"
 
 
 class Surface(Protocol):
@@ -33,86 +33,35 @@ class Surface(Protocol):
 
 
 class TerminalLine:
-    """The last line of a terminal, written anew in place; what others print comes above it.
-
-    From the first line on, it stands before ``sys.stdout`` and ``sys.stderr`` as far as they are terminals, to erase
-    itself before they are written to.
-    """
+    """The last line of a terminal, written anew in place; what the program prints meanwhile stands above it."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
-        self._lock = threading.RLock()
-        self._replaced: dict[str, tuple[TextIO, Any]] = {}
-        self._is_shown = False
-        self.is_interrupted = False
-        """Whether others have begun a line that they have not ended, below which nothing can be shown."""
+        self._live: Live | None = None
 
     def show(self, text: str) -> None:
-        """Show a line in place of the one before, unless others are in the middle of a line."""
-        with self._lock:
-            if not self._replaced:
-                self._stand_before("stdout")
-                self._stand_before("stderr")
-            if not self.is_interrupted:
-                self._is_shown = True  # before it is, as Ctrl-C may come in between
-                # The cursor goes back, so that what is written past this class starts at the begin of the line.
-                self._write(f"{_ERASE}{cut(text, self._columns - 1)}\r")
+        """Show a line in place of the one before."""
+        from rich.console import Console, Group
+        from rich.control import Control
+        from rich.live import Live
+        from rich.segment import ControlType
+        from rich.text import Text
 
-    def beside(self, stream: TextIO, text: str) -> int:
-        """Write the text of others to a stream that is shown on the same terminal."""
-        with self._lock:
-            self._erase()
-            if text:
-                self.is_interrupted = not text.endswith("\n")
-            return stream.write(text)
+        if self._live is None:
+            # What the program prints to a file stays there, and its long lines stay whole.
+            to_terminal = Console(file=self._terminal, soft_wrap=True)
+            prints_here = _is_terminal(sys.stdout)
+            self._live = Live(console=to_terminal, auto_refresh=False, transient=True, redirect_stdout=prints_here)
+            self._live.start()
+        # The cursor goes back, so that a handler of logging that has the terminal from before begins its line there.
+        line = Text(text, no_wrap=True, overflow="ellipsis", end="")
+        self._live.update(Group(line, Control(ControlType.CARRIAGE_RETURN)), refresh=True)
 
     def close(self) -> None:
         """Erase the line, and write nothing more."""
-        with self._lock:
-            self._erase()
-            for name, (stream, ours) in self._replaced.items():
-                if getattr(sys, name) is ours:
-                    setattr(sys, name, stream)
-
-    @property
-    def _columns(self) -> int:
-        with suppress(OSError, ValueError):
-            return os.get_terminal_size(self._terminal.fileno()).columns or _USUAL_COLUMNS
-        return _USUAL_COLUMNS
-
-    def _erase(self) -> None:
-        if self._is_shown:
-            self._write(_ERASE)
-            self._is_shown = False
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # the terminal is gone, or closed
-            self._terminal.write(text)
-            self._terminal.flush()
-
-    def _stand_before(self, name: str) -> None:
-        stream = getattr(sys, name)
-        if _is_terminal(stream):
-            ours = _Beside(stream, self)
-            self._replaced[name] = stream, ours
-            setattr(sys, name, ours)
-
-
-class _Beside:
-    """A stream whose terminal also shows a `TerminalLine`."""
-
-    def __init__(self, stream: TextIO, line: TerminalLine) -> None:
-        self._stream = stream
-        self._line = line
-
-    def write(self, text: str) -> int:
-        return self._line.beside(self._stream, text)
-
-    def writelines(self, lines: Any) -> None:
-        self.write("".join(lines))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        if self._live is not None:
+            with suppress(OSError, ValueError):  # the terminal is gone, or closed
+                self._live.stop()
 
 
 class Lines:

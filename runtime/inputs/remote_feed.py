@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.host.ray_cluster import NAMESPACE
+from tidewheel.host.until import until
 from tidewheel.host.worker_names import worker_name
 from tidewheel.progress import Antichain, TimeDomain
 from tidewheel.runtime.errors import JobError, Rewound, TokenError
@@ -201,18 +202,20 @@ class RemoteFeed(Feed):
         context = ray.get_runtime_context()
         actor = None if context.get_actor_id() is None else context.current_actor
         me = FeederName(self.number, _process(), actor)
-        until = clock.monotonic() + (_DEATH_TOLD_WITHIN_S if self._address.goes_back else 0.0)
+        claims: list[Claim] = []
+
+        def is_own() -> bool:
+            call = self._address.actors[0].claim.remote(self._address.job, self.incarnation, handle, me)
+            claims[:] = [ray.get(call, timeout=_ANSWER_S)]
+            return claims[0].owner is None
+
         try:
-            while True:
-                call = self._address.actors[0].claim.remote(self._address.job, self.incarnation, handle, me)
-                claim: Claim = ray.get(call, timeout=_ANSWER_S)
-                if claim.owner is None or clock.monotonic() >= until:
-                    break
-                threading.Event().wait(_LOOK_S / 10)
+            until(is_own, within_s=_DEATH_TOLD_WITHIN_S if self._address.goes_back else 0.0)
         except ray.exceptions.RayError as error:
             self.lose(self._link.why_ended(error))
             self.check_alive()
             raise
+        [claim] = claims
         if claim.owner is not None:
             why = (
                 f"was pickled once and unpickled twice: {claim.owner} was the first to use it. Give each process a "
@@ -343,9 +346,11 @@ def has_gone_back(address: FeedAddress) -> bool:
     """
     import ray
 
-    until = clock.monotonic() + _GOES_BACK_WITHIN_S
     gives_up_at = clock.monotonic() + _NOBODY_S
-    while clock.monotonic() < min(until, gives_up_at):
+    has_others = False
+
+    def is_decided() -> bool:
+        nonlocal gives_up_at, has_others
         for worker in range(len(address.actors)):
             try:
                 actor: Any = ray.get_actor(worker_name(address.job, worker), namespace=NAMESPACE)
@@ -356,10 +361,13 @@ def has_gone_back(address: FeedAddress) -> bool:
                 continue
             else:
                 if incarnation != address.incarnation:
+                    has_others = True
                     return True
                 gives_up_at = clock.monotonic() + _NOBODY_S
-        threading.Event().wait(_LOOK_S / 10)
-    return False
+        return clock.monotonic() >= gives_up_at
+
+    until(is_decided, within_s=_GOES_BACK_WITHIN_S)
+    return has_others
 
 
 def _process() -> str:

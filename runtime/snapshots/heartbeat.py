@@ -7,7 +7,7 @@ from contextlib import suppress
 from tidewheel.runtime.snapshots.entries import Owner
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.runtime.snapshots.names import heartbeat_name
-from tidewheel.runtime.snapshots.objects import ObjectFolder
+from tidewheel.storage.folder import Folder
 
 INTERVAL_S = 1.0
 SILENCE_S = 5.0
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 class Heartbeat:
     """A daemon thread that rewrites the heartbeat of an owner until `stop`."""
 
-    def __init__(self, folder: ObjectFolder, owner: Owner) -> None:
+    def __init__(self, folder: Folder, owner: Owner) -> None:
         self._folder = folder
         self._name = heartbeat_name(owner.incarnation)
         self._identity = owner.identity
@@ -53,7 +53,7 @@ class Heartbeat:
                 return
 
 
-def beats(folder: ObjectFolder, owner: Owner) -> bool:
+def beats(folder: Folder, owner: Owner) -> bool:
     """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change.
 
     What counts is how often it was the same: this process may have been stopped itself meanwhile.

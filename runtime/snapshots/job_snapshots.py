@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidewheel.host.log_lines import about
+from tidewheel.host.retry import Retry
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.stable_hash import HASH_VERSION
 from tidewheel.runtime.errors import SnapshotError
@@ -38,8 +39,8 @@ from tidewheel.transport.socket_address import DRIVER
 _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _LEAST_PAUSE_S = 0.001
-_AGAIN_S = 1.0
-"""The first pause before an awaited snapshot that has failed is tried again; each further one is twice as long."""
+_AGAIN = Retry(first_pause_s=1.0)
+"""The pauses before an awaited snapshot that has failed is tried again, up to the time between snapshots."""
 _PYTHON = MAGIC_NUMBER.hex()
 """The version of bytecode, without which digests of functions cannot be compared."""
 _MOST_FAILURES = 16
@@ -84,7 +85,8 @@ class JobSnapshots:
         self._begun_at: float | None = None
         self._due_at = time.monotonic() + settings.every_s
         self._failed: dict[int, str] = {}
-        self._pause_s = self._again_at = 0.0
+        self._failures = 0
+        self._again_at = 0.0
         self._ended = ""
         self.last: dict[str, float] = {}
         try:
@@ -327,7 +329,7 @@ class JobSnapshots:
         self._pause()
         self._note(blobs)
         self._warn_of_names(known)
-        self._begun_at, self._pause_s = None, 0.0
+        self._begun_at, self._failures = None, 0
         try:
             self._ownership.prune()
         except SnapshotError as error:
@@ -374,8 +376,8 @@ class JobSnapshots:
         self._failed = {**dict(list(self._failed.items())[-_MOST_FAILURES:]), self._number: reason}
         self._pause()
         self._begun_at = None
-        self._pause_s = min(2 * self._pause_s or _AGAIN_S, self.every_s)
-        self._again_at = time.monotonic() + self._pause_s
+        self._failures += 1
+        self._again_at = time.monotonic() + min(_AGAIN.pause_s(self._failures) or 0.0, self.every_s)
         said = "snapshot %d in %s could not be taken: %s"
         _LOGGER.warning(said, self._number, self.url, reason, extra=about(self._job))
 

@@ -3,11 +3,15 @@
 import re
 from typing import NamedTuple
 
+from tidewheel.storage.numbered_log import NumberedLog
+
 LOG = "log/"
 PARTS = "parts/"
 HEARTBEATS = "heartbeats/"
 
-_ENTRY = re.compile(r"log/(\d{10,})\.json(\..*)?")
+ENTRIES = NumberedLog(LOG, 10, ".json")
+"""The entries of the log."""
+
 _BLOB = re.compile(r"parts/(\d{6,})-(\d{10,})-")
 _HEARTBEAT = re.compile(r"heartbeats/(\d{6,})")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
@@ -18,27 +22,6 @@ class Writing(NamedTuple):
 
     incarnation: int
     snapshot: int
-
-
-def entry_name(number: int) -> str:
-    """Return the name of an entry of the log.
-
-    >>> entry_name(43)
-    'log/0000000043.json'
-    """
-    return f"{LOG}{number:010}.json"
-
-
-def entry_number(name: str) -> int | None:
-    """Return the number of an entry of the log; None for other names, half-written files among them."""
-    found = _ENTRY.fullmatch(name)
-    return int(found[1]) if found and not found[2] else None
-
-
-def half_written_entry(name: str) -> int | None:
-    """Return the number of the entry that a writer has left half-written in a file; None for other names."""
-    found = _ENTRY.fullmatch(name)
-    return int(found[1]) if found and found[2] else None
 
 
 def blob_name(incarnation: int, snapshot: int, name: str) -> str:

@@ -12,8 +12,9 @@ from tidewheel.runtime.snapshots.entries import Deletion, Entry, Manifest, Owner
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.heartbeat import Heartbeat
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, entry_name
-from tidewheel.runtime.snapshots.objects import ObjectFolder, run
+from tidewheel.runtime.snapshots.names import ENTRIES, PARTS
+from tidewheel.storage.folder import Folder
+from tidewheel.storage.folder_calls import run
 
 _logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Ownership:
     After a `FencedError` another job owns the folder, and this one can only release it.
     """
 
-    def __init__(self, url: str, objects: ObjectFolder, log: Log, owner: Owner, keep: int) -> None:
+    def __init__(self, url: str, objects: Folder, log: Log, owner: Owner, keep: int) -> None:
         self._url = url
         self._objects = objects
         self._log = log
@@ -179,7 +180,7 @@ class Ownership:
         self._heartbeat.stop()
         try:
             log = run(protocol.read_log(), self._objects)
-            own = [entry_name(number) for number in log.entries_of(self._owner)]
+            own = [ENTRIES.name(number) for number in log.entries_of(self._owner)]
             own += [name for name in self._objects.sizes(PARTS) if name.endswith(self.identity)]
             self._objects.remove(own)
         except SnapshotError as error:

@@ -1,63 +1,21 @@
 """The calls by which an owner claims a folder, commits to it and removes what is old, without I/O.
 
-Each function is a generator that yields a call of `objects.ObjectFolder` and receives its result. So a test can stop an
-owner between any two calls, and let others go on.
+The log of a folder is a claimed log (`storage/numbered_log.py`). Each function is a generator of calls, so a test can
+stop an owner between any two calls, and let others go on.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.entries import Entry, FoundEntry, Owner, decode, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError, SnapshotFolderGone
 from tidewheel.runtime.snapshots.log import Log, old_heartbeats
-from tidewheel.runtime.snapshots.names import (
-    HEARTBEATS,
-    LOG,
-    PARTS,
-    entry_name,
-    entry_number,
-    half_written_entry,
-    heartbeat_name,
-)
+from tidewheel.runtime.snapshots.names import ENTRIES, HEARTBEATS, LOG, PARTS, heartbeat_name
+from tidewheel.storage.folder_calls import Calls, Get, Remove, Sizes
+from tidewheel.storage.numbered_log import Put
 
 _MOST_READS = 20
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class PutNew:
-    """Put a small object unless there is one of that name; the result says whether it was put."""
-
-    name: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Get:
-    """Read a small object; the result is its bytes, or None if there is none."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """List the objects whose names begin so; the result is their sizes by name."""
-
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Remove objects, those that are there."""
-
-    names: tuple[str, ...]
-
-
-Call: TypeAlias = PutNew | Get | Sizes | Remove
-Calls: TypeAlias = Generator[Call, Any, T]
 
 
 def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
@@ -69,7 +27,7 @@ def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
     known = known or {}
     for _ in range(_MOST_READS):
         names: Mapping[str, int] = yield Sizes(LOG)
-        entries = yield from _entries(sorted(number for name in names if (number := entry_number(name))), known)
+        entries = yield from _entries(sorted(number for name in names if (number := ENTRIES.number(name))), known)
         if entries is not None:
             return Log(entries)
     raise SnapshotError(f"the log changed during each of {_MOST_READS} attempts to read it: try again")
@@ -82,7 +40,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
         if number in known:
             entries[number] = known[number]
             continue
-        name = entry_name(number)
+        name = ENTRIES.name(number)
         data = yield Get(name)
         if data is None:
             return None
@@ -92,7 +50,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
 
 def claim(log: Log, owner: Owner) -> Calls[Log | None]:
     """Put an owner's entry behind a log; return the new log, or None if another entry was put first."""
-    yield PutNew(entry_name(log.next_number), encode(owner))
+    yield from ENTRIES.put(log.next_number, encode(owner))
     # A store that answers too late puts the entry, too, and refuses it when the client asks again.
     log = yield from read_log(log.entries)
     return log if log.owner == owner else None
@@ -112,9 +70,9 @@ def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Call
     """
     while (put := entry(log)) is not None:
         number = log.next_number
-        is_new = yield PutNew(entry_name(number), encode(put))
+        is_own = (yield from ENTRIES.put(number, encode(put))) is Put.OWN
         # A later owner may have removed its entry of this number, so a successful put alone says nothing.
-        log = yield from read_log({**log.entries, number: put} if is_new else log.entries)
+        log = yield from read_log({**log.entries, number: put} if is_own else log.entries)
         check_owner(log, owner)
     return log
 
@@ -148,8 +106,8 @@ def describe(owner: Owner) -> str:
 def remove_old(log: Log, owner: Owner) -> Calls[None]:
     """Remove entries and blobs that nothing needs any more, and those that crashed owners have left."""
     names: Mapping[str, int] = yield Sizes(LOG)
-    halves = (name for name in names if (number := half_written_entry(name)) and number < log.next_number)
-    yield from _remove([*map(entry_name, log.old_entries()), *halves])
+    halves = (name for name in names if (number := ENTRIES.half_written(name)) and number < log.next_number)
+    yield from _remove([*map(ENTRIES.name, log.old_entries()), *halves])
     names = yield Sizes(PARTS)
     yield from _remove(log.unneeded_blobs(names, owner))
     names = yield Sizes(HEARTBEATS)
@@ -168,7 +126,7 @@ def remove_all(owner: Owner) -> Calls[None]:
     check_owner(log, owner)
     names: Mapping[str, int] = yield Sizes(HEARTBEATS)
     yield from _remove([*old_heartbeats(names, owner), heartbeat_name(owner.incarnation)])
-    yield from _remove(map(entry_name, sorted(log.entries)))
+    yield from _remove(map(ENTRIES.name, sorted(log.entries)))
 
 
 def _remove(names: Any) -> Calls[None]:

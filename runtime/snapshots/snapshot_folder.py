@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crc32c import crc32c
@@ -14,15 +13,15 @@ from crc32c import crc32c
 from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat, protocol
-from tidewheel.runtime.snapshots.entries import Manifest, Owner, encode
+from tidewheel.runtime.snapshots.entries import Manifest, Owner
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged, SnapshotError, SnapshotFolderInUse
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, entry_name
-from tidewheel.runtime.snapshots.objects import ObjectFolder, run
+from tidewheel.runtime.snapshots.names import ENTRIES, PARTS
 from tidewheel.runtime.snapshots.ownership import Ownership, damage
 from tidewheel.runtime.snapshots.this_process import is_gone, this_process
-from tidewheel.storage.local_folder import LocalFolder
-from tidewheel.storage.store_url import absolute, is_url
+from tidewheel.storage.folder import open_folder
+from tidewheel.storage.folder_calls import run
+from tidewheel.storage.store_url import absolute
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,7 +59,7 @@ class SnapshotFolder:
     def __init__(self, url: str | os.PathLike[str], *, timeout_s: float = 30.0) -> None:
         self.url = absolute(url, "folder for snapshots", SnapshotError)
         self._timeout_s = timeout_s
-        self._objects = _open(self.url, timeout_s)
+        self._objects = open_folder(self.url, timeout_s, SnapshotError)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (self.url, self._timeout_s)
@@ -120,7 +119,8 @@ class SnapshotFolder:
             owner = Owner(job, this_process(), claimed, log.incarnation + 1, secrets.token_hex(16))
             own = run(protocol.claim(log, owner), self._objects)
             if own is not None:
-                self._check_put_new(log.next_number, owner)
+                harm = "two jobs could overwrite each other's snapshots"
+                run(ENTRIES.check_store(log.next_number, self.url, harm, SnapshotError), self._objects)
                 return Ownership(self.url, self._objects, own, owner, keep)
         raise SnapshotFolderInUse(
             f"{self.url} is not claimed: other jobs claimed it first, {_MOST_CLAIMS} times. "
@@ -155,21 +155,6 @@ class SnapshotFolder:
             heartbeat.SILENCE_S,
         )
 
-    def _check_put_new(self, number: int, owner: Owner) -> None:
-        if self._objects.put_new(entry_name(number), encode(owner)):
-            raise SnapshotError(
-                f"{self.url} is not used: its store puts an object although there is one (it ignores If-None-Match), "
-                "so two jobs could overwrite each other's snapshots. Use a store with conditional writes"
-            )
-
 
 def _remade(url: str, timeout_s: float) -> SnapshotFolder:
     return SnapshotFolder(url, timeout_s=timeout_s)
-
-
-def _open(url: str, timeout_s: float) -> ObjectFolder:
-    if not is_url(url):
-        return LocalFolder(Path(url), SnapshotError)
-    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
-
-    return RemoteFolder(url, timeout_s, SnapshotError)

@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tidewheel.batches.batches import pack
@@ -12,6 +13,7 @@ from tidewheel.host.log_lines import LogSettings, about
 from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.host.program_classes import CLASSES
 from tidewheel.host.recent_lines import RecentLines
+from tidewheel.host.until import until
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
@@ -104,8 +106,8 @@ class WorkerActor:
 
     def process(self, before: Process | None = None) -> Process:
         """Return what identifies this process, once that ``before`` it has ended, as far as this can be seen here."""
-        while before is not None and is_running(before):
-            threading.Event().wait(_LOOK_S)
+        if before is not None:
+            until(lambda: not is_running(before), within_s=inf, every_s=_LOOK_S)  # its caller has a deadline
         return this_process()
 
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:

@@ -76,13 +76,17 @@ class EpochRows:
     Attributes:
         time: the epoch.
         table: the rows.
-        partition: of the topic that they come from, and ``number``, that of their message there.
+        partition: of the topic that they come from, and ``number``, that of their message there; 0 if of no topic.
     """
 
     time: Time
     table: pa.Table
     partition: int = 0
     number: int = 0
+
+    def of_message(self, batch: Batch) -> "EpochRows":
+        """Return them with the place in the topic of the message that they come from."""
+        return replace(self, partition=batch.partition, number=batch.number)
 
 
 @dataclass(frozen=True, slots=True)

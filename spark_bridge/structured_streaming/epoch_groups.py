@@ -85,7 +85,7 @@ class EpochGroups:
         if self._record.has(self._domain, epoch.time, full):
             self._count(left_out=1)
             return epoch.batches
-        parts = [self._sink.prepare(epoch.time, batch.data, batch.partition, batch.number) for batch in full]
+        parts = [self._sink.prepare(epoch.time, batch.data).of_message(batch) for batch in full]
         if not self._parts:
             self._since_s = now_s
         self._parts += parts

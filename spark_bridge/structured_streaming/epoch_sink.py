@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidewheel.batches.batches import shown
+from tidewheel.batches.batches import Batch, shown
 from tidewheel.operators.sinks.sink import Sink
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.spark_bridge.errors import BridgeError
@@ -61,16 +61,16 @@ class EpochSink(Sink):
             )
         self.tables = _tables(identity, record.arrow_schema(), schema)
 
-    def prepare(self, epoch: Time, records: Any, partition: int = 0, number: int = 0) -> EpochRows:
+    def prepare(self, epoch: Time, records: Batch) -> EpochRows:
         """Return the rows as a file has them. Raises BridgeError if they do not go with those before."""
         is_first = self.tables.schema is None
         table = self.tables.table(epoch, records)
         assert table is not None, "an epoch without records is not prepared"
         if is_first:
             _refuse_null(table.schema)
-        return EpochRows(epoch, table, partition, number)
+        return EpochRows(epoch, table)
 
-    def commit(self, epoch: Time, parts: Sequence[EpochRows]) -> None:
+    def commit(self, epoch: Time, parts: list[EpochRows]) -> None:
         """Let a file appear that has all parts, but those of epochs that are committed.
 
         Args:

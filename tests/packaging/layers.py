@@ -19,7 +19,7 @@ LAYERS = {
     "display": "small HTML, numbers as text, cells of a notebook",
     "host": "what a process and a cluster are: Ray's private doors, names, memory, signals, log lines",
     "transport": "frames, links in a process, over sockets and by Ray calls, keys and tickets",
-    "storage": "folders, object stores, files and their locks",
+    "storage": "folders, object stores, claimed logs, files and their locks",
     "runtime": "dataflow descriptions, tokens, workers, inputs, state, snapshots, jobs",
     "runtime/errors": "",
     "runtime/messages": "the values that workers, driver and feeders exchange",

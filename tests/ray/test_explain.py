@@ -32,7 +32,7 @@ def test_a_leak_is_named() -> None:
     """With operator, time, workers and the way to the probe, as workers in other processes report it."""
     flow = tw.Dataflow("leaky")
     flow.input("numbers").exchange(lambda n: n).unary("hoard", build_hoarder).map(str).probe("done")
-    job = tw.run(flow, workers=2, progress="accumulated")
+    job = tw.run(flow, workers=2, config=tw.RuntimeConfig(progress="accumulated"))
     with job:
         numbers = job.input("numbers")
         numbers.send(list(range(30)))
@@ -53,7 +53,7 @@ def test_an_input_that_nobody_advanced_is_named() -> None:
     flow = tw.Dataflow("waiting")
     left, right = flow.input("left"), flow.input("right")
     left.concat(right).exchange(lambda n: n).map(str).probe("done")
-    job = tw.run(flow, workers=2, progress="broadcast")
+    job = tw.run(flow, workers=2, config=tw.RuntimeConfig(progress="broadcast"))
     with job:
         job.input("left").close()
         job.input("right").send([1, 2, 3])
@@ -110,7 +110,7 @@ def test_statistics_add_up(progress: SpreadName) -> None:
     """Records, edges and messages, summed over both processes."""
     flow = tw.Dataflow("counting")
     flow.input("numbers").exchange(lambda n: n).map(abs).filter(lambda n: n % 2 == 0).capture("even").probe("done")
-    job = tw.run(flow, workers=2, progress=progress)
+    job = tw.run(flow, workers=2, config=tw.RuntimeConfig(progress=progress))
     with job:
         for epoch in range(4):
             job.input("numbers").advance_to(epoch)

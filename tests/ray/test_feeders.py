@@ -126,7 +126,7 @@ def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> N
                 handle.send([first + epoch])
                 handle.advance_to(epoch + 1)
 
-    with tw.run(numbers_flow(), workers=2, link=link) as job:
+    with tw.run(numbers_flow(), workers=2, config=tw.RuntimeConfig(link=link)) as job:
         own = job.input("numbers")
         calls = [feeder.feed.remote(own.clone(), 1000 * at, 50) for at, feeder in enumerate(feeders, start=1)]
         calls.append(ray.remote(feed).options(num_cpus=0, max_retries=0).remote(own.clone(), 5000, 50))
@@ -293,7 +293,7 @@ def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
 @pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_a_handle_is_no_record_of_its_own_dataflow(link: LinkName) -> None:
     """The batch is refused, and nothing of what is sent before and after is lost."""
-    with tw.run(numbers_flow(), workers=1, link=link) as job:
+    with tw.run(numbers_flow(), workers=1, config=tw.RuntimeConfig(link=link)) as job:
         numbers = job.input("numbers")
         other = numbers.clone()
         numbers.send([1])

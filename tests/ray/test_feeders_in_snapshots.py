@@ -90,7 +90,12 @@ def less(number: int) -> int:
 
 
 def run(folder: Path, link: LinkName = "socket", **settings: Any) -> RayJob:
-    job = tw.run(describe(), workers=2, link=link, snapshots=tw.Snapshots(folder, **{"every_s": 0.3, **settings}))
+    job = tw.run(
+        describe(),
+        workers=2,
+        config=tw.RuntimeConfig(link=link),
+        snapshots=tw.Snapshots(folder, **{"every_s": 0.3, **settings}),
+    )
     assert isinstance(job, RayJob)
     return job
 

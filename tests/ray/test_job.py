@@ -27,7 +27,7 @@ Walk: TypeAlias = tuple[int, int, int]
 
 def started(flow: tw.Dataflow, workers: int, progress: SpreadName = "broadcast") -> RayJob:
     """Deploy on Ray."""
-    job = tw.run(flow, workers=workers, progress=progress)
+    job = tw.run(flow, workers=workers, config=tw.RuntimeConfig(progress=progress))
     assert isinstance(job, RayJob)
     return job
 

@@ -82,7 +82,7 @@ def readers(job: tw.Job, count: int = 2) -> Iterator[list[Reader]]:
 @pytest.mark.parametrize("link", ["socket", pytest.param("ray", marks=pytest.mark.long)])
 def test_readers_see_all_of_an_epoch_or_nothing(link: Literal["socket", "ray"]) -> None:
     """Keys of one epoch are on several workers; epochs never go back for a reader."""
-    with nothing_left(), tw.run(describe(), workers=2, link=link) as job:
+    with nothing_left(), tw.run(describe(), workers=2, config=tw.RuntimeConfig(link=link)) as job:
         send(job, 0)
         with readers(job) as reading:
             for epoch in range(1, 60):

@@ -21,6 +21,7 @@ from tests.ray.leftovers import nothing_left
 from tests.ray.stored_flow import DEADLINE_S, Feed, counted, describe, undisturbed
 from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
+from tidewheel.host.retry import Retry
 from tidewheel.runtime.engines import recovery
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -41,7 +42,7 @@ def test_each_epoch_is_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, visible: Literal["snapshot", "epoch"]
 ) -> None:
     """Whichever worker is killed, and whenever: the tables are those of a run without a crash."""
-    monkeypatch.setattr(recovery, "_LONGEST_PAUSE_S", 0.2)  # it would pause for 30 s after the sixth kill
+    monkeypatch.setattr(recovery, "_AGAIN", Retry(first_pause_s=0.2, factor=1.0))  # it would pause for 30 s
     random, feed, path = Random(SEED), Feed(), tmp_path / "db"
     killer = WorkerKiller(random)
 

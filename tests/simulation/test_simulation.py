@@ -78,6 +78,12 @@ def test_the_same_events_do_the_same(seed: int) -> None:
     assert again.simulation.world.leaks == first.simulation.world.leaks
 
 
+def test_what_grows_without_measure_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """It breaks no promise: the loops of this dataflow double what comes to them."""
+    assert report_on([920003598]) is None
+    assert "seed 920003598 is given up" in caplog.text
+
+
 def test_much_happens() -> None:
     """Every kind of event, depth of scope and kind of operator occurs, and so do notifications and leaks."""
     traces = [traced(seed) for seed in range(60)]

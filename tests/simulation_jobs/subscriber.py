@@ -164,7 +164,7 @@ class Subscriber(SubendNode):
             self._world.ask(self.child, self.parent, random.sample(acks, random.randrange(len(acks) + 1)))
             self._world.crash(self, random.random())
 
-    # ------------------------------------------------------------------ reading; see `SubendReader` and `Subscription`
+    # ------------------------------------------------------------------ reading; see `SubendSource` and `Subscription`
 
     def read(self) -> None:
         """Take what has come, and read some of it."""

@@ -21,6 +21,7 @@ from tests.ray.stored_flow import DEADLINE_S, Feed, results, undisturbed
 from tests.ray.worker_killer import WorkerKiller
 from tests.spark.test_write_epochs import Writing, files
 from tests.waiting import eventually
+from tidewheel.host.retry import Retry
 from tidewheel.runtime.engines import recovery
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ TOPIC = "stored epochs"
 
 def test_spark_reads_each_epoch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: "SparkSession") -> None:
     """A job with a loop and snapshots publishes to a log for write_epochs, and both lose processes by kill -9."""
-    monkeypatch.setattr(recovery, "_LONGEST_PAUSE_S", 0.2)  # it would pause for 30 s after the sixth kill
+    monkeypatch.setattr(recovery, "_AGAIN", Retry(first_pause_s=0.2, factor=1.0))  # it would pause for 30 s
     random, feed, path = Random(SEED), Feed(), tmp_path / "epochs"
     killer, flow = WorkerKiller(random), tw.Dataflow("published")
     rows = results(flow.input("numbers")).map(lambda n: {"n": n})

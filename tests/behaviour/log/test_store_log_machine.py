@@ -11,11 +11,11 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from tests.kit.log.faulty_store import FaultyStore, Killed, Objects, open_store_log
 from tests.kit.log.log_model import LogModel, groups
-from tidewheel.pubsub.log import object_recovery, object_segment, store_log
+from tidewheel.pubsub.log import object_recovery, object_segment
 from tidewheel.pubsub.log.errors import LogError, LogTakenOver
 from tidewheel.pubsub.log.object_format import numbers_of
-from tidewheel.pubsub.log.record_format import Entry
 from tidewheel.pubsub.log.store_log import StoreLog
+from tidewheel.storage.log_records import Entry
 
 some_group = groups.filter(bool)
 A = TypeVar("A")
@@ -29,8 +29,7 @@ def one_by_one(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
 
 @pytest.fixture(autouse=True)
 def in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try a failing store again at once, and call it from no other thread."""
-    monkeypatch.setattr(store_log, "_PAUSE_S", 0.0)
+    """Call the store from no other thread."""
     monkeypatch.setattr(object_segment, "at_once", one_by_one)
     monkeypatch.setattr(object_recovery, "at_once", one_by_one)
 

@@ -165,6 +165,10 @@ def test_streams_side_by_side_are_no_stream(make: Callable[[tw.Stream[Any]], Any
         _ = several.mop
     assert str(refusal.value) == f"{name!r} object has no attribute 'mop'; it has the streams {has.partition(':')[0]}"
     assert not hasattr(several, "__array__")
+    numbers = tw.Dataflow("flow").input("numbers")
+    with pytest.raises(tw.GraphError) as refused:
+        numbers.concat(several)
+    assert str(refused.value).endswith(f": give one of its streams {has.partition(':')[0].replace(' and ', ' or ')}")
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

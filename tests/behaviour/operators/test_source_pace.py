@@ -69,7 +69,7 @@ def test_each_partition_is_paced(workers: int, progress: SpreadName) -> None:
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", source, paced_by="done")
     numbers.exchange(lambda n: n).unary("slow", build_slow).probe("done").capture("results")
-    with tw.run(flow, workers=workers, engine="local", progress=progress) as job:
+    with tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress)) as job:
         while job.run_round():  # type: ignore[attr-defined]
             assert max(source.read.values(), default=0) - min(source.read.values(), default=0) <= 1
         job.wait(DEADLINE_S)

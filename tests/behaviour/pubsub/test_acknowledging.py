@@ -17,8 +17,8 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.fetched import Fetched
+from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
-from tidewheel.pubsub.subscribers.topic_reader import TopicReader
 
 INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly_once")
 
@@ -27,13 +27,12 @@ def data(time: int, *records: int) -> DataMessage:
     return encode_batch(time, list(records))
 
 
-class KeptReader(TopicReader):
+class KeptSource(MessageSource):
     """Has messages one after the other, and notes what is acknowledged, and when it is left."""
 
     is_durable = True
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        super().__init__("kept")
         self._messages = [Numbered(number, message) for number, message in enumerate(messages)]
         self.log: list[object] = []
 
@@ -71,8 +70,8 @@ TWO_EPOCHS = (
 
 def subscribed(
     messages: Iterable[Message] = TWO_EPOCHS, ack: Acknowledging = "auto"
-) -> tuple[KeptReader, Subscription]:
-    reader = KeptReader(messages)
+) -> tuple[KeptSource, Subscription]:
+    reader = KeptSource(messages)
     return reader, Subscription(INFO, reader, ack=ack)
 
 

@@ -60,7 +60,7 @@ def test_an_actor_ends_when_everything_is_read() -> None:
         while publisher.statistics().subscribers:
             reader.fetch(1.0)
         assert retiring(DEADLINE_S)
-        reader.close()
+        reader.release()
 
 
 @pytest.mark.usefixtures("exits")
@@ -69,7 +69,7 @@ def test_an_actor_does_not_wait_for_who_was_cut_off(publisher: ActorThread) -> N
     reader = full(publisher, "process/s", DeliveryOptions())
     assert publisher.statistics().overflows == 1
     assert publisher.submit(retired(publisher))(DEADLINE_S)
-    reader.close()
+    reader.release()
 
 
 @pytest.mark.usefixtures("exits")
@@ -87,4 +87,4 @@ def test_an_actor_gives_up_who_takes_nothing(process: str) -> None:
             with pytest.raises(TimeoutError):
                 retiring(0.2)
             assert publisher.statistics().subscribers == 1
-        reader.close()
+        reader.release()

@@ -19,7 +19,7 @@ from tests.waiting import eventually
 from tidewheel.pubsub import Batch, End, Epoch, PublisherLost, RunningPublication, Subscription, subscribe
 from tidewheel.pubsub.subscribers import topic_reader
 from tidewheel.pubsub.subscribers.parents import KeptParent
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader
+from tidewheel.pubsub.subscribers.polled_parents import PolledParents
 
 SOON_S = 0.02
 LONG_S = 30.0
@@ -325,15 +325,15 @@ def test_nothing_is_left(ending: str) -> None:
 def test_the_thread_that_reads_may_collect_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A subscription that is garbage in a cycle is not collected by the thread that reads for it, under its lock."""
     entered, dropped, has_collected = (threading.Event() for _ in range(3))
-    wait = ActorReader._wait
+    wait = PolledParents._wait
 
-    def collecting(reader: ActorReader, until_s: float) -> list[KeptParent]:
+    def collecting(polled: PolledParents, until_s: float) -> list[KeptParent]:
         if threading.current_thread().name.startswith("tidewheel-"):
             entered.set()
             assert dropped.wait(LONG_S)
             gc.collect()
             has_collected.set()
-        return wait(reader, min(until_s, monotonic() + SOON_S))
+        return wait(polled, min(until_s, monotonic() + SOON_S))
 
     async def work(subscription: Subscription) -> None:
         with suppress(TimeoutError):
@@ -343,7 +343,7 @@ def test_the_thread_that_reads_may_collect_garbage(monkeypatch: pytest.MonkeyPat
         feed = publisher.feed()
         subscription = publisher.subscription("s")
         subscription.itself = subscription  # type: ignore[attr-defined]
-        monkeypatch.setattr(ActorReader, "_wait", collecting)
+        monkeypatch.setattr(PolledParents, "_wait", collecting)
         monkeypatch.setattr(topic_reader, "WAIT_S", SOON_S)
         run(work(subscription))
         assert entered.wait(LONG_S)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 import tidewheel as tw
@@ -42,7 +43,7 @@ def test_a_source_in_the_workers_waits_for_a_slow_operator(workers: int, progres
     source = Counting(600)
     flow = tw.Dataflow("slow")
     flow.source("numbers", source).exchange(lambda _: 0).unary("slow", build_slow).probe("done").capture("results")
-    with tw.run(flow, engine="local", workers=workers, progress=progress, config=SMALL) as job:
+    with tw.run(flow, engine="local", workers=workers, config=msgspec.structs.replace(SMALL, progress=progress)) as job:
         most = 0
         while not job.is_complete:
             job.run_round()  # type: ignore[attr-defined]

@@ -41,7 +41,7 @@ def test_a_source_goes_on_when_the_probe_does(workers: int, progress: SpreadName
     seen: list[Any] = []
     [numbers] = flow.operator("source", [], 1, lock_step(20, seen), notify=False)
     numbers.exchange(lambda n: n).probe("done").capture("results")
-    with tw.run(flow, workers=workers, engine="local", progress=progress) as job:
+    with tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress)) as job:
         job.wait(DEADLINE_S)
         assert sorted(captured(job)) == sorted((n, [n]) for n in range(20) for _ in range(workers))
     epochs = [epoch for _, epoch in seen]

@@ -78,7 +78,7 @@ def test_unordered_times_complete_each_by_itself(
     with loop:
         inner = numbers.enter(loop).exchange(lambda number: number).unary("sums", build_sums)
     inner.leave().unary("sums", build_sums).probe("done").capture("sums")
-    with tw.run(flow, engine="local", workers=workers, progress=progress) as job:
+    with tw.run(flow, engine="local", workers=workers, config=tw.RuntimeConfig(progress=progress)) as job:
         done = job.probe("done")
         assert list(done.frontier) == [domain.minimum()]
         job._wait_for(lambda: done.is_complete(left), "the one time", DEADLINE_S)
@@ -113,7 +113,7 @@ def test_diagnostics_do_not_hold_data_back(workers: int, progress: Spread) -> No
     )
     output.probe("data")
     answers.probe("answers")
-    with tw.run(flow, engine="local", workers=workers, progress=progress) as job:
+    with tw.run(flow, engine="local", workers=workers, config=tw.RuntimeConfig(progress=progress)) as job:
         for _ in range(workers):
             job.input("questions").send(["how far?"])
         job.input("data").send([1])
@@ -200,7 +200,7 @@ def test_no_frontier_is_empty_at_the_start(depth: int, progress: Spread) -> None
         loop = loop.inner(f"level {level}")
         stream = stream.enter(loop)
     stream.exchange(lambda number: number).probe("inside")
-    with tw.run(flow, engine="local", workers=3, paused=True, progress=progress) as job:
+    with tw.run(flow, engine="local", workers=3, paused=True, config=tw.RuntimeConfig(progress=progress)) as job:
         inside = job.probe("inside")
         assert list(inside.frontier) == [stream.nesting.domain.minimum()]
         job.start()

@@ -1,4 +1,4 @@
-"""`tw.run(progress=...)`: the same results either way, and what each way costs."""
+"""`RuntimeConfig(progress=...)`: the same results either way, and what each way costs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,15 +16,6 @@ from tidewheel.progress import SpreadName
 from tidewheel.runtime.engines.local_job import LocalJob
 
 EPOCHS = [[5, 9, 14], [], [3, 77, 8], [1], [40, 41]]
-
-
-@pytest.mark.parametrize("wrong", ["", "gossip", "Broadcast", 1, ["broadcast"]])
-def test_another_way_to_tell_is_refused(wrong: Any) -> None:
-    """The error has the two that there are."""
-    flow = tw.Dataflow("choice")
-    flow.input("numbers").capture("results")
-    with pytest.raises(tw.ConfigError, match=r"RuntimeConfig\(progress=.*\): "):
-        tw.run(flow, engine="local", progress=wrong)
 
 
 def gathering() -> tw.Dataflow:

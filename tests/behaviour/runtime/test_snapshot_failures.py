@@ -131,7 +131,7 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(
         job.snapshot()
         send_on(job.input("words"), until=4)
         with monkeypatch.context() as patch:
-            patch.setattr(local_folder, "_write_all", full)
+            patch.setattr(local_folder, "write_all", full)
             for _ in range(2):
                 with pytest.raises(tw.SnapshotError, match=r"could not be taken: .*the disk or the quota is full"):
                     job.snapshot()

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from tests.kit.log.faulty_files import ALL, IDENTITY
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.log.errors import StoreFailed
 from tidewheel.pubsub.log.store_log import StoreLog
 
@@ -87,7 +88,8 @@ class FaultyStore:
 
 
 def open_store_log(
-    store: FaultyStore, segment_bytes: int = ALL, snapshot: bytes = b"", retry_s: float = 5.0
+    store: FaultyStore, segment_bytes: int = ALL, snapshot: bytes = b"", within_s: float = 5.0
 ) -> StoreLog:
-    """Open the log of these tests."""
-    return StoreLog(store, URL, IDENTITY, segment_bytes=segment_bytes, snapshot=snapshot, retry_s=retry_s)
+    """Open the log of these tests, which tries a failing store again at once."""
+    again = Retry(within_s=within_s, first_pause_s=0.0, on=StoreFailed)
+    return StoreLog(store, URL, IDENTITY, segment_bytes=segment_bytes, snapshot=snapshot, again=again)

@@ -1,10 +1,11 @@
 """Sinks into SQLite: a correct one, and wrong ones that `check_sink` has to refuse."""
 
+import fcntl
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import tidewheel as tw
 from tidewheel.batches.batches import Batch
@@ -21,8 +22,7 @@ class Table(tw.Sink):
         database = sqlite3.connect(self.path, timeout=60)
         database.execute("PRAGMA synchronous = OFF")  # processes die in tests, and power does not fail
         database.execute("CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY)")
-        for table in ("records", "pending"):
-            database.execute(f"CREATE TABLE IF NOT EXISTS {table} (epoch INTEGER, record INTEGER)")
+        database.execute("CREATE TABLE IF NOT EXISTS records (epoch INTEGER, record INTEGER)")
         return closing(database)
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
@@ -55,57 +55,6 @@ class CommitsTwice(Table):
         with self.connect() as database, database:
             database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", (epoch,))
             self.insert(database, epoch, parts)
-
-
-class CommitsInTwoSteps(Table):
-    """It notes the epoch in a transaction of its own, after that of the records."""
-
-    def commit(self, epoch: Time, parts: list[Any]) -> None:
-        with self.connect() as database:
-            if not database.execute("SELECT 1 FROM epochs WHERE epoch = ?", (epoch,)).fetchone():
-                with database:
-                    self.insert(database, epoch, parts)
-                with database:
-                    database.execute("INSERT INTO epochs VALUES (?)", (epoch,))
-
-
-class UndoesByHand(Table):
-    """It takes back half a commit in a handler, and no handler runs in a process that is killed."""
-
-    def commit(self, epoch: Time, parts: list[Any]) -> None:
-        with self.connect() as database:
-            if not database.execute("SELECT 1 FROM epochs WHERE epoch = ?", (epoch,)).fetchone():
-                try:
-                    with database:
-                        self.insert(database, epoch, parts)
-                    with database:
-                        database.execute("INSERT INTO epochs VALUES (?)", (epoch,))
-                except BaseException:
-                    with database:
-                        database.execute("DELETE FROM records WHERE epoch = ?", (epoch,))
-                    raise
-
-
-class RepairsInTwoSteps(Table):
-    """It goes on with half a commit when it begins, and would do a part of that again after one more crash."""
-
-    def commit(self, epoch: Time, parts: list[Any]) -> None:
-        with self.connect() as database:
-            with database:
-                if database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", (epoch,)).rowcount:
-                    rows = [(epoch, record) for part in parts for record in part]
-                    database.executemany("INSERT INTO pending VALUES (?, ?)", rows)
-            with database:
-                database.execute("INSERT INTO records SELECT * FROM pending")
-                database.execute("DELETE FROM pending")
-
-    def last_committed(self) -> Time | None:
-        with self.connect() as database:
-            with database:
-                database.execute("INSERT INTO records SELECT * FROM pending")
-            with database:
-                database.execute("DELETE FROM pending")
-        return super().last_committed()
 
 
 class LosesPrepared(Table):
@@ -160,3 +109,15 @@ class SaysNothing(Table):
 
     def last_committed(self) -> Time | None:
         return self.last
+
+
+class Locks(Table):
+    """It is correct: the object that commits keeps others out as long as it lives."""
+
+    lock: IO[str] | None = None
+
+    def commit(self, epoch: Time, parts: list[Any]) -> None:
+        if self.lock is None:
+            self.lock = Path(f"{self.path}.lock").open("w")  # noqa: SIM115 - it stays open as long as this object lives
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        super().commit(epoch, parts)

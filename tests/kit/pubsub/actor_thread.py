@@ -20,8 +20,7 @@ from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.sent_events import PassingEvents
-from tidewheel.pubsub.subscribers.subscribing import read_live
-from tidewheel.pubsub.subscribers.topic_reader import ActorReader
+from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.transport.tickets import SocketOffer
 
 Result = TypeVar("Result")
@@ -123,9 +122,9 @@ class ActorThread:
         self._feeds.append(Feed(PassingEvents(IntegerDomain()), connect, restarts_within_s=0.0))
         return self._feeds[-1]
 
-    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> ActorReader:
+    def reader(self, name: str, options: DeliveryOptions = EVERYTHING) -> LiveSource:
         """Return what a subscriber reads with."""
-        return read_live(info_of([self]), name, options, NODE)
+        return LiveSource(info_of([self]), name, options, NODE)
 
     def subscription(self, name: str, options: DeliveryOptions = EVERYTHING) -> Subscription:
         return subscription_of([self], name, options)
@@ -136,7 +135,7 @@ def subscription_of(
 ) -> Subscription:
     """Return a subscription to actors in threads of this process."""
     info = info_of(actors)
-    return Subscription(info, read_live(info, name, options, NODE), may_drop=options.slow == "drop_epochs")
+    return Subscription(info, LiveSource(info, name, options, NODE), may_drop=options.slow == "drop_epochs")
 
 
 def info_of(actors: "Sequence[ActorThread | Offering]") -> TopicInfo:

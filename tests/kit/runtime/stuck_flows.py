@@ -18,7 +18,7 @@ def deploy(
     flow: tw.Dataflow, workers: int = 2, progress: SpreadName = "broadcast", *, paused: bool = False
 ) -> LocalJob:
     """Deploy on the local engine."""
-    job = tw.run(flow, workers=workers, engine="local", progress=progress, paused=paused)
+    job = tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress), paused=paused)
     assert isinstance(job, LocalJob)
     return job
 

@@ -26,12 +26,15 @@ class TooLargeError(Exception):
 def broken_promise(run: Callable[[], object]) -> ViolationError | None:
     """Run a simulation and return the promise that it broke, None if it kept all.
 
-    Any other error that the code under test raises is a violation named ``raised``, with its traceback.
+    Any other error that the code under test raises is a violation named ``raised``, with its traceback. A
+    `TooLargeError` is no violation, and goes on to the caller.
     """
     try:
         run()
     except ViolationError as violation:
         return violation
+    except TooLargeError:
+        raise
     except Exception as error:  # noqa: BLE001 - the simulation looks for whatever a core raises
         if isinstance(error.__cause__, ViolationError):
             return error.__cause__

@@ -14,8 +14,8 @@ from tidewheel.runtime.snapshots import protocol
 from tidewheel.runtime.snapshots.entries import Deletion, Entry, Manifest, Owner, Process, Release, Unreadable, decode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
 from tidewheel.runtime.snapshots.log import Log
-from tidewheel.runtime.snapshots.names import PARTS, blob_name, entry_number
-from tidewheel.runtime.snapshots.protocol import Get, PutNew, Remove, Sizes
+from tidewheel.runtime.snapshots.names import ENTRIES, PARTS, blob_name
+from tidewheel.storage.folder_calls import Get, PutNew, Remove, Sizes
 
 PROCESS = Process("host", "boot", "namespace", 1, 1)
 
@@ -50,7 +50,7 @@ class Folder:
 
     def log(self) -> Log:
         """Return the log as it is now."""
-        numbers = {number: name for name in self.objects if (number := entry_number(name)) is not None}
+        numbers = {number: name for name in self.objects if (number := ENTRIES.number(name)) is not None}
         return Log({number: decode(name, self.objects[name]) for number, name in numbers.items()})
 
     def perform(self, call: Any) -> Any:
@@ -76,7 +76,7 @@ class Folder:
         self.objects[name] = data
         entry = decode(name, data)
         assert not isinstance(entry, Unreadable), "nothing is damaged"
-        is_last = entry_number(name) == self.log().next_number - 1
+        is_last = ENTRIES.number(name) == self.log().next_number - 1
         if is_last and not isinstance(entry, Owner) and owner is not None and owner.identity == entry.identity:
             self._expect(entry)
         return True

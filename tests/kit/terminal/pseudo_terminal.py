@@ -113,19 +113,23 @@ class PseudoTerminal:
 
 
 def lines_of(sent: str) -> list[str]:
-    """Return the lines of a terminal on which a program goes back to the begin of a line, and erases it."""
-    lines, column = [""], 0
-    for part in re.findall(r"\x1b\[K|\r|\n|[^\x1b\r\n]+|\x1b", sent):
+    """Return the lines of a terminal on which a program moves the cursor within and between lines, and erases them."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(rf"{_SEQUENCE.pattern}|\r|\n|[^\x1b\r\n]+|\x1b", sent):
         if part == "\n":
-            lines.append("")
-            column = 0
+            row, column = row + 1, 0
+            lines.extend([""] * (row == len(lines)))
         elif part == "\r":
             column = 0
-        elif part == "\x1b[K":
-            lines[-1] = lines[-1][:column]
-        else:
-            lines[-1] = lines[-1][:column].ljust(column) + part + lines[-1][column + len(part) :]
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part == "\x1b[1A":
+            row -= 1
+        elif not part.startswith("\x1b"):
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + len(part) :]
             column += len(part)
+    while len(lines) > row + 1 and not lines[-1]:
+        lines.pop()
     return lines
 
 

@@ -46,6 +46,7 @@ class Trip(msgspec.Struct):
         ("city==Oslo", Comparison("city", "==", "Oslo")),
         ("city==New York", Comparison("city", "==", "New York")),
         ('zip=="0150"', Comparison("zip", "==", "0150")),
+        ('"zip" == "0150" ', Comparison("zip", "==", "0150")),
         ("zip==0150", Comparison("zip", "==", "0150")),
         ("url!=http://a/?b=c", Comparison("url", "!=", "http://a/?b=c")),
         ("open==true", Comparison("open", "==", True)),
@@ -68,24 +69,26 @@ def test_conditions_are_taken_apart(text: str, expected: Comparison) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no condition"),
-        ("n", "is no condition"),
-        ("n=1", "is no condition: write it as FIELD==VALUE"),
-        ("n=>1", "is no condition"),
-        (">1", "is no condition"),
-        ('"n>1', "is no condition"),
-        ("  ==1", "is no condition"),
-        (r'"\x"==1', "no JSON text"),
-        ('n=="Oslo', "no JSON text"),
-        ("n==[1]", "a number, a text, true, false or null"),
+        ("", "at its end: the name of a field is missing"),
+        ("n", "at its end: one of == != < <= > >= is missing"),
+        ("n=1", "is no condition: at character 2, '=1': one of == != < <= > >= is missing. Write it as FIELD==VALUE"),
+        ("n=>1", "at character 2, '=>1'"),
+        ("city is Oslo", "at its end: one of == != < <= > >= is missing"),
+        ('a"b==1', "at character 2, '\"b==1': one of"),
+        (">1", "at character 1, '>1': the name of a field is missing"),
+        (' "n>1', "at character 2, '\"n>1': the name of a field has no end"),
+        ("  ==1", "at character 3, '==1': the name of a field is missing"),
+        (r' "\x"==1', "at character 2, '\"\\\\x\"==1': the field's name is no JSON text"),
+        ('n== "Oslo', "at character 5, '\"Oslo': the value is no JSON text"),
+        ("n==[1]", "at character 4, '[1]': a value is a number, a text, true, false or null"),
         ('n=={"a":1}', "a number, a text, true, false or null"),
-        ("n<null", "nothing is less or greater than null"),
+        ("n <null", "at character 3, '<null': nothing is less or greater than null"),
         ("n==" + "x" * LONGEST, "1,003 characters"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_what_is_no_condition_says_so(text: str, says: str) -> None:
-    """One error that says what is wrong and how it is written."""
+    """One error that says where it is wrong, what is, and how it is written."""
     with pytest.raises(BadRequest) as caught:
         Comparison.parse(text)
     assert says in str(caught.value)

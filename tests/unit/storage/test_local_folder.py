@@ -77,6 +77,7 @@ def test_an_object_survives_a_loss_of_power(new: bool, tmp_path: Path, monkeypat
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "fdatasync", sync)  # a file's
     if new:
         assert folder.put_new("parts/a", b"x")
     else:

@@ -218,7 +218,7 @@ def test_there_is_no_file(publisher: ActorThread, tmp_path: Path) -> None:
     bound = [line for line in Path("/proc/net/unix").read_text().splitlines() if offer.name in line]
     assert bound
     assert all(line.split()[7] == f"@{offer.name}" for line in bound)
-    publisher.reader("reads").close()
+    publisher.reader("reads").release()
     assert eventually(lambda: len(open_files()) == before + 1)  # the one that listens
     publisher.die()
     assert len(open_files()) == before

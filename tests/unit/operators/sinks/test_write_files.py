@@ -19,6 +19,7 @@ from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
 from tidewheel.operators.sinks import write_files
+from tidewheel.storage.whole_folders import WholeFolders
 
 
 def rows_in(folder: str | Path) -> Iterator[Any]:
@@ -159,10 +160,10 @@ def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
 
 def test_what_another_run_has_cleaned_up_is_an_error(tmp_path: Path) -> None:
     """Two runs on one folder: an epoch whose files are gone is not made visible as an empty one."""
-    folders = write_files.EpochFolders(tmp_path, "csv")
-    folders.recover()
+    folders, others = write_files.EpochFolders(tmp_path, "csv"), WholeFolders(tmp_path, "epoch=")
+    others.recover()
     part = folders.prepare(7, [[1]])
-    folders.recover()
+    others.recover()
     with pytest.raises(FileNotFoundError):
         folders.commit(7, [part])
     assert names(tmp_path) == []
@@ -184,7 +185,7 @@ def test_a_run_that_dies_while_it_replaces_an_epoch_loses_nothing(
     rename = Path.rename
 
     def dies(path: Path, target: Any) -> Any:
-        if path.name.startswith(write_files._UNFINISHED):
+        if path.name.startswith(".tmp-"):
             raise OSError("power failure")
         return rename(path, target)
 
@@ -214,6 +215,7 @@ def test_files_are_on_disk_before_they_are_seen(tmp_path: Path, monkeypatch: pyt
         return rename(path, target)
 
     monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "fdatasync", synced)  # a file's
     monkeypatch.setattr(Path, "rename", renamed)
     write(tmp_path, [(0, list(range(10)))], workers=2)
     files = {"sync part-00000-00000.parquet", "sync part-00001-00000.parquet"}
@@ -342,20 +344,3 @@ def test_wrong_arguments_are_refused_at_once(arguments: Any, options: Any, messa
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").write_files(*arguments, **options)
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_an_epoch_that_comes_back_meanwhile_is_older(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
-) -> None:
-    """One worker moves it back while another looks which epochs there are."""
-    (tmp_path / ".old-epoch=7").mkdir()
-    look = write_files.EpochFolders._folders
-
-    def look_as_it_moves(folders: write_files.EpochFolders, prefix: str) -> list[Path]:
-        before = look(folders, prefix)
-        (tmp_path / ".old-epoch=7").rename(tmp_path / "epoch=7")
-        return before if is_late else look(folders, prefix)
-
-    monkeypatch.setattr(write_files.EpochFolders, "_folders", look_as_it_moves)
-    assert write_files.EpochFolders(tmp_path, "csv").existing() == {"epoch=7"}

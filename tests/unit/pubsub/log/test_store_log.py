@@ -19,12 +19,6 @@ def store() -> FaultyStore:
     return FaultyStore(Objects())
 
 
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try a failing store again at once."""
-    monkeypatch.setattr(store_log, "_PAUSE_S", 0.0)
-
-
 def write(log: StoreLog, *ticks: int) -> None:
     """Make records durable, in an object of their own."""
     log.append(entries(ticks))
@@ -78,7 +72,7 @@ def test_a_store_that_fails_for_a_while_is_tried_again(store: FaultyStore, caplo
 
 def test_a_store_that_fails_for_long_ends_the_log(store: FaultyStore) -> None:
     """With what to do; nothing that was durable is lost, and what was not may be there or not."""
-    log = open_store_log(store, retry_s=0.0)
+    log = open_store_log(store, within_s=0.0)
     write(log, 1)
     store.fails = 1
     with pytest.raises(LogFailed, match=r"the store is busy.*takes nothing more. Start the job again"):
@@ -88,7 +82,7 @@ def test_a_store_that_fails_for_long_ends_the_log(store: FaultyStore) -> None:
     assert log.trim(5) == 0
     log.close()
     assert ticks_of(again(store)) == [1]
-    late = open_store_log(store, retry_s=0.0)
+    late = open_store_log(store, within_s=0.0)
     store.loses = 1
     with pytest.raises(LogFailed):
         write(late, 4)

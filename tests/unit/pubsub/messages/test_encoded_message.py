@@ -4,8 +4,10 @@ import pickle
 import struct
 import sys
 import threading
-from typing import Any, cast
+from enum import IntEnum
+from typing import Any, NamedTuple, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,7 +30,7 @@ from tidewheel.pubsub.messages.encoded_message import (
     encode_batch,
     place_of,
 )
-from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Message, PartitionEnded, WentBack
 from tidewheel.transport.frames import LARGE
 
 KINDS = [bytes, bytearray, memoryview, pa.py_buffer]
@@ -40,7 +42,7 @@ EVENTS = st.one_of(
         TIMES,
         SIZES.map(lambda size: b"x" * size),
         st.sampled_from(["arrow", "pickle", "ends"]),
-        st.integers(),
+        st.integers(0, 2**40),
     ),
     st.builds(LowerFrontierUpdate, st.lists(st.tuples(TIMES, st.sampled_from([-1, 1])), max_size=3)),
     st.just(PartitionEnded()),
@@ -138,13 +140,17 @@ def test_what_is_too_short_is_no_message(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("head", "text"),
     [
-        (b"garbage", "cannot be unpickled"),
+        (b"garbage", "cannot be decoded"),
+        (b"\x80garbage", "cannot be unpickled"),
         (pickle.dumps(7), "the head is of no message but 7"),
+        (msgspec.msgpack.encode([[7]]), r"the head is of no message but \[\[7\]\]"),
+        (msgspec.msgpack.encode([1, "zip", 3]), "no message"),
+        (msgspec.msgpack.encode(msgspec.msgpack.Ext(9, b"")), "an extension of type 9"),
         (pickle.dumps((1, "pickle", 3)), "no message"),
         (pickle.dumps((1, "zip", "3", 0)), "no message"),
         (pickle.dumps((1,)), "no message"),
     ],
-    ids=["no pickle", "a number", "three", "a text", "no list"],
+    ids=["garbage", "no pickle", "a number", "no pairs", "three fields", "an extension", "three", "a text", "no list"],
 )
 def test_what_is_no_head_is_named(head: bytes, text: str) -> None:
     """By who decodes it; whoever passes it on need not know."""
@@ -154,6 +160,61 @@ def test_what_is_no_head_is_named(head: bytes, text: str) -> None:
         decode(message)
     with pytest.raises(ProtocolError, match=text):
         place_of(message)
+
+
+class Turn(NamedTuple):
+    """A time that is a tuple, and something else as well."""
+
+    number: int
+
+
+class Phase(IntEnum):
+    """A time that is an integer, and something else as well."""
+
+    FIRST = 1
+
+
+def types_in(time: Any) -> Any:
+    """Return the type of a time, or those of its parts."""
+    return list(map(types_in, time)) if type(time) is tuple else type(time)
+
+
+@pytest.mark.parametrize(
+    "time", [0, -1, 2**63, -(2**63) - 1, 2**200, True, 1.0, "t", (), ((1, (2,)), Turn(3)), Phase.FIRST, np.int64(4)]
+)
+def test_times_keep_their_types(time: Any) -> None:
+    """Of a subclass of int or tuple too: other operators of its domain may look at it."""
+    came = decode(encode(DataMessage(time, b"", "pickle", 1)))
+    moved = decode(encode(LowerFrontierUpdate([(time, 1)])))
+    assert isinstance(came, DataMessage)
+    assert isinstance(moved, LowerFrontierUpdate)
+    for found in (came.time, moved.updates[0][0]):
+        assert (found, types_in(found)) == (time, types_in(time))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (((3, 1), "pickle", 7, 2), DataMessage((3, 1), b"x", "pickle", 7)),
+        (([((0, 0), -1), ((3, 1), 1)],), LowerFrontierUpdate([((0, 0), -1), ((3, 1), 1)])),
+        ((), PartitionEnded()),
+        ((WentBack(1, 5, [3]),), WentBack(1, 5, [3])),
+    ],
+    ids=["a batch", "a move", "the end", "a return"],
+)
+def test_the_heads_of_earlier_releases_are_read(fields: Any, message: Message) -> None:
+    """A log keeps them."""
+    logged = EncodedMessage(pickle.dumps(fields, 5), b"x" if isinstance(message, DataMessage) else b"")
+    assert decode(logged) == message
+    assert place_of(logged) == (Place((3, 1), 2) if isinstance(message, DataMessage) else None)
+
+
+def test_a_head_is_written_once() -> None:
+    """Whoever passes a message on passes on the bytes that came; a new number is a new head."""
+    for event in (DataMessage((3, 1), b"x", "pickle", 7), LowerFrontierUpdate([(0, -1), (1, 1)])):
+        message = encode(event, 4)
+        assert encode(decode(message)).head is message.head
+    assert place_of(encode(decode(encode(DataMessage(0, b"x", "pickle", 7), 4)), 5)) == Place(0, 5)
 
 
 class Endless(bytes):

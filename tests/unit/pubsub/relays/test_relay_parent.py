@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit.exactly_once.hosts import Times
 from tests.kit.exactly_once.linked import pair
+from tidewheel.host.retry import Retry
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, KnowledgeMessage, Nack, Upstream
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, decode_upstream, encode
@@ -78,8 +79,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_parent, "LEAST_PAUSE_S", 0.001)
-    monkeypatch.setattr(relay_parent, "MOST_PAUSE_S", 0.01)
+    monkeypatch.setattr(relay_parent, "AGAIN", Retry(first_pause_s=0.001, longest_pause_s=0.01))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo,
 from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.catalog.catalog import Listing
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG, LocalCatalog
-from tidewheel.pubsub.subscribers.local_reader import LocalTopicReader
+from tidewheel.pubsub.subscribers.local_source import LocalSource
 from tidewheel.pubsub.subscribers.topics import CatalogReader, Sightings
 
 DEADLINE_S = 30.0
@@ -34,9 +34,9 @@ class PlayedCluster:
         if self.is_gone:
             raise DeliveryError("nobody there")
         info = self.catalog.own_topic
-        reader = LocalTopicReader(info, uuid.uuid4().hex)
+        source = LocalSource(info, uuid.uuid4().hex)
         self.subscriptions += 1
-        return Subscription(info, reader)
+        return Subscription(info, source)
 
     def listing(self) -> Listing:
         return self.catalog.listing()

@@ -23,6 +23,8 @@ def test_what_is_given_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value"),
     [
         ("progress", "gossip"),
+        ("progress", "Broadcast"),
+        ("progress", ["broadcast"]),
         ("link", None),
         ("bytes_in_flight", 0),
         ("bytes_in_flight", "many"),
@@ -57,6 +59,8 @@ def test_something_else_is_no_configuration() -> None:
     flow.input("numbers").capture("numbers")
     with pytest.raises(tw.ConfigError, match=r"'configured': config must be a RuntimeConfig, not \{'link': 'ray'\}"):
         tw.run(flow, engine="local", config={"link": "ray"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
+        tw.run(flow, engine="local", link="ray")  # type: ignore[call-arg]
 
 
 def test_mappings_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ def terminal_in(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Make a terminal standard output and standard error: not in a fixture, as pytest replaces both behind it."""
     stream = Terminal()
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdout", stream)
     return stream
@@ -161,24 +162,58 @@ def test_a_job_shows_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixt
 
 
 def test_what_others_print_stands_above_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While they are in the middle of a line, nothing is shown; afterwards, standard output is what it was."""
+    """A line of it is shown once it has ended; afterwards, standard output is what it was."""
     terminal = terminal_in(monkeypatch)
     line = TerminalLine(terminal)
     line.show("progress 1")
     assert lines_of(terminal.getvalue()) == ["progress 1"]
     sys.stdout.write("printed\n")
-    assert lines_of(terminal.getvalue()) == ["printed", ""]
     line.show("progress 2")
     assert lines_of(terminal.getvalue()) == ["printed", "progress 2"]
     sys.stdout.write("in the")
     line.show("progress 3")
-    sys.stderr.write(" middle\n")
-    line.show("progress 4")
-    assert lines_of(terminal.getvalue()) == ["printed", "in the middle", "progress 4"]
+    sys.stdout.write(" middle\n")
+    assert lines_of(terminal.getvalue()) == ["printed", "in the middle", "progress 3"]
     assert sys.stdout.isatty()
+    sys.stdout.write("at the end")
     line.close()
-    assert lines_of(terminal.getvalue()) == ["printed", "in the middle", ""]
+    assert lines_of(terminal.getvalue()) == ["printed", "in the middle", "at the end", ""]
     assert sys.stdout is sys.stderr is terminal
+
+
+def test_a_long_line_that_others_print_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a person can copy it; and nothing in it is read as an instruction for colours."""
+    terminal = terminal_in(monkeypatch)
+    line = TerminalLine(terminal)
+    line.show("progress")
+    sys.stdout.write("[red]tide [0] 17 " * 10 + "\n")
+    assert lines_of(terminal.getvalue()) == ["[red]tide [0] 17 " * 10, "progress"]
+    line.close()
+
+
+def test_what_the_program_prints_to_a_file_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is printed on the terminal has to make room for the line."""
+    terminal = terminal_in(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", file := io.StringIO())
+    line = TerminalLine(terminal)
+    line.show("progress")
+    sys.stdout.write("result\n")
+    sys.stderr.write("said\n")
+    assert lines_of(terminal.getvalue()) == ["said", "progress"]
+    line.close()
+    assert file.getvalue() == "result\n"
+
+
+def test_a_handler_of_logging_from_before_begins_its_line_at_the_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes past the line, over it."""
+    terminal = terminal_in(monkeypatch)
+    line = TerminalLine(terminal)
+    line.show("progress")
+    terminal.write("WARNING: low tide\n")
+    line.show("progress")
+    assert lines_of(terminal.getvalue()) == ["WARNING: low tide", "progress"]
+    line.close()
+    assert lines_of(terminal.getvalue()) == ["WARNING: low tide", ""]
 
 
 def test_a_line_that_does_not_fit_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,40 +221,24 @@ def test_a_line_that_does_not_fit_is_cut(monkeypatch: pytest.MonkeyPatch) -> Non
     terminal = terminal_in(monkeypatch)
     line = TerminalLine(terminal)
     line.show("潮" * 100)
-    assert lines_of(terminal.getvalue()) == ["潮" * 39 + "…"]
+    assert lines_of(terminal.getvalue()) == ["潮" * 39 + " …"]
     line.close()
     assert lines_of(terminal.getvalue()) == [""]
 
 
-def test_each_line_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Erasing first and writing later would flicker."""
-    terminal = terminal_in(monkeypatch)
-    written: list[str] = []
-    monkeypatch.setattr(terminal, "write", written.append)
-    line = TerminalLine(terminal)
-    line.show("one")
-    line.show("two")
-    assert len(written) == 2
-
-
-def test_a_stream_that_the_program_has_replaced_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the program's."""
-    terminal = terminal_in(monkeypatch)
-    line = TerminalLine(terminal)
-    line.show("progress")
-    sys.stdout = mine = io.StringIO()
-    line.close()
-    assert sys.stdout is mine
-
-
 def test_a_terminal_that_is_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job goes on without it."""
+    """The job goes on without it, and what the program prints goes where it went before."""
     terminal = terminal_in(monkeypatch)
-    line = TerminalLine(terminal)
-    line.show("progress")
-    terminal.close()
-    line.show("progress")
-    line.close()
+    times = iter(range(9))
+    progress = ShownProgress("unseen", lambda _: Standing(float(next(times))), runs_elsewhere=False)
+    with progress.shown(True):
+        progress.look(None)
+        assert sys.stdout is not terminal
+        terminal.close()
+        vars(progress)["_next_s"] = 0.0
+        progress.look(None)
+        assert next(times) == 2
+    assert sys.stdout is sys.stderr is terminal
 
 
 # ---------------------------------------------------------------------- when it is shown

@@ -11,6 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tests.waiting import eventually
+from tidewheel.host.retry import Retry
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.job_life import JobLife
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
@@ -100,7 +101,7 @@ def test_one_for_which_operators_wait_is_taken_at_once(bench: Bench) -> None:
 
 def test_one_for_which_operators_wait_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a pause that grows, and long before the next one is due: until then, records would be held back."""
-    monkeypatch.setattr(job_snapshots, "_AGAIN_S", 0.001)
+    monkeypatch.setattr(job_snapshots, "_AGAIN", Retry(first_pause_s=0.001))
     bench.answers = False
     bench.statuses[0].awaits = 0
     for number in (1, 2):
@@ -109,7 +110,7 @@ def test_one_for_which_operators_wait_is_tried_again(bench: Bench, monkeypatch: 
         bench.taker.add(WrittenPart(number, 1, failure="the disk is full"))
         bench.taker.add(WrittenPart(number, 0))
         assert eventually(lambda: number in bench.snapshots._failed)  # noqa: B023
-        assert bench.snapshots._pause_s == 0.001 * number
+        assert bench.snapshots._failures == number
     assert eventually(lambda: bench.saved[-1:] == [3])
 
 

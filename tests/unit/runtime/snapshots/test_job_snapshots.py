@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.storage.folder import Folder
 
 NUMBERS = [[3, 4], [5], [3, 6], [4, 8]]
 """The numbers that are sent at each epoch."""
@@ -55,18 +55,18 @@ def expected() -> Counter[Any]:
 
 
 @pytest.fixture
-def objects(url: str) -> ObjectFolder:
+def objects(url: str) -> Folder:
     """What lies in a folder of which each of two snapshots has an epoch more."""
     with begin(url) as job:
         for until in (1, 2):
             send_on(job, until)
             job.snapshot()
         job.stop()
-    found: ObjectFolder = SnapshotFolder(url)._objects
+    found: Folder = SnapshotFolder(url)._objects
     return found
 
 
-def damage(objects: ObjectFolder, number: int, kind: str) -> str:
+def damage(objects: Folder, number: int, kind: str) -> str:
     """Damage a snapshot; return the name of the object."""
     prefix = "log/" if kind == "manifest" else "parts/"
     names = sorted(objects.sizes(prefix))  # of the log: a claim first, and a release last
@@ -85,7 +85,7 @@ def damage(objects: ObjectFolder, number: int, kind: str) -> str:
 @pytest.mark.parametrize("kind", DAMAGES)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_job_goes_on_from_the_snapshot_before_a_damaged_one(
-    kind: str, workers: int, url: str, objects: ObjectFolder, expected: Counter[Any], caplog: pytest.LogCaptureFixture
+    kind: str, workers: int, url: str, objects: Folder, expected: Counter[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """All workers do, and the input; a warning names the damaged object and both snapshots. Nothing is lost."""
     name = damage(objects, 2, kind)
@@ -103,7 +103,7 @@ def test_a_job_goes_on_from_the_snapshot_before_a_damaged_one(
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_no_snapshot_that_is_intact_is_an_error(kind: str, url: str, objects: ObjectFolder, opened: ExitStack) -> None:
+def test_no_snapshot_that_is_intact_is_an_error(kind: str, url: str, objects: Folder, opened: ExitStack) -> None:
     """It names each damaged object and the remedy, and the folder is free; the job does not begin without state."""
     names = [damage(objects, number, kind) for number in (1, 2)]
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_no_snapshot_that_is_intact_is_an_error(kind: str, url: str, objects: Ob
         assert all(name in str(error.value) for name in names)
 
 
-def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: ObjectFolder) -> None:
+def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: Folder) -> None:
     """An older one is not taken in its place: what is new may be more than the format."""
     data = objects.read("log/0000000003.json")
     assert data is not None
@@ -121,11 +121,11 @@ def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: ObjectFolde
         begin(url)
 
 
-def everything(objects: ObjectFolder) -> set[str]:
+def everything(objects: Folder) -> set[str]:
     return {name for prefix in ("log/", "parts/", "heartbeats/") for name in objects.sizes(prefix)}
 
 
-def test_a_folder_that_was_removed_stays_empty(url: str, objects: ObjectFolder, expected: Counter[Any]) -> None:
+def test_a_folder_that_was_removed_stays_empty(url: str, objects: Folder, expected: Counter[Any]) -> None:
     """The job goes on without writing there; another one begins anew in its place, and neither harms the other."""
     with tw.run(flow(), workers=2, engine="local", snapshots=tw.Snapshots(url, every_s=0.001)) as first:
         objects.remove(list(everything(objects)))

@@ -11,9 +11,9 @@ from tidewheel.runtime.snapshots import heartbeat
 from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError
 from tidewheel.runtime.snapshots.names import blob_name
-from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.ownership import Ownership
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.storage.folder import Folder
 from tidewheel.storage.store_url import is_url
 
 
@@ -30,9 +30,9 @@ def owner(folder: SnapshotFolder, opened: ExitStack) -> Ownership:
 
 
 @pytest.fixture
-def objects(folder: SnapshotFolder) -> ObjectFolder:
+def objects(folder: SnapshotFolder) -> Folder:
     """What lies under it."""
-    found: ObjectFolder = folder._objects
+    found: Folder = folder._objects
     return found
 
 
@@ -60,7 +60,7 @@ def test_snapshots_are_there_for_the_next_owner(folder: SnapshotFolder, owner: O
         assert [folder.read(blob) for blob in manifests[1].blobs] == [b"state"]
 
 
-def test_what_is_kept_has_its_blobs(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_what_is_kept_has_its_blobs(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """Blobs that a later snapshot shares stay; what is being written stays, too."""
     first = _commit(folder, owner, 1)
     for number in (2, 3, 4):
@@ -95,7 +95,7 @@ def test_a_blob_that_nothing_keeps_is_refused(folder: SnapshotFolder, owner: Own
 
 
 def test_a_lost_answer_loses_no_snapshot(
-    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, monkeypatch: pytest.MonkeyPatch
+    folder: SnapshotFolder, owner: Ownership, objects: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store has put the manifest, and its answer did not arrive: the next one may need blobs that it had before."""
     first = _commit(folder, owner, 1)
@@ -120,7 +120,7 @@ def test_a_lost_answer_loses_no_snapshot(
 
 @pytest.mark.parametrize("cut", [False, True], ids=["missing", "half-written"])
 def test_a_damaged_snapshot_is_passed_over(
-    cut: bool, folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, caplog: pytest.LogCaptureFixture
+    cut: bool, folder: SnapshotFolder, owner: Ownership, objects: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a warning that names it; the one before counts among those that are kept."""
     first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
@@ -140,7 +140,7 @@ def test_a_damaged_snapshot_is_passed_over(
 
 
 def test_a_reader_that_finds_damage_gets_the_snapshot_before(
-    folder: SnapshotFolder, objects: ObjectFolder, caplog: pytest.LogCaptureFixture, opened: ExitStack
+    folder: SnapshotFolder, objects: Folder, caplog: pytest.LogCaptureFixture, opened: ExitStack
 ) -> None:
     """A flipped byte is found when it is read, and damages every snapshot that needs the blob."""
     owner = opened.enter_context(folder.claim("job", keep=3))
@@ -159,14 +159,14 @@ def test_a_reader_that_finds_damage_gets_the_snapshot_before(
             assert f"snapshot 1 is used, because snapshot {number} is damaged: {name}: its checksum" in caplog.text
 
 
-def _flip(objects: ObjectFolder, name: str) -> None:
+def _flip(objects: Folder, name: str) -> None:
     data = bytearray(objects.read(name) or b"")
     data[len(data) // 2] ^= 1
     objects.write(name, [memoryview(data)])
 
 
 def test_a_damaged_manifest_is_passed_over(
-    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder, caplog: pytest.LogCaptureFixture
+    folder: SnapshotFolder, owner: Ownership, objects: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a warning that names the file; the next owner goes on behind it, and removes it once it is old."""
     first, second = _commit(folder, owner, 1), _commit(folder, owner, 2)
@@ -187,7 +187,7 @@ def test_a_damaged_manifest_is_passed_over(
         assert second.blobs[0].name not in objects.sizes("parts/")
 
 
-def test_a_log_without_a_readable_snapshot_is_an_error(folder: SnapshotFolder, objects: ObjectFolder) -> None:
+def test_a_log_without_a_readable_snapshot_is_an_error(folder: SnapshotFolder, objects: Folder) -> None:
     """What is damaged may have been a snapshot, so the job does not begin without state."""
     with folder.claim("job") as owner:
         _commit(folder, owner, 1)
@@ -201,7 +201,7 @@ def test_a_log_without_a_readable_snapshot_is_an_error(folder: SnapshotFolder, o
 
 
 def test_the_names_of_an_owner_whose_claim_is_damaged_are_not_used_again(
-    folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder
+    folder: SnapshotFolder, owner: Ownership, objects: Folder
 ) -> None:
     """It may still write, and would else overwrite the blobs of the next owner."""
     _flip(objects, "log/0000000001.json")
@@ -212,7 +212,7 @@ def test_the_names_of_an_owner_whose_claim_is_damaged_are_not_used_again(
             _commit(folder, owner, 1)
 
 
-def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """A job must not begin without its state unnoticed."""
     assert owner.latest_intact() is None
     _commit(folder, owner, 1)
@@ -222,7 +222,7 @@ def test_no_intact_snapshot_is_an_error(folder: SnapshotFolder, owner: Ownership
         owner.latest_intact()
 
 
-def test_a_deleted_snapshot_is_gone(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_a_deleted_snapshot_is_gone(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """The blobs that another one needs stay."""
     first = _commit(folder, owner, 1)
     second = _commit(folder, owner, 2, *first.blobs)
@@ -235,7 +235,7 @@ def test_a_deleted_snapshot_is_gone(folder: SnapshotFolder, owner: Ownership, ob
     assert objects.sizes("parts/") == {}
 
 
-def test_with_the_last_snapshot_all_goes(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_with_the_last_snapshot_all_goes(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """Nothing is left of the folder, and the next job finds a new one."""
     _commit(folder, owner, 1)
     _commit(folder, owner, 2)
@@ -248,7 +248,7 @@ def test_with_the_last_snapshot_all_goes(folder: SnapshotFolder, owner: Ownershi
         assert (following.snapshots(), following.next_snapshot) == ([], 1)
 
 
-def test_what_comes_after_a_deletion_stays(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_what_comes_after_a_deletion_stays(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """A snapshot that is committed once all are deleted, and the claim of another owner."""
     _commit(folder, owner, 1)
     owner.delete(1)
@@ -265,7 +265,7 @@ def test_what_comes_after_a_deletion_stays(folder: SnapshotFolder, owner: Owners
     other.release()
 
 
-def test_half_written_entries_go(folder: SnapshotFolder, owner: Ownership, objects: ObjectFolder) -> None:
+def test_half_written_entries_go(folder: SnapshotFolder, owner: Ownership, objects: Folder) -> None:
     """A writer that was killed leaves them in a folder of a machine."""
     halves = ["log/0000000001.json.0f.partial", "parts/000001-0000000001-w0.0f.partial"]
     for name in halves:

@@ -124,7 +124,7 @@ def test_frozen_values_that_could_not_be_written_are_written_later(
     """So the next part has all of them."""
     values = {"one": Kept(100)}
     with monkeypatch.context() as patch:
-        patch.setattr(local_folder, "_write_all", full)
+        patch.setattr(local_folder, "write_all", full)
         assert worker.writer.write(frozen_part(1, values)).failure is not None
     check_frozen(worker, worker.writer.write(frozen_part(2, values)), values)
 
@@ -134,7 +134,7 @@ def test_after_a_failure_only_a_whole_part_is_written(worker: Worker, monkeypatc
     worker.check(worker.write())
     worker.states["much"][3] = -3
     with monkeypatch.context() as patch:
-        patch.setattr(local_folder, "_write_all", full)
+        patch.setattr(local_folder, "write_all", full)
         failed = worker.write()
     assert failed.blobs == ()
     assert failed.failure is not None

@@ -14,6 +14,7 @@ from tidewheel.runtime.snapshots.entries import Manifest, Owner, encode
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotError
 from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import blob_name, blob_writing
+from tidewheel.storage.folder_calls import PutNew
 
 RUNS = 300
 
@@ -159,7 +160,7 @@ def test_a_commit_whose_answer_is_lost_is_found_by_the_next() -> None:
     folder = Folder(keep=2)
     owner = _owner(1, "a")
     log = _run(folder, protocol.claim(Log(), owner))
-    folder.perform(protocol.PutNew("log/0000000002.json", encode(_snapshot(owner, 1, log))))
+    folder.perform(PutNew("log/0000000002.json", encode(_snapshot(owner, 1, log))))
     log = _run(folder, protocol.append(log, owner, lambda now: None if 3 in now.entries else _snapshot(owner, 2, now)))
     assert [manifest.number for manifest in log.snapshots.values()] == [1, 2]
 

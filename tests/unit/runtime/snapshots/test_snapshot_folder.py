@@ -17,16 +17,16 @@ from tidewheel.runtime.snapshots import heartbeat
 from tidewheel.runtime.snapshots.entries import Manifest
 from tidewheel.runtime.snapshots.errors import FencedError, SnapshotDamaged, SnapshotError, SnapshotFolderInUse
 from tidewheel.runtime.snapshots.names import blob_name
-from tidewheel.runtime.snapshots.objects import ObjectFolder
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.storage.folder import Folder
 
 NAME = blob_name(1, 1, "worker-0")
 
 
-def objects_of(folder: SnapshotFolder) -> ObjectFolder:
+def objects_of(folder: SnapshotFolder) -> Folder:
     """Return what lies under a folder, to damage it."""
-    objects: ObjectFolder = folder._objects
+    objects: Folder = folder._objects
     return objects
 
 

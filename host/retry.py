@@ -1,0 +1,155 @@
+"""How an operation that has failed is tried again.
+
+Every part of the library that tries something again has a `Retry`. Its method `pause_s` decides and does nothing else,
+so a loop that must not block can use it alone. `call` and `call_async` try, decide and pause.
+
+Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
+"""
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from math import inf
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def _ignore(error: Exception, failures: int) -> None:
+    """Do nothing with an error that is followed by another attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often something is tried again after an error, and how long the pauses are.
+
+    The first attempt begins at once. The second begins ``first_pause_s`` after the first has failed, and each further
+    pause is ``factor`` times as long, up to ``longest_pause_s``. After an error that is not one of ``on`` there is no
+    further attempt. By default attempts go on for ever: give ``attempts``, ``within_s`` or both.
+
+    Args:
+        attempts: the number of attempts at most, the first one included; None for any number.
+        within_s: no attempt begins later than so many seconds after the first one. The last pause is shortened, so the
+            last attempt begins at that time.
+        first_pause_s: the first pause in seconds; 0 for no pauses.
+        factor: the ratio of each pause to the one before; 1 for pauses of one length.
+        longest_pause_s: the longest pause in seconds.
+        jitter: the share of each pause that is random, from 0 to 1. With 0.5, a pause has between half its length and
+            all of it. So many processes that lose one server do not all come back to it at the same moment.
+        on: the exceptions after which there is another attempt.
+
+    Raises:
+        ValueError: a value is out of its range.
+
+    >>> retry = Retry(attempts=4, first_pause_s=0.1, longest_pause_s=0.3)
+    >>> [retry.pause_s(failures) for failures in (1, 2, 3, 4)]
+    [0.1, 0.2, 0.3, None]
+    >>> answers = iter([OSError("no answer"), OSError("no answer"), "tide"])
+    >>> def ask():
+    ...     answer = next(answers)
+    ...     if isinstance(answer, OSError):
+    ...         raise answer
+    ...     return answer
+    >>> Retry(attempts=3, first_pause_s=0, on=OSError).call(ask)
+    'tide'
+    """
+
+    attempts: int | None = None
+    within_s: float = inf
+    first_pause_s: float = 0.1
+    factor: float = 2.0
+    longest_pause_s: float = inf
+    jitter: float = 0.0
+    on: type[Exception] | tuple[type[Exception], ...] = Exception
+
+    def __post_init__(self) -> None:
+        least = {"attempts": 1, "within_s": 0, "first_pause_s": 0, "factor": 1, "longest_pause_s": 0, "jitter": 0}
+        for name, at_least in least.items():
+            value = getattr(self, name)
+            if value is not None and not value >= at_least:
+                raise ValueError(f"Retry: {name}={value!r} is less than {at_least}")
+        if self.jitter > 1:
+            raise ValueError(f"Retry: jitter={self.jitter!r} is the share of a pause that is random, and at most 1")
+
+    def pause_s(self, failures: int, elapsed_s: float = 0.0, draw: Callable[[], float] = random.random) -> float | None:
+        """Return the pause before the next attempt in seconds; None if there is none.
+
+        Args:
+            failures: the number of attempts that have failed, at least 1.
+            elapsed_s: the seconds since the first attempt has begun.
+            draw: returns a random number from 0 to 1.
+        """
+        if (self.attempts is not None and failures >= self.attempts) or elapsed_s >= self.within_s:
+            return None
+        try:
+            pause_s = self.first_pause_s * self.factor ** (failures - 1)
+        except OverflowError:
+            pause_s = inf
+        pause_s = min(pause_s, self.longest_pause_s) * (1 - self.jitter * draw() if self.jitter else 1)
+        return min(pause_s, self.within_s - elapsed_s)
+
+    def call(
+        self,
+        function: Callable[[], T],
+        *,
+        on_failure: Callable[[Exception, int], None] = _ignore,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> T:
+        """Call a function until it returns; return its value.
+
+        Args:
+            function: is called without arguments.
+            on_failure: receives each error that another attempt follows, and the number of failures.
+            clock: returns seconds that never go back.
+            sleep: waits for so many seconds.
+            draw: returns a random number from 0 to 1.
+
+        Raises:
+            Exception: the error of the last attempt.
+        """
+        began_s, failures = clock(), 0
+        while True:
+            try:
+                return function()
+            except self.on as error:
+                failures += 1
+                pause_s = self.pause_s(failures, clock() - began_s, draw)
+                if pause_s is None:
+                    raise
+                on_failure(error, failures)
+            if pause_s:
+                sleep(pause_s)
+
+    async def call_async(
+        self,
+        function: Callable[[], Awaitable[T]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] | None = None,
+    ) -> T:
+        """Await what a function returns, again and again until that succeeds; return its value.
+
+        Args:
+            function: is called without arguments, as a coroutine function.
+            clock: returns seconds that never go back.
+            sleep: waits for so many seconds; by default, `asyncio.sleep`.
+
+        Raises:
+            Exception: the error of the last attempt.
+        """
+        import asyncio  # which takes its time to import
+
+        began_s, failures = clock(), 0
+        while True:
+            try:
+                return await function()
+            except self.on:
+                failures += 1
+                pause_s = self.pause_s(failures, clock() - began_s)
+                if pause_s is None:
+                    raise
+            if pause_s:
+                await (sleep or asyncio.sleep)(pause_s)

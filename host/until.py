@@ -1,0 +1,51 @@
+"""Waiting for a condition that nothing reports, with a deadline."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_EVERY_S = 0.1
+
+
+def until(
+    condition: Callable[[], T],
+    *,
+    within_s: float,
+    every_s: float = _EVERY_S,
+    error: Callable[[], Exception] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
+    """Call a condition again and again until it returns something true; return that.
+
+    Use it only where no event, queue or future says that the condition has changed.
+
+    Args:
+        condition: is called at once, after each pause, and a last time at the deadline.
+        within_s: the deadline, in seconds from now.
+        every_s: the pause between two calls, in seconds.
+        error: makes what is raised at the deadline; without it, the last value of the condition is returned.
+        clock: returns seconds that never go back.
+        sleep: waits for so many seconds.
+
+    Raises:
+        Exception: the condition was not true in time; ``error`` makes it.
+
+    >>> numbers = iter([0, 0, 3])
+    >>> until(lambda: next(numbers), within_s=5, every_s=0)
+    3
+    >>> until(lambda: 0, within_s=0)
+    0
+    """
+    deadline_s = clock() + within_s
+    while True:
+        left_s = deadline_s - clock()
+        if found := condition():
+            return found
+        if left_s <= 0:
+            if error is not None:
+                raise error()
+            return found
+        sleep(min(every_s, max(0.0, deadline_s - clock())))

@@ -1,0 +1,227 @@
+"""The parents of one reader, and the thread that polls them: it listens, and looks for those that are lost."""
+
+import os
+import select
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import ceil, inf
+from typing import Any, Final, Protocol, TypeAlias
+
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_messages import Upstream
+from tidewheel.pubsub.messages.frames import Join
+from tidewheel.pubsub.protocol.fetched import Fetched
+from tidewheel.pubsub.subscribers.parents import Find, KeptParent
+from tidewheel.transport.eager_poll import EagerPoll
+
+_READ_ALL_S: Final = 1.0
+"""However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
+
+Partitions: TypeAlias = tuple[int, ...]
+Finds: TypeAlias = Mapping[Partitions, Find]
+"""For the partitions that a parent tells of, how to find it."""
+
+
+class Listener(Protocol):
+    """Makes messages for a subscriber of what parents tell."""
+
+    def hear(self, partitions: Partitions, told: Sequence[Any], now_s: float, /) -> bool:
+        """Receive messages of the parent of some partitions, in order; return whether they are its last.
+
+        Raises:
+            DeliveryError, ProtocolError: nothing more can be read of the topic.
+        """
+
+    def look(self, kept: KeptParent, now_s: float, /) -> None:
+        """Have a parent look whether it is lost, and for another; raise what `KeptParent.look` raises."""
+
+    def take(self) -> list[Fetched]:
+        """Return the messages for the subscriber, in order; say what is to be said."""
+
+    def due_s(self) -> float:
+        """Return when there is something to say if nothing is told; infinite if there is nothing."""
+
+
+class PolledParents:
+    """The parents of one reader. One thread reads at a time, with ``turn``; any thread may ring or release.
+
+    Args:
+        topic: its name.
+        greeting: the first message to each parent.
+        finds: for the partitions that a parent tells of, how to find it.
+        listener: is given what they tell.
+        within_s: a parent may be away for so long, in seconds.
+        is_eager: whether the thread looks for the next message before it sleeps.
+
+    Attributes:
+        turn: held by the thread that reads.
+        is_released: whether nothing more is read.
+        is_closed: whether all of them were let go of.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        greeting: Join,
+        finds: Finds,
+        listener: Listener,
+        within_s: float = 0.0,
+        *,
+        is_eager: bool = True,
+    ) -> None:
+        self._topic = topic
+        self._greeting = greeting
+        self._listener = listener
+        self._within_s = within_s
+        self._is_eager = is_eager
+        self.turn = threading.Lock()
+        self.is_released = self.is_closed = False
+        self._lost: Exception | None = None
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._bell_lock = threading.Lock()
+        self._poll: EagerPoll | None = None
+        self._polled: dict[int, KeptParent] = {}
+        self._look_at_s = self._read_all_at_s = 0.0
+        self._kept: dict[KeptParent, Partitions] = {}
+        self.replace(finds)
+
+    def replace(self, finds: Finds, why_lost: str = "") -> None:
+        """Have other parents from now on, in place of those that are ``why_lost``."""
+        self._kept = {}
+        for partitions, find in finds.items():
+            partition = partitions[0] if len(partitions) == 1 else None
+            one = KeptParent(self._topic, partition, find, self._greeting, self.ring, self._within_s, why_lost)
+            self._kept[one] = partitions
+
+    def need(self, partitions: Collection[int]) -> None:
+        """Look for a lost parent from now on only if it tells of one of these partitions."""
+        for kept, own in self._kept.items():
+            kept.is_needed = not set(own).isdisjoint(partitions)
+
+    def attach(self) -> None:
+        """Connect to every parent; raise DeliveryError if that fails."""
+        with self.turn:
+            while any(kept.parent is None and kept.is_needed for kept in self._kept):
+                self._listen_to_all(self._wait(self._look_at_s))
+                self.check()
+
+    def fetch(self, timeout_s: float) -> list[Fetched]:
+        """Return the messages that have come; wait for some if there are none.
+
+        Raises:
+            PublisherLost: a publisher has died for good, or has ended the topic before its time.
+            DeliveryError: the next messages are no longer kept, or another reader has taken over this subscription.
+        """
+        with self.turn:
+            deadline_s, is_late = time.monotonic() + timeout_s, False
+            while not self.is_released:
+                found = self._listener.take()
+                if not found and self._lost is not None:
+                    self._listen_to_all(self._wait(0.0))  # other parents may have told something before
+                    found = self._listener.take()
+                if found:
+                    return found
+                self.check()
+                if is_late:
+                    break
+                self._listen_to_all(self._wait(min(deadline_s, self.due_s())))
+                is_late = time.monotonic() >= deadline_s
+        return []
+
+    def due_s(self) -> float:
+        """Return when there is something to do if nothing comes; infinite if there is nothing."""
+        return min(self._look_at_s, self._listener.due_s())
+
+    @property
+    def kept(self) -> list[KeptParent]:
+        """The parents."""
+        return list(self._kept)
+
+    def check(self) -> None:
+        """Raise why nothing more can be read, if that is so."""
+        if self._lost is not None:
+            raise self._lost
+
+    def listen(self) -> None:
+        """Receive what has come, without waiting. To be called with ``turn``."""
+        self._listen_to_all(())
+
+    def _wait(self, until_s: float) -> list[KeptParent]:
+        """Wait for messages, or until some time; return the parents with messages."""
+        poll = self._poll or self._new_poll()
+        wait_s = until_s - time.monotonic()
+        ready = poll.poll(None if wait_s == inf else max(0, ceil(wait_s * 1000)))
+        if not any(descriptor == self._bell for descriptor, _ in ready):
+            return [self._polled[descriptor] for descriptor, _ in ready]
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        return self.kept
+
+    def _new_poll(self) -> EagerPoll:
+        """Return what polls the parents; it is kept unless one of them has not taken all that was said to it."""
+        poll = EagerPoll() if self._is_eager else EagerPoll(0.0)
+        poll.register(self._bell)
+        ways = {kept: kept.parent for kept in self._kept if kept.parent is not None}
+        for way in ways.values():
+            poll.register(way.fileno(), select.POLLIN | (select.POLLOUT if way.is_waiting else 0))
+        self._polled = {way.fileno(): kept for kept, way in ways.items()}
+        self._poll = None if any(way.is_waiting for way in ways.values()) else poll
+        return poll
+
+    def _listen_to_all(self, ready: Iterable[KeptParent]) -> None:
+        """Receive messages of parents, of all of them if none is ready, and look for those that are lost."""
+        now_s = time.monotonic()
+        if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
+            # Where nothing comes for long, a publisher that is called may have to be called again, or be lost.
+            self._read_all_at_s = now_s + _READ_ALL_S
+            ready = self.kept
+        for kept in ready:
+            try:
+                self._listen_to(kept, now_s)
+            except (DeliveryError, ProtocolError) as error:
+                self._lost = self._lost or error
+
+    def _listen_to(self, kept: KeptParent, now_s: float) -> None:
+        before = kept.parent
+        told = [] if before is None else before.read()
+        if told and self._listener.hear(self._kept[kept], told, now_s):
+            kept.end()
+            self._poll = None
+        self._listener.look(kept, now_s)
+        if before is None or before is not kept.parent:
+            self._poll = None
+            self._look_at_s = min((one.look_at_s for one in self._kept), default=inf)
+
+    def say(self, messages: Sequence[Upstream]) -> None:
+        """Say something to the parents of its partitions; those that have ended hear nothing."""
+        if messages:
+            parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
+            self._poll = None  # a parent may not take all of it
+            for message in messages:
+                if message.pubend in parent_of:
+                    parent_of[message.pubend].say([message])
+
+    def ring(self) -> None:
+        """Have the thread that reads look again."""
+        with self._bell_lock:
+            if not self.is_closed:
+                os.eventfd_write(self._bell, 1)
+
+    def stop(self) -> None:
+        """Have the thread that reads return, and none read any more; does not wait."""
+        self.is_released = True
+        self.ring()
+
+    def release(self) -> None:
+        """Let go of every parent, and wake the thread that reads. Idempotent."""
+        self.stop()
+        with self.turn, self._bell_lock:
+            if self.is_closed:
+                return
+            self.is_closed = True
+            for kept in self._kept:
+                kept.close()
+            os.close(self._bell)

@@ -1,0 +1,55 @@
+"""The contract of a folder of objects, wherever it is, and how it is opened."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tidewheel.storage.local_folder import LocalFolder
+from tidewheel.storage.store_url import is_url
+
+if TYPE_CHECKING:
+    from tidewheel.storage.object_store import RemoteFolder
+
+
+class Objects(Protocol):
+    """Objects by name, under a URL. Threads may share it."""
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Put a small object unless there is one of that name; return whether it was put."""
+
+    def read(self, name: str, size: int = 0) -> bytes | None:
+        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
+
+    def sizes(self, prefix: str) -> Mapping[str, int]:
+        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``, by their names; "" is for all."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects, those that are there."""
+
+
+class Folder(Objects, Protocol):
+    """Objects that may be large."""
+
+    def write(self, name: str, frames: Sequence[memoryview]) -> None:
+        """Put an object that consists of frames, one after the other; readers see all of it or nothing."""
+
+    def remove_empty_folders(self) -> None:
+        """Remove the folder and those in it that have no objects."""
+
+
+def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
+    """Return the folder at a place from `store_url.absolute`.
+
+    Args:
+        url: an absolute path, or a URL of an object store.
+        timeout_s: how long an object store may not answer before a call fails, in seconds.
+        error: makes the exception of a message. All calls raise it.
+    """
+    return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
+
+
+def open_store(url: str, timeout_s: float, error: Callable[[str], Exception]) -> "RemoteFolder":
+    """Return a folder in an object store; the arguments are those of `open_folder`."""
+    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
+
+    return RemoteFolder(url, timeout_s, error)

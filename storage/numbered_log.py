@@ -1,0 +1,108 @@
+"""A claimed log: numbered objects in a folder, each of which belongs to one writer.
+
+Invariants:
+
+- An object is put only if there is none of its number, and a writer puts the number behind the last one that it knows.
+  So of two writers each number has one winner, and no lock and no clock decides.
+- A writer claims the log by an object. A former writer finds that in the place of its own next one, however late it
+  comes, and writes nothing more. So the log of a job that was taken for dead has one line of objects.
+- An object that the store has is durable, also if its answer was lost. Each object names its writer, so no other writes
+  the same bytes: a number that has the same bytes belongs to an earlier try of this writer.
+
+The log of snapshots and the logs of topics in object stores are claimed logs. What an object says, and which objects
+may be removed, is theirs.
+
+Source: Amazon S3, "Conditional writes".
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from tidewheel.storage.folder_calls import Calls, Get, PutNew
+
+
+class Put(Enum):
+    """What has come of putting an object."""
+
+    OWN = "own"
+    """The number belongs to this writer, by this call or an earlier try."""
+
+    TAKEN = "taken"
+    """The number belongs to another writer."""
+
+    UNSEEN = "unseen"
+    """The store refuses the object and has none: another put of the number is on its way, or it was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLog:
+    """The names of the objects of a claimed log, and the calls that put them. It has no I/O; see `folder_calls`.
+
+    Args:
+        prefix: how all names begin, such as ``log/``.
+        digits: the least number of digits of a number.
+        suffix: how all names end, such as ``.json``.
+
+    >>> entries = NumberedLog("log/", 10, ".json")
+    >>> entries.name(43)
+    'log/0000000043.json'
+    >>> entries.number("log/0000000043.json"), entries.number("notes.txt")
+    (43, None)
+    """
+
+    prefix: str = ""
+    digits: int = 20
+    suffix: str = ""
+
+    def name(self, number: int) -> str:
+        """Return the name of an object. Names sort as their numbers do."""
+        return f"{self.prefix}{number:0{self.digits}}{self.suffix}"
+
+    def number(self, name: str) -> int | None:
+        """Return the number of an object; None if the name is no object's, such as that of a half-written file."""
+        found = self._match(name)
+        return int(found[1]) if found and not found[2] else None
+
+    def half_written(self, name: str) -> int | None:
+        """Return the number of an object that a writer has left half-written in a file; None for other names."""
+        found = self._match(name)
+        return int(found[1]) if found and found[2] else None
+
+    def _match(self, name: str) -> "re.Match[str] | None":
+        digits = rf"(\d{{{self.digits},}})"
+        return re.fullmatch(rf"{re.escape(self.prefix)}{digits}{re.escape(self.suffix)}(\..*)?", name)
+
+    def put(self, number: int, data: bytes) -> Calls[Put]:
+        """Put the object of a number, which names its writer.
+
+        A caller that received an error may call this again with the same bytes.
+        """
+        name = self.name(number)
+        if (yield PutNew(name, data)):
+            return Put.OWN
+        found = yield Get(name, len(data))
+        if found is None:
+            return Put.UNSEEN
+        return Put.OWN if found == data else Put.TAKEN
+
+    def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
+        """Check that the store refuses a second object of a number that has one.
+
+        Args:
+            number: of an object that was put.
+            url: where the log is, for the message.
+            harm: what two writers could do otherwise, for the message.
+            error: makes the exception of a message.
+
+        Raises:
+            Exception: it does not; ``error`` makes it.
+        """
+        name = self.name(number)
+        data = yield Get(name)
+        if (yield PutNew(name, data or b"")):
+            raise error(
+                f"{url} is not used: its store puts an object although there is one (it ignores If-None-Match), so "
+                f"{harm}. Use a store with conditional writes"
+            )
