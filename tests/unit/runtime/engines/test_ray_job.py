@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,9 @@ DEADLINE_S = 30.0
 @pytest.fixture
 def job(feed: ListFeed, handle: tw.InputHandle, monkeypatch: pytest.MonkeyPatch) -> RayJob:
     """A job with one input and no workers."""
-    made: Any = object.__new__(RayJob)
+    made = object.__new__(RayJob)
     made.name, made._life, made._handles = "job", JobLife("job"), DriverHandles("job")
-    made._feed = feed
+    made._feed = feed  # type: ignore[assignment]
     monkeypatch.setattr(made, "_timed_out", lambda *_: TimeoutError())
     feed.inputs[handle.name] = handle._fed
     return made
