@@ -24,7 +24,7 @@ endif
 .PHONY: demo test long fast check docs
 
 demo: $(VENV)/installed
-	$(VENV)/bin/python examples/dependencies.py
+	$(VENV)/bin/python -m examples.spark.dependencies
 
 # A third process, since the tests on a cluster mostly wait.
 test: $(VENV)/installed-test
@@ -46,6 +46,7 @@ check: $(VENV)/installed-dev
 docs: $(VENV)/installed-docs
 	$(VENV)/bin/python docs/operators_table.py
 	$(VENV)/bin/python docs/command_line_page.py
+	$(VENV)/bin/python docs/examples_page.py
 	$(VENV)/bin/python docs/reference_pages.py
 	$(VENV)/bin/python docs/flow_pictures.py
 	$(VENV)/bin/python docs/collection_pictures.py

@@ -16,7 +16,7 @@ from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack, Rejected
 from tidewheel.pubsub.messages.frames import ChildMessage, Join

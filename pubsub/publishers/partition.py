@@ -15,6 +15,7 @@ the publisher  how many more of them are confirmed, and the number   both, as ms
                of the last one's message in its log; 0 and -1 at
                first, as soon as it reads
 the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
+the publisher  that its loop runs, every second                      neither (`SIGN_OF_LIFE`)
 =============  ====================================================  ============================================
 """
 
@@ -37,9 +38,9 @@ from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import Children
+from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
 from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
-from tidewheel.transport.frames import FrameReader, Payload, dumps, frame_of, unpickled
+from tidewheel.transport.frames import SIGN_OF_LIFE, FrameReader, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.socket_writer import SocketWriter
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
@@ -165,6 +166,7 @@ class WorkerLink:
         self._has_begun = self.is_closed = False
         self._untold, self._untold_bytes, self._number, self._told_s = 0, 0, -1, 0.0
         self._telling: asyncio.TimerHandle | None = None
+        self._life = loop.call_later(SIGN_OF_LIFE_S, self._show_life)
         self._is_paused = not sink.has_room
         if not self._is_paused:
             self._go_on()
@@ -210,6 +212,13 @@ class WorkerLink:
             self._say((self._untold, self._number))
             self._untold = self._untold_bytes = 0
 
+    def _show_life(self) -> None:
+        """Write a sign of life now and then, unless the worker has not read what was written before."""
+        if not self._writer.waiting_bytes:
+            self._writer.add([SIGN_OF_LIFE])
+            self._write()
+        self._life = self._loop.call_later(SIGN_OF_LIFE_S, self._show_life)
+
     def _readable(self) -> None:
         try:
             messages = list(self._reader.read())
@@ -239,13 +248,17 @@ class WorkerLink:
     def _say(self, answer: Answer) -> None:
         """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
         self._writer.add(answer_frame(answer))
-        with suppress(OSError):
+        self._write()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # reading finds out that the worker has gone
             self._writer.write()
 
     def close(self) -> None:
         """Close the connection."""
         if not self.is_closed:
             self.is_closed = True
+            self._life.cancel()
             if self._telling is not None:
                 self._telling.cancel()
             self._loop.remove_reader(self._connection)

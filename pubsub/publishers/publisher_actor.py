@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.host.log_lines import LogSettings
-from tidewheel.host.process_memory import keep_freed_memory
+from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import logged_partitions
-from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Told
@@ -51,7 +51,8 @@ class PublisherActor:
 
     def __init__(self, topic: str, partition: int, make: MakePartition, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
-        if logs is not None:
+        if logs is not None:  # the process is its own
+            collect_rarely()
             logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic
         self._number = partition

@@ -209,9 +209,9 @@ class InputHandle:
     def end_substream(self, *keys: Any) -> None:
         """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
 
-        It is for an input whose stream is divided, ``flow.input(...).substreams(name, key=...)``, without a time-out. A
-        key may be used again at a later time, for another substream. The end of a key that has none open is that of an
-        empty substream. Several keys in one call cost less than several calls.
+        It is for an input whose stream is divided, ``flow.input(...).substreams(name, key=...)``. A key may be used
+        again at a later time, for another substream. The end of a key that has none open is that of an empty substream.
+        Several keys in one call cost less than several calls.
 
         Raises:
             TokenError: the handle is closed, or was handed to another process.

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured."""
-    return quick_run("barrier", RAY_ADDRESS=ray_cluster)
+    return quick_run("loops.barrier", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_median_and_p99_of_all(figures: Figures) -> None:

@@ -13,7 +13,7 @@ OURS = ("tidewheel, 1 worker", "tidewheel, 2 workers")
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; it fails if not all labels are the same."""
-    return quick_run("components", RAY_ADDRESS=ray_cluster)
+    return quick_run("loops.components", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_all_contestants(figures: Figures) -> None:

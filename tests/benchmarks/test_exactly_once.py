@@ -26,7 +26,7 @@ def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; it fails if a subscriber has not had every batch once."""
     before = set(MEMORY.glob("exactly-once-*"))
     with nothing_left():
-        found = quick_run("exactly_once", RAY_ADDRESS=ray_cluster)
+        found = quick_run("topics.exactly_once", RAY_ADDRESS=ray_cluster)
     assert set(MEMORY.glob("exactly-once-*")) <= before
     return found
 

@@ -12,7 +12,7 @@ WAYS = ("bare ZeroMQ", "link='socket'", "link='ray'")
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured."""
-    return quick_run("exchange", RAY_ADDRESS=ray_cluster)
+    return quick_run("records.exchange", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_records_and_bytes_of_all(figures: Figures) -> None:

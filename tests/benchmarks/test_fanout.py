@@ -24,7 +24,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def figures(ray_cluster: str, picture: Path) -> Figures:
     """The figures of one quick run; it fails if a subscriber has not received every message once, in order."""
     with nothing_left():
-        return quick_run("fanout", "--picture", str(picture), RAY_ADDRESS=ray_cluster)
+        return quick_run("topics.fanout", "--picture", str(picture), RAY_ADDRESS=ray_cluster)
 
 
 def test_acknowledgements_cost_the_machines_the_same_for_many(figures: Figures) -> None:

@@ -14,7 +14,7 @@ WORKERS = 4
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; nothing of its jobs is left in the end."""
     with nothing_left():
-        return quick_run("idle", RAY_ADDRESS=ray_cluster)
+        return quick_run("jobs.idle", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_every_process(figures: Figures) -> None:

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; it fails if labels are not those of scipy."""
-    return quick_run("incremental", RAY_ADDRESS=ray_cluster)
+    return quick_run("collections.incremental", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_all_parts(figures: Figures) -> None:

@@ -13,7 +13,7 @@ OF_THE_PROJECT = ("NumPy", "pyarrow")
 @pytest.fixture(scope="module")
 def figures() -> Figures:
     """What one quick run has measured; it fails if not all results are the same."""
-    return quick_run("kernels")
+    return quick_run("collections.kernels")
 
 
 def test_every_contestant_does_all_work(figures: Figures) -> None:

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 def test_it_has_both_engines(ray_cluster: str) -> None:
     """One key and many, at rest and while keys change, and the floor."""
     with nothing_left():
-        figures = quick_run("lookups", RAY_ADDRESS=ray_cluster)
+        figures = quick_run("collections.lookups", RAY_ADDRESS=ray_cluster)
     names = {name for name in figures["rows"] if name.endswith("p50")}
     assert len([name for name in names if name.startswith("ray")]) == 4
     assert len([name for name in names if name.startswith("local")]) == 2

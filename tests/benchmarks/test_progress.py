@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def figures() -> Figures:
     """What one quick run has measured."""
-    return quick_run("progress")
+    return quick_run("tracking.progress")
 
 
 def test_it_prints_what_the_readme_quotes(figures: Figures) -> None:

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.long]
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "pubsub.py"
+ROOT = Path(__file__).parents[2]
 OURS, FLOOR, PEER = "tidewheel", "bare ZeroMQ", "Redis pub/sub"
 BROKERS = {PEER, "Redis Streams", "NATS"}
 LATENCIES = ("1 subscriber, 2,000 messages/s", "10 subscribers, 200 messages/s")
@@ -28,7 +28,7 @@ _ENDS_WITHIN_S = 60.0
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; nothing of its job is left in the end."""
     with nothing_left():
-        return quick_run("pubsub", RAY_ADDRESS=ray_cluster)
+        return quick_run("topics.pubsub", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_latencies_and_throughputs_of_all(figures: Figures) -> None:
@@ -75,11 +75,12 @@ def test_nothing_outlives_it(ray_cluster: str, by: signal.Signals) -> None:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:
             process = subprocess.Popen(
-                [sys.executable, str(BENCHMARK), "--quick"],
+                [sys.executable, "-m", "benchmarks.topics.pubsub", "--quick"],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env={**os.environ, "RAY_ADDRESS": ray_cluster, "TMPDIR": folder},
+                cwd=ROOT,
             )
         finally:
             signal.signal(signal.SIGINT, before)

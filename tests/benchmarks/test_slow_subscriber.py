@@ -15,7 +15,7 @@ CAPACITY_MIB, SPARE_MIB = 4.0, 8.0
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; it fails if one of the 99 others has not had every epoch."""
     with nothing_left():
-        return quick_run("slow_subscriber", RAY_ADDRESS=ray_cluster)
+        return quick_run("topics.slow_subscriber", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_latencies_with_and_without(figures: Figures) -> None:

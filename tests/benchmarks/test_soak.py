@@ -14,7 +14,7 @@ PROCESSES = ["driver", "worker 0", "worker 1", "publisher 0", "publisher 1"]
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; nothing of its jobs is left in the end."""
     with nothing_left():
-        return quick_run("soak", RAY_ADDRESS=ray_cluster)
+        return quick_run("jobs.soak", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_runs_at_full_rate(figures: Figures) -> None:

@@ -13,7 +13,7 @@ WAYS = {"in": ("from_spark", "RayDP", "toPandas", "a job without rows"), "out": 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
     """What one quick run has measured, on a Ray that it starts itself."""
-    return quick_run("spark", RAY_ADDRESS="")
+    return quick_run("spark.dataframes", RAY_ADDRESS="")
 
 
 def test_it_has_seconds_of_all(figures: Figures) -> None:

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured; nothing of its jobs is left in the end."""
     with nothing_left():
-        return quick_run("substreams", RAY_ADDRESS=ray_cluster)
+        return quick_run("tracking.substreams", RAY_ADDRESS=ray_cluster)
 
 
 @pytest.mark.parametrize("name", ["together", "one by one"])

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 def test_it_compares_each_way_with_none(ray_cluster: str) -> None:
     """Throughput and processor time, with a listener and without one."""
-    figures = quick_run("telemetry", RAY_ADDRESS=ray_cluster)
+    figures = quick_run("jobs.telemetry", RAY_ADDRESS=ray_cluster)
     works = [f"{work}, {engine}" for work in ("word count", "empty epochs") for engine in ("local", "ray")]
     ways = ("no listener", "a listener")
     rates = ("without telemetry", "without telemetry, again", *ways)

@@ -22,7 +22,7 @@ PEERS = {"Bytewax, 1 process", "Bytewax, 2 processes", "Pathway, 2 threads"}
 @pytest.fixture(scope="module")
 def figures(ray_cluster: str) -> Figures:
     """What one quick run has measured."""
-    return quick_run("wordcount", RAY_ADDRESS=ray_cluster)
+    return quick_run("records.wordcount", RAY_ADDRESS=ray_cluster)
 
 
 def test_it_has_the_words_a_second_of_all(figures: Figures) -> None:

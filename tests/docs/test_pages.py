@@ -32,7 +32,7 @@ def test_a_page_is_one_session(tmp_path: Path) -> None:
         ".../bin/tidewheel",
         "python\nprint(type(pickle.loads(pickle.dumps(Tide()))).__name__)\nprint(__name__)",
         "text\nTide\n__main__",
-        "console\n$ ls ../README.md ../examples/pagerank.py\n../README.md\n../examples/pagerank.py",
+        "console\n$ ls ../README.md ../examples/README.md\n../README.md\n../examples/README.md",
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import tidewheel as tw
-from program import by_epoch
+from examples.parts.program import by_epoch
 
 DEADLINE_S = 60.0
 

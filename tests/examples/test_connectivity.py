@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import connectivity
 import tidewheel as tw
+from examples.parts import connectivity
 from tests.examples.dependency_graph import Answers, DependencyGraph
 
 EPOCHS = 8
@@ -42,7 +42,7 @@ def test_equals_scipy_on_the_local_engine(graph: DependencyGraph, workers: int) 
 
 @pytest.mark.long
 @pytest.mark.ray
-@pytest.mark.usefixtures("examples_on_ray")
+@pytest.mark.usefixtures("ray_cluster")
 def test_equals_scipy_on_ray(graph: DependencyGraph) -> None:
     """The same on Ray actors."""
     run_example(graph, 2, "ray")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import deadlocks
-from deadlocks import Lock
+from examples.loops import deadlocks
+from examples.loops.deadlocks import Lock
 from tests.examples.running import captured, epochs, records
 
 _next = st.lists(st.none() | st.integers(0, 11), min_size=1, max_size=12)

@@ -2,9 +2,9 @@
 
 import pytest
 
-import enrichment
-from enrichment import Order
-from price_service import PriceService
+from examples.first_steps import enrichment
+from examples.first_steps.enrichment import Order
+from examples.parts.price_service import PriceService
 from tests.examples.running import captured, epochs, records
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import flight_sessions
-import nyc_flights
 import tidewheel as tw
+from examples.parts import nyc_flights
+from examples.windows import flight_sessions
 from tests.examples.running import DEADLINE_S, epochs, records
 
 REST = timedelta(hours=12)

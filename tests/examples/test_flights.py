@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import nyc_flights
-from delay_propagation import expected
-from flight_hours import Flight, flight_hours
+from examples.parts import nyc_flights
+from examples.parts.delay_propagation import expected
+from examples.parts.flight_hours import Flight, flight_hours
 from tests.examples.running import captured, columns, epochs
 from tests.examples.test_programs import run_program
 

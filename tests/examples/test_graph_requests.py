@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graph_requests
 import tidewheel as tw
+from examples.loops import graph_requests
 from tests.laws.strategies import law_settings
 
 GRAPHS = st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4), max_size=10)

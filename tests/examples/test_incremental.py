@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import incremental_closure
-import incremental_components
-import incremental_core
-import incremental_join
-import incremental_kmeans
-import incremental_pagerank
-import incremental_paths
-import incremental_rules
-import incremental_strongly_connected
-import incremental_triangles
-from history import Changes, Program, added, removed, states
-from tests.examples.conftest import EXAMPLES
+from examples.collections import (
+    incremental_closure,
+    incremental_components,
+    incremental_core,
+    incremental_kmeans,
+    incremental_pagerank,
+    incremental_paths,
+    incremental_rules,
+    incremental_strongly_connected,
+    incremental_triangles,
+)
+from examples.parts.history import Changes, Program, added, removed, states
+from examples.spark import incremental_join
+from tests.examples.index import EXAMPLES, programs
 from tests.examples.test_programs import run_program
 
 EPOCHS = 5
@@ -185,17 +187,19 @@ def changing(drawn: random.Random, universe: list[Any]) -> tuple[list[Changes], 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_program_shows_what_changes(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """By itself, on the local engine: three epochs, each another."""
+    """By itself, on the local engine: three epochs, each another, and the line of the index among them."""
     monkeypatch.setattr(sys, "argv", [name, "--engine", "local"])
-    runpy.run_path(str(EXAMPLES / f"incremental_{name}.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
+    runpy.run_path(str(EXAMPLES / "collections" / f"incremental_{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert programs()[f"incremental_{name}"].has_printed(printed), printed
+    lines = printed.splitlines()
     assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 1", "epoch 2"]
     assert all(one[8:] != other[8:] for one, other in pairwise(lines))
 
 
 def test_examples_of_collections_are_at_most_fifty_lines() -> None:
     """Each can be read at a glance, with its docstrings and the data that it shows."""
-    lengths = {file.name: len(file.read_text().splitlines()) for file in EXAMPLES.glob("incremental_*.py")}
+    lengths = {file.name: len(file.read_text().splitlines()) for file in EXAMPLES.rglob("incremental_*.py")}
     assert {name: length for name, length in lengths.items() if length > 50} == {}
     assert len(lengths) == len(CASES) + 1, "the live join has a test on Spark"
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import kmeans
 import tidewheel as tw
-from nearest_centre import CHUNKS, Chunk, Points
+from examples.loops import kmeans
+from examples.parts.nearest_centre import CHUNKS, Chunk, Points
 from tests.examples.running import captured, epochs, records
 
 CENTRES = 5

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-import pagerank
 import tidewheel as tw
+from examples.loops import pagerank
 from tests.examples.running import captured, columns, epochs
 
 PAGES = 60

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from rounds import Round, go_round
+from examples.parts.rounds import Round, go_round
 from tests.examples.running import DEADLINE_S
 
 EPOCHS = 5

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shortest_paths
-from city_share import Change, Place, Street
+from examples.loops import shortest_paths
+from examples.parts.city_share import Change, Place, Street
 from tests.examples.running import captured, epochs, records
 
 _streets = st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 5))

@@ -5,8 +5,8 @@ from operator import itemgetter
 import pyarrow as pa
 import pytest
 
-import nyc_flights
-import sorted_merge
+from examples.parts import nyc_flights
+from examples.windows import sorted_merge
 from tests.examples.running import captured
 
 

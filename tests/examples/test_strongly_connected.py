@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-import strongly_connected
 import tidewheel as tw
-from least_labels import least_labels
+from examples.loops import strongly_connected
+from examples.parts.least_labels import least_labels
 from tests.examples.dependency_graph import DependencyGraph
 from tests.examples.running import captured, columns, epochs
 
@@ -60,7 +60,7 @@ def test_components_within_components(workers: int) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("examples_on_ray")
+@pytest.mark.usefixtures("ray_cluster")
 def test_components_on_ray() -> None:
     """Nested loops on two Ray actors, over the graph that the program shows."""
     graph = DependencyGraph.load(epochs=8)

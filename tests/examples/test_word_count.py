@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import tidewheel as tw
-import word_count
+from examples.first_steps import word_count
 from tests.examples.running import captured, epochs, records
 
 TEXTS = [["To be, or not", "to be."], ["That is the question:"], [], ["Whether 'tis nobler in the mind", "to be"]]

@@ -267,7 +267,7 @@ def test_what_is_wrong_is_said_at_once(spark: "SparkSession", tmp_path: Path) ->
 def test_nothing_is_kept_of_micro_batches(spark: "SparkSession", tmp_path: Path) -> None:
     """After 50 of them Spark has cached nothing, and this process holds no more of Java's and Ray's objects.
 
-    What memory the processes take over 1,000 is for ``benchmarks/spark_memory.py``.
+    What memory the processes take over 1,000 is for ``benchmarks/spark/spark_memory.py``.
     """
     context: Any = spark.sparkContext._jsc
     gateway: Any = spark.sparkContext._gateway

@@ -10,7 +10,7 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.journal import next_generation
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition

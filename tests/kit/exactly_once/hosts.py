@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.messages.frames import CODEC, Join

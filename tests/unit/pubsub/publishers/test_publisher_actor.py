@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -197,3 +199,18 @@ def test_failing_wakes_the_subscribers() -> None:
         await publisher.ping()
 
     asyncio.run(scenario())
+
+
+BEGIN = """
+import gc, logging
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+PublisherActor("t", 0, lambda: None, LogSettings(logging.INFO, "text"))
+assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
+"""
+
+
+def test_its_process_does_not_search_its_modules_for_garbage() -> None:
+    """That would hold up each live reader for as long as it takes to look through all of Ray, every few seconds."""
+    done = subprocess.run([sys.executable, "-c", BEGIN], check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,239 @@
+"""The bytes of a log: a header, and records one after the other, each with checksums. No I/O.
+
+Logs of topics and recordings of streams consist of these. The body of a header says which of them it is.
+
+All numbers are little-endian. Checksums are CRC-32C, for which processors have an instruction.
+
+=========  =====  ===================================================================================================
+of a file  bytes  what
+=========  =====  ===================================================================================================
+magic          8  ``tidewlog``
+version        2  of the format
+length         4  of the body
+checksum       4  of the three above and the body
+body              a header, as msgpack
+area              in a segment, as many bytes as its header says: payloads to which records refer
+records           to the end of the file, or of its overwritten part
+=========  =====  ===================================================================================================
+
+=========  =====  ===================================================================================================
+of a       bytes  what
+record
+=========  =====  ===================================================================================================
+magic          4  marks a record, so that a reader finds the next one behind damage
+checksum       4  of the five below, begun with the salt of the file plus the record's offset in the file
+length         4  of what is here of the payload
+checksum       4  of the whole payload; see `ends_checksum` for a payload to which a record refers
+tick           8  at least the tick of the record before
+durable        8  the size of the durable part of the file when the log made this record; all of it lies before it;
+                  its highest bit is set in a record that refers to the beginning of its payload
+kind           1  not used by the log
+reference     12  only in such a record, and part of the length: the offset of that beginning in the file (8 bytes),
+                  and its length (4 bytes)
+payload           bytes
+=========  =====  ===================================================================================================
+
+The salt is the checksum of the file's header. So a record is valid only at its own place in its own segment. Bytes of
+another log inside a payload, old bytes in an overwritten file, or a misplaced disk block are no records. The head has a
+checksum of its own. So a reader can skip a record without its payload, and knows the tick of a damaged payload.
+"""
+
+import struct
+from typing import TypeVar
+
+import msgspec
+from crc32c import crc32c
+
+from tidewheel.storage.files import Part
+
+FORMAT_VERSION = 3
+
+
+MAGIC = b"\xd7rec"
+"""The first bytes of every record."""
+
+_FILE_MAGIC = b"tidewlog"
+_FILE = struct.Struct("<8sHI")
+_CHECKSUM = struct.Struct("<I")
+_START = struct.Struct("<4sI")
+_HEAD = struct.Struct("<IIqQB")
+REFERENCE = struct.Struct("<QI")
+"""The place of the beginning of a payload: its offset in the file, and its length."""
+
+_REFERS = 1 << 63
+
+PREFIX_BYTES = _FILE.size + _CHECKSUM.size
+"""The first bytes of a file that contain the length of its header."""
+
+HEAD_BYTES = _START.size + _HEAD.size
+"""The size of a record without its payload."""
+
+MOST_PAYLOAD_BYTES = (1 << 32) - 1
+_MOST_TICK = (1 << 63) - 1
+_END_BYTES = 4096
+
+H = TypeVar("H", bound=msgspec.Struct)
+
+
+class NoHeader(ValueError):  # noqa: N818  it names what is so
+    """Bytes are no header that is asked for. The message says why; the caller says where."""
+
+
+class OtherFormat(NoHeader):
+    """A header is whole, but of another version of the format."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry that becomes a record; the joined parts are its payload.
+
+    Args:
+        tick: at least 0, and at least the tick of the entry before.
+        kind: 0 to 255.
+        parts: together less than 4 GiB; the caller must not change them any more.
+        checksum: the CRC-32C of the first part that is not empty, if the caller knows it; the log does not check it.
+        refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
+        is_urgent: whether it may have room from the `Reserve` of a log whose disk is full.
+    """
+
+    tick: int
+    kind: int
+    parts: tuple[Part, ...] = ()
+    checksum: int | None = None
+    refers: bool = False
+    is_urgent: bool = False
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record that was read."""
+
+    tick: int
+    kind: int
+    payload: bytes
+
+
+class RecordHead(msgspec.Struct, frozen=True):
+    """The bytes before a payload; see the table above."""
+
+    length: int
+    checksum: int
+    tick: int
+    durable: int
+    kind: int
+    refers: bool = False
+
+    @property
+    def size(self) -> int:
+        """The size of the whole record."""
+        return HEAD_BYTES + self.length
+
+
+def encode_header(header: msgspec.Struct) -> bytes:
+    """Return the first bytes of a file, with a header."""
+    body = msgspec.msgpack.encode(header)
+    start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
+    return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
+
+
+def header_bytes(prefix: bytes) -> int:
+    """Return the length of the header of a file, given its first `PREFIX_BYTES`.
+
+    Raises:
+        NoHeader: the bytes do not begin a header.
+    """
+    if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
+        raise NoHeader("it does not begin as a segment of a log does")
+    length: int = _FILE.unpack_from(prefix)[2]
+    return PREFIX_BYTES + length
+
+
+def decode_header(data: bytes, kind: type[H]) -> H:
+    """Return the header of a file, whose bytes are ``data``, as a struct of this kind.
+
+    Raises:
+        NoHeader: the checksum does not match, or the header is of another kind.
+        OtherFormat: the header is whole, but of another version.
+    """
+    body = memoryview(data)[PREFIX_BYTES:]
+    if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
+        raise NoHeader("its header does not match its checksum")
+    version = _FILE.unpack_from(data)[1]
+    if version != FORMAT_VERSION:
+        raise OtherFormat(f"it is of format {version}, and this is a reader of format {FORMAT_VERSION}")
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise NoHeader(f"its header is of another kind ({error})") from error
+
+
+def salt_of(header: bytes) -> int:
+    """Return the salt of a segment's records, given its encoded header."""
+    salt: int = _CHECKSUM.unpack_from(header, _FILE.size)[0]
+    return salt
+
+
+def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list[Part]) -> int:
+    """Append the bytes of a record to ``into``, without copying its parts; return their number.
+
+    Args:
+        entry: the entry to write.
+        offset: the offset of the record in the file.
+        salt: the salt of the segment.
+        durable: the size of the durable part of the file.
+        into: receives the parts; none of them is empty.
+
+    Raises:
+        ValueError: the payload, the kind or the tick is too large.
+    """
+    place = len(into)
+    into.append(b"")
+    length = checksum = 0
+    known = entry.checksum
+    for part in entry.parts:
+        flat = part.cast("B") if isinstance(part, memoryview) and part.nbytes else part
+        size = len(flat)
+        if size:
+            checksum = crc32c(flat, checksum) if known is None else known
+            known = None
+            length += size
+            into.append(flat)
+    if length > MOST_PAYLOAD_BYTES or not 0 <= entry.tick <= _MOST_TICK or not 0 <= entry.kind <= 255:
+        raise ValueError(
+            f"a log cannot store a record of tick {entry.tick}, kind {entry.kind} and {length} bytes. Ticks are from 0 "
+            f"to {_MOST_TICK}, kinds from 0 to 255, and payloads have at most {MOST_PAYLOAD_BYTES} bytes"
+        )
+    head = _HEAD.pack(length, checksum, entry.tick, durable | _REFERS * entry.refers, entry.kind)
+    into[place] = _START.pack(MAGIC, crc32c(head, (salt + offset) & 0xFFFFFFFF)) + head
+    return HEAD_BYTES + length
+
+
+def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:
+    """Return the head at ``start`` of ``data``; None if there is none.
+
+    Args:
+        data: some bytes of the file.
+        start: a position in ``data``.
+        offset: the offset of that position in the file.
+        salt: the salt of the segment.
+    """
+    if len(data) < start + HEAD_BYTES or not data.startswith(MAGIC, start):
+        return None
+    fields = start + _START.size
+    if crc32c(data[fields : start + HEAD_BYTES], (salt + offset) & 0xFFFFFFFF) != _START.unpack_from(data, start)[1]:
+        return None
+    length, checksum, tick, durable, kind = _HEAD.unpack_from(data, fields)
+    return RecordHead(length, checksum, tick, durable & ~_REFERS, kind, durable >= _REFERS)
+
+
+def ends_checksum(payload: Part) -> int:
+    """Return a checksum of the length and of both ends of a large payload in memory.
+
+    A process that is killed leaves no such payload half-written: the record that refers to it is written afterwards.
+    To sum all of it would take as long as a tenth of its whole way from a worker to a subscriber.
+    """
+    flat = memoryview(payload).cast("B")
+    return int(crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF)))
+
+
+def payload_matches(head: RecordHead, payload: bytes) -> bool:
+    """Tell whether the payload of a record, without what it may refer to, matches its head."""
+    return len(payload) == head.length and crc32c(payload) == head.checksum
