@@ -24,6 +24,7 @@ from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontier
 from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.posted import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.live_end import LiveEnd
 from tidewheel.pubsub.publishers.partition import Partition
@@ -348,7 +349,22 @@ class LivePartition(Partition):
         """Return what `PublisherStatistics` has, by name."""
         return asdict(self._publisher.statistics())
 
-    async def close(self) -> None:
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the partition has everything, and a moment until all subscribers have it; return its end."""
+        return await self.ending.known(generation, timeout_s, but_for)
+
+    def end(self, known: PartitionEnd | None) -> None:
+        """Tell the subscribers the end, also those of a publisher that has died, as they come. Idempotent."""
+        assert known is not None, "without a log, the end is that which a publisher has known"
+        self.ending.tell(known)
+        self.may_return = True
+        self.go_on()
+
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Wait for subscribers of a publisher that has died, if this is in its place; return those that there are."""
+        return self.ending.expect(readers)
+
+    async def _close(self) -> None:
         """Close the connections of the worker and of all subscribers."""
         self._let_go()
         if self._alarm is not None:

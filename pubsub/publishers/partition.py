@@ -22,7 +22,7 @@ the publisher  that its loop runs, every second                      neither (`S
 import asyncio
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -35,6 +35,7 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
 from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
@@ -274,6 +275,7 @@ class Partition(ABC):
 
     Attributes:
         changed: is notified of everything that others may wait for.
+        is_closed: whether `close` was called, so that nothing is waited for any more.
         children: the subscribers and relays that are connected.
         problem: why nothing is published any more; empty as long as something is.
         refusal: why the partition ended before its time, if it did.
@@ -293,6 +295,7 @@ class Partition(ABC):
     ) -> None:
         self._name, self._node = name, node
         self.changed = ChangeSignal()
+        self.is_closed = False
         self._loop = asyncio.get_running_loop()
         self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
@@ -338,6 +341,11 @@ class Partition(ABC):
         """Receive nothing more of the worker: its job goes back to a snapshot, and another worker will connect."""
         self._close_workers()
 
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until ``condition()`` is true, or this is closed: a call that waits on would keep the process alive."""
+        await self.changed.wait_until(lambda: self.is_closed or condition(), timeout_s)
+        return condition()
+
     def _close_workers(self, but_for: WorkerLink | None = None) -> None:
         for worker in {*self._workers} - {but_for}:
             worker.close()
@@ -354,6 +362,74 @@ class Partition(ABC):
         self.children.close()
         if self._listener is not None:
             self._listener.close()
+
+    # ------------------------------------------------------------------ the state of the partition
+
+    @property
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether the partition has ended or failed, durably if it has a log."""
+
+    @property
+    @abstractmethod
+    def readers(self) -> int:
+        """How many subscriptions are read."""
+
+    @abstractmethod
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the partition has everything of a generation; return its end, None if it has not yet.
+
+        Subscribers may have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        """
+
+    @abstractmethod
+    def end(self, known: PartitionEnd | None) -> None:
+        """End the partition, as all of the topic have everything. Idempotent. Raises LogError.
+
+        Args:
+            known: the end that the publisher of this partition has known; None if its log has that.
+        """
+
+    @abstractmethod
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Do not end before these subscribers of a dead publisher have come, or have not for as long as a lease.
+
+        Returns the subscribers that have to come again if this publisher dies.
+        """
+
+    @abstractmethod
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until the partition is finished and all who read have all of it; tell whether they have.
+
+        Readers of the process ``but_for`` do not count.
+        """
+
+    @abstractmethod
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until all who read have everything, or received nothing for as long as a lease.
+
+        Readers of the process ``owner`` have all the time that they want.
+        """
+
+    @abstractmethod
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
+        """End the partition before its time, with ``reason`` for those who read."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, int]:
+        """Return counts of what happened so far, and of what there is, by name."""
+
+    async def close(self) -> None:
+        """Let go of everything for good, and have nothing wait here any more. Raises LogError."""
+        self.is_closed = True
+        try:
+            await self._close()
+        finally:
+            self.changed.notify()
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Let go of everything."""
 
     @abstractmethod
     def _refuse(self, reason: str) -> None:

@@ -140,7 +140,7 @@ class Publisher(PubendNode):
             if confirmed.messages:
                 self.wire.confirm(confirmed)
 
-    # ------------------------------------------------------------------ the job; see `PublisherActorWithLog`
+    # ------------------------------------------------------------------ the job; see `PublisherActor`
 
     def place(self) -> LogPlace | None:
         """Return how far the log is; None while something is not durable, or nobody answers."""
