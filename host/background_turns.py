@@ -3,15 +3,39 @@
 A loop that does all its work in the order in which it comes does nothing else during a long piece. So the long piece is
 cut into turns of a few milliseconds. After each turn the loop does what else has come, and then waits: the turns
 together take one `SHARE`th of the time. A loop that has nothing else to do does not wait.
+
+Each turn gives other processes work, too: they read what it has sent. Where the machine has no free core, they take it
+from those that the loop serves otherwise. There the turns take one `SMALL_SHARE`th.
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 SHARE: Final = 8
 """The turns take one part in so many of the time of a busy loop."""
+
+SMALL_SHARE: Final = 24
+"""The same where threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
+
+_SHORT: Final = 0.2
+"""Cores are short if a thread that could run has lately waited for one for this part of the time."""
+
+_SCHEDULED: Final = Path("/proc/thread-self/schedstat")
+
+
+def time_scheduled() -> tuple[int, int]:
+    """Return for how many nanoseconds this thread has run, and has waited for a core; zeros if the system has no such.
+
+    Source: "Scheduler Statistics" in the documentation of the Linux kernel.
+    """
+    try:
+        ran, waited, _ = _SCHEDULED.read_bytes().split()
+    except (OSError, ValueError):
+        return 0, 0
+    return int(ran), int(waited)
 
 
 class BackgroundTurns:
@@ -21,14 +45,20 @@ class BackgroundTurns:
         loop: the loop, on whose thread all calls are.
         turn: does a piece of the work; returns whether there is more.
         progress: returns a number that changes as the loop does its other work.
+        scheduled: returns for how long the thread of the loop has run, and has waited for a core, in the same unit.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, turn: Callable[[], bool], progress: Callable[[], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        turn: Callable[[], bool],
+        progress: Callable[[], object],
+        scheduled: Callable[[], tuple[int, int]] = time_scheduled,
     ) -> None:
         self._loop = loop
         self._turn = turn
         self._progress = progress
+        self._scarcity = CoreScarcity(scheduled)
         self._last_progress: object = None
         self._next: asyncio.Handle | None = None
         self._next_s = 0.0
@@ -49,7 +79,8 @@ class BackgroundTurns:
             ended_s = self._loop.time()
             progress = self._progress()
             is_busy, self._last_progress = progress != self._last_progress, progress
-            self._next_s = ended_s + (ended_s - began_s) * (SHARE - 1) * is_busy
+            share = SMALL_SHARE if self._scarcity.look() else SHARE
+            self._next_s = ended_s + (ended_s - began_s) * (share - 1) * is_busy
         if is_more:
             self.wake()
 
@@ -57,3 +88,28 @@ class BackgroundTurns:
         """Take no more turns."""
         if self._next is not None:
             self._next.cancel()
+
+
+class CoreScarcity:
+    """Whether a thread has lately had to wait for a core. What was longer ago counts less: half as much at each look.
+
+    Args:
+        scheduled: as for `BackgroundTurns`.
+
+    >>> times = iter([(0, 0), (10, 0), (20, 30), (60, 30), (160, 30)])
+    >>> scarcity = CoreScarcity(lambda: next(times))
+    >>> [scarcity.look() for _ in range(4)]
+    [False, True, True, False]
+    """
+
+    def __init__(self, scheduled: Callable[[], tuple[int, int]]) -> None:
+        self._scheduled = scheduled
+        self._seen = scheduled()
+        self._ran = self._waited = 0.0
+
+    def look(self) -> bool:
+        """Return whether cores are short; to be called again and again."""
+        before, self._seen = self._seen, self._scheduled()
+        self._ran = self._ran / 2 + self._seen[0] - before[0]
+        self._waited = self._waited / 2 + self._seen[1] - before[1]
+        return self._waited > _SHORT * (self._ran + self._waited)

@@ -92,9 +92,19 @@ def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
 
 def is_same_user(connection: socket.socket) -> bool:
     """Tell whether the process at the other end belongs to the user of this one."""
+    return _peer_of(connection)[1] == os.getuid()
+
+
+def process_behind(connection: socket.socket) -> int:
+    """Return the number of the process that listened at the other end; 0 if this process cannot see it."""
+    return _peer_of(connection)[0]
+
+
+def _peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user of the other end."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(credentials)
-    return bool(user == os.getuid())
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process, user
 
 
 class TicketListener(Generic[Who]):

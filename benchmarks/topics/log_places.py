@@ -23,8 +23,9 @@ from benchmarks.measuring.file_systems import disk_folder
 from benchmarks.measuring.measurement import Report
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import open_log
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity
+from tidewheel.storage.log_records import Entry
 
 ROOT = Path(__file__).parents[2]
 SIZES = {1024: "1 KB", 64 * 1024: "64 KB", 1024 * 1024: "1 MB"}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 _ATOMS = {type(None), bool, int, float, str, bytes}
-_FLAT, _FLAT_TUPLES, _TAGGED = b"f", b"t", b"x"
+_TUPLES, _VALUES = b"t", b"x"
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 64) - 1
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,12 +34,12 @@ def encode(records: list[Any]) -> bytes:
     try:
         items = chain.from_iterable(map(dict.items, records)) if kinds == {dict} else ()
         if kinds <= _ATOMS or (items and set(map(type, chain.from_iterable(items))) <= _ATOMS):
-            return _FLAT + _encode(records)
+            return _VALUES + _encode(records)
         if kinds == {tuple} and set(map(type, chain.from_iterable(records))) <= _ATOMS:
-            return _FLAT_TUPLES + _encode(records)
+            return _TUPLES + _encode(records)
     except OverflowError:  # an integer beyond 64 bits
         pass
-    return _TAGGED + _encode([_tagged(record) for record in records])
+    return _VALUES + _encode([_tagged(record) for record in records])
 
 
 def decode(data: bytes) -> list[Any]:
@@ -111,7 +111,6 @@ def _read_extension(code: int, data: memoryview) -> Any:
 
 _decode_tagged = msgspec.msgpack.Decoder(ext_hook=_read_extension).decode
 _FORMS: dict[bytes, Callable[[memoryview], Any]] = {
-    _FLAT: msgspec.msgpack.Decoder(list[Any]).decode,
-    _FLAT_TUPLES: msgspec.msgpack.Decoder(list[tuple[Any, ...]]).decode,
-    _TAGGED: _decode_tagged,
+    _TUPLES: msgspec.msgpack.Decoder(list[tuple[Any, ...]]).decode,
+    _VALUES: msgspec.msgpack.Decoder(list[Any], ext_hook=_read_extension).decode,
 }

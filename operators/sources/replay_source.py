@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidewheel.operators.sinks.capture import LoggedFrontier, log_path, read_frontier, read_header, read_log
+from tidewheel.operators.sinks.recording import (
+    LoggedFrontier,
+    read_frontier,
+    read_header,
+    read_recording,
+    recording_path,
+)
 from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import Position, open_share, take_forward
 from tidewheel.operators.sources.source import PartitionReader, Step
@@ -90,7 +96,7 @@ class ReplaySource(OperatorSource[Any]):
         if self._captured is not None:
             return [_events_of(self._captured[worker::workers], domain)]
         ends = [Antichain(domain, end) for end in self._ends]
-        return [_complete(read_log(log), ends) for log in self._logs[worker::workers]]
+        return [_complete(read_recording(log), ends) for log in self._logs[worker::workers]]
 
 
 def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
@@ -115,8 +121,8 @@ def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
 
 def _logs_in(folder: Path) -> list[Path]:
     """Return the logs of all workers; raise OSError or ValueError if one is missing, or they are of several runs."""
-    first = read_header(log_path(folder, 0))
-    logs = [log_path(folder, worker) for worker in range(first.workers)]
+    first = read_header(recording_path(folder, 0))
+    logs = [recording_path(folder, worker) for worker in range(first.workers)]
     if any((header.run, header.workers) != (first.run, first.workers) for header in map(read_header, logs)):
         raise ValueError("the logs are of several runs: record it again")
     return logs

@@ -163,7 +163,7 @@ class Labeller:
         else:
             parts = parts_by_key(batch, portable_keys(self._how.keys.hashable(batch)))
         for key, part in parts:
-            lane.setdefault(key, deque()).append(Waiting(token.time, part, token.time))
+            lane.setdefault(key, deque()).append(Waiting(token.time, part))
         return rest
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
@@ -243,13 +243,12 @@ class Labeller:
                 ended[keys[place]] = None
         yield take_slice(batch, start, length(batch)) if start else batch, keys[start:], list(ended)
 
-    def end(self, output: OutputPort, token: Token, keys: Iterable[Any], *, ended_at: Time | None = None) -> None:
-        """End substreams, by default at the token's time.
+    def end(self, output: OutputPort, token: Token, keys: Iterable[Any]) -> None:
+        """End substreams, at the token's time.
 
         Raises:
             TokenError: one has ended already, or there is no predicate of that name.
         """
-        time = token.time if ended_at is None else ended_at
         made = portable_keys(list(map(as_key, keys)))
         known = self._how.predicates
         unknown = [key for key in made if key not in known] if known else []
@@ -258,16 +257,11 @@ class Labeller:
                 f"an end of {unknown[0]!r} of {self._gate.name!r} came, where substreams have the names "
                 f"{', '.join(map(repr, known))}"
             )
-        later = set(self._gate.close([key for key in made if key not in self.waiting], time))
+        later = set(self._gate.close([key for key in made if key not in self.waiting], token.time))
         if later or self.waiting:
             for key in made:
                 if key in later or key in self.waiting:
-                    self._wait(output, token, key, Waiting(token.time, None, time))
-
-    def is_open(self, key: Any) -> bool:
-        """Tell whether the last that was sent of a key, or waits to be, belongs to a substream that has not ended."""
-        waiting = self.waiting.get(key)
-        return self._gate.is_open(key) if waiting is None else waiting[-1].batch is not None
+                    self._wait(output, token, key, Waiting(token.time, None))
 
     def go_on(self, output: OutputPort) -> None:
         """Send what has waited for keys that may be used again now."""
@@ -282,7 +276,7 @@ class Labeller:
         """Do what has waited, if its key may be used now; return whether it may."""
         with self._tokens.take(one.time) as token:
             if one.batch is None:
-                is_done = not self._gate.close([key], one.ended_at)
+                is_done = not self._gate.close([key], one.time)
             else:
                 is_done = self._sent(output, token, key, one.batch)
             self._waiting_at[one.time] -= is_done

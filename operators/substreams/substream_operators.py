@@ -8,12 +8,7 @@ from tidewheel.operators.base.batchwise import build_unlabelled
 from tidewheel.operators.base.stream_base import Record, Result, StreamBase, check_function
 from tidewheel.operators.epochs.substream_state import build_collect
 from tidewheel.operators.keys.record_keys import Keys, Names
-from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.substreams.labeller import MarkedPact, SubstreamKeys, build_declare
-from tidewheel.operators.substreams.time_out import TimeOut, make_time_out
-from tidewheel.operators.substreams.timed_substreams import build_time_out, build_timed
-from tidewheel.operators.windows.ahead import AheadLimit
-from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact, SubstreamPact
@@ -47,34 +42,18 @@ class SubstreamOperators(StreamBase[Record]):
 
     A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
     its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
-
-    With a time-out substreams end by themselves. Records go on when their epoch is complete. Then the watermark is that
-    of windows: the greatest event time up to this epoch, on any worker, less the lateness. A substream is over once the
-    watermark is at the latest event time of its records, plus the time-out, or past that. A key has at most one
-    substream at a time, and all of its records in an epoch belong to the same one, however far apart they happened: to
-    that which is open, unless it is over and none of them happened before its end; else to a new one. None is late: a
-    record that happened long before the watermark belongs to what its key has open, or opens a substream which ends
-    with the epoch that it came in. Who holds a token until a substream is over, as `collect_substream` does, holds that
-    epoch open so long; so a source has to be ``paced_by`` a probe before that.
-
-    Source: "The Dataflow Model" (VLDB 2015), section 2, for the watermark.
     """
 
     __slots__ = ()
 
-    @adds_operators("predicates", "at_most_ahead", "clock")
-    def substreams(  # noqa: PLR0913 - each says something of its own, and most may be left out
+    @adds_operators("predicates")
+    def substreams(
         self,
         name: str,
         key: Callable[[Record], Any] | Names | None = None,
         *,
         last: Callable[[Record], Any] | None = None,
         predicates: Mapping[str, Callable[[Record], Any]] | None = None,
-        at: Callable[[Record], Any] | str | None = None,
-        timeout: Duration | None = None,
-        lateness: Duration | None = None,
-        at_most_ahead: Duration | None = None,
-        clock: Callable[[], Any] | None = None,
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
@@ -83,13 +62,13 @@ class SubstreamOperators(StreamBase[Record]):
         ``(token.time, token.key)``. With ``bound="soft"`` an operator finds in ``input.ended`` the keys of which no
         record can arrive any more.
 
-        Four things can promise the end of a key: ``last``, a ``timeout``, `OperatorContext.end_substream` in the
-        operator right before, and `InputHandle.end_substream`. The last one takes a stream that comes right from an
-        input, and has no time-out. All keys end where the stream does. A record of a key that has ended fails the job,
-        unless it is of a later time. Then it belongs to another substream, and waits until no record of the one before
-        can reach an operator that asks for ends. So such an operator must not keep a token of it until that later time
-        is complete. Between workers records may overtake each other. If ``last`` or an operator promises ends, one
-        worker has to send all records of a key in their order, as one partition of a source does.
+        Three things can promise the end of a key: ``last``, `OperatorContext.end_substream` in the operator right
+        before, and `InputHandle.end_substream`. The last one takes a stream that comes right from an input. All keys
+        end where the stream does. A record of a key that has ended fails the job, unless it is of a later time. Then
+        it belongs to another substream, and waits until no record of the one before can reach an operator that asks for
+        ends. So such an operator must not keep a token of it until that later time is complete. Between workers records
+        may overtake each other. If ``last`` or an operator promises ends, one worker has to send all records of a key
+        in their order, as one partition of a source does.
 
         Args:
             name: of these substreams, unique in the dataflow.
@@ -97,60 +76,36 @@ class SubstreamOperators(StreamBase[Record]):
             last: tells whether a record is the last of its substream; not for a stream right from an input.
             predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: a
                 record comes out once for each that it belongs to, and once, as part of none, if there is none.
-            at: when a record happened, for ``timeout``, as for windows: a function of it or the name of a column.
-            timeout: how long nothing of a key happens until its substream ends, a number or a timedelta.
-            lateness: how far records may come after later ones before a time-out has them missed; 0 by default.
-            at_most_ahead: how far ahead of the clock a record may have happened, with the defaults of `window`. One
-                that is farther ends no other substream: it counts as if it had happened at the greatest event time so
-                far.
-            clock: returns the present as an event time, as for `window`.
 
         Raises:
-            GraphError: the stream has substreams already, or is that of an input with another reader. An argument
-                cannot be used, or there is a time-out in a loop, where times are in no order.
+            GraphError: the stream has substreams already, or is that of an input with another reader, or an argument
+                cannot be used.
 
         >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("visits")
-        >>> hits = flow.input("hits").substreams("visits", key=lambda hit: hit[0], at=lambda hit: hit[1], timeout=30)
-        >>> _ = hits.collect_substream(lambda user, hits: (user, [at for _, at in hits])).capture("visits")
+        >>> flow = tw.Dataflow("orders")
+        >>> lines = flow.source("lines", tw.RecordSource([("a", 1), ("b", 2), ("a", 3), ("b", 0), ("a", 0)]))
+        >>> orders = lines.substreams("orders", key=lambda line: line[0], last=lambda line: line[1] == 0)
+        >>> _ = orders.collect_substream(lambda order, lines: (order, len(lines))).capture("lines")
         >>> with tw.run(flow, engine="local") as job:
-        ...     with job.input("hits") as handle:
-        ...         for minute, hit in enumerate([("ann", 10), ("ann", 35), ("bob", 50), ("ann", 90)]):
-        ...             handle.advance_to(minute)
-        ...             handle.send([hit])
         ...     job.wait()
-        ...     sorted(row for captured in job.captured("visits") for row in captured.batch)
-        [('ann', [10, 35]), ('ann', [90]), ('bob', [50])]
+        ...     sorted(row for captured in job.captured("lines") for row in captured.batch)
+        [('a', 3), ('b', 2)]
         """
         if not isinstance(name, str):
             raise GraphError(f"substreams: the first argument is the name of the substreams, not {name!r}")
         what = f"substreams {name}"
         how, pact = self._how_divided(what, key, last, predicates)
-        rule = make_time_out(what, self.schema, at, timeout, lateness, by_name=predicates is not None)
-        if rule is None and not (at_most_ahead is None and clock is None):
-            raise GraphError(f"{what}: at_most_ahead and clock are those of a time-out: give at and timeout, too")
-        limit = AheadLimit() if rule is None else AheadLimit.checked(what, at_most_ahead, clock, rule.timeout)
         if self._outlet.substreams:
             raise GraphError(
                 f"{what}: the stream has substreams of {min(self._outlet.substreams)!r} already: call "
                 "without_substreams() before"
             )
         from_input = self._description.input_at(self._outlet)
-        if from_input is not None and rule is None:
+        if from_input is not None:
             return self._divide_input(name, from_input, how)
         with self._description.all_or_nothing():
-            made = self._divided(what, how, MarkedPact(pact), rule, limit)
+            made: Stream[Any] = self._unary(what, build_declare(how), MarkedPact(pact))
             return self._made(self._description.declare(name, made._outlet), self.schema)
-
-    def _divided(
-        self, what: str, how: SubstreamKeys, pact: Pact, rule: TimeOut | None, limit: AheadLimit
-    ) -> "Stream[Any]":
-        """Return what comes out of the operator that divides this stream."""
-        if rule is None:
-            return self._unary(what, build_declare(how), pact)
-        check_total_order(what, self._outlet.scope)
-        timed, latest = self._operator(f"{what} times", [], 2, build_timed(how, rule, limit), [pact], notify=False)
-        return timed._operator(what, [latest], 1, build_time_out(how, rule), [None, BroadcastPact()])[0]
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
         """Have the input itself divide what it sends."""
@@ -195,7 +150,7 @@ class SubstreamOperators(StreamBase[Record]):
         if self._description.input_at(self._outlet) is not None:
             raise GraphError(
                 f"{what}: the records of an input come to any worker, so none knows which is the last of a key. "
-                "Promise ends by job.input(...).end_substream(key), or have them end by a time-out"
+                "Promise ends by job.input(...).end_substream(key)"
             )
 
     def without_substreams(self, *, name: str = "without_substreams") -> "Stream[Record]":

@@ -19,7 +19,6 @@ class Waiting:
 
     time: Time
     batch: Batch | None
-    ended_at: Time = None
 
 
 WaitingKeys: TypeAlias = dict[Any, deque[Waiting]]

@@ -58,15 +58,6 @@ class EventTimeReader:
         times = self._times(batch, rows)
         return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
-    def columns(self, batch: Batch) -> tuple[list[Any], list[EventTime]]:
-        """Return the keys and the event times of all records; columns are read without making records of them.
-
-        Raises:
-            KeyError, ValueError, TypeError: as `read`.
-        """
-        rows = records(batch) if callable(self.at) or callable(self.keys.key) else batch
-        return read_keys(batch, rows, self.keys), self._times(batch, rows)
-
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
         """Return the event times; ``rows`` are the `records` of the batch if a function is to read them."""
         if callable(self.at):
@@ -101,13 +92,10 @@ class EventTimeReader:
             )
         if isinstance(self.length, timedelta):
             known = isinstance(time, datetime | timedelta)
-            wanted = f"a datetime or a timedelta, since windows, intervals or time-outs are of {self.length!r}"
+            wanted = f"a datetime or a timedelta, since windows or intervals are of {self.length!r}"
         else:
             known = isinstance(time, Real) and not isinstance(time, bool)
-            wanted = (
-                f"a number, since windows, intervals or time-outs are of {self.length!r}; for datetimes give a "
-                "timedelta"
-            )
+            wanted = f"a number, since windows or intervals are of {self.length!r}; for datetimes give a timedelta"
         if not known:
             raise TypeError(f"the event time of record {shortened(record)} is {shortened(time)}: it is to be {wanted}")
         if isinstance(time, float) and time - time != 0:

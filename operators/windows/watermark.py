@@ -55,45 +55,6 @@ class Watermark:
 
 
 @dataclass(slots=True)
-class EpochWatermark:
-    """The watermark of the epochs that are complete, and what workers have told of those that are not.
-
-    Attributes:
-        watermark: that of complete epochs.
-        greatest: the greatest event time that was told, by epoch.
-    """
-
-    watermark: Watermark
-    greatest: dict[Time, Any] = field(default_factory=dict)
-
-    @property
-    def value(self) -> Any:
-        """The event time before which records are late, None if there is none yet."""
-        return self.watermark.value
-
-    @property
-    def latest(self) -> Any:
-        """The greatest event time of complete epochs, None if there is none yet."""
-        return self.watermark.latest
-
-    def hear(self, time: Time, told: Iterable[Any]) -> None:
-        """Take in what workers tell of an epoch."""
-        known = [self.greatest[time]] if time in self.greatest else []
-        self.greatest[time] = latest_of([*told, *known])
-
-    def merge(self, other: "EpochWatermark") -> None:
-        """Go on from that which is behind, if it is the other; what was told of an epoch is what either was told."""
-        self.watermark = self.watermark.merge(other.watermark)
-        for time, greatest in other.greatest.items():
-            self.hear(time, [greatest])
-
-    def complete(self, time: Time) -> None:
-        """Go on to the next epoch that is complete, of which nothing more is told, if anything was."""
-        if time in self.greatest:
-            self.watermark.advance([self.greatest.pop(time)])
-
-
-@dataclass(slots=True)
 class LatestTimes:
     """The greatest event times that one call of an operator has read, by epoch; told to all workers once for each."""
 

@@ -38,9 +38,9 @@ from crc32c import crc32c
 
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES
-from tidewheel.pubsub.log.record_format import ends_checksum
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, TimeChains, has_moved_back
+from tidewheel.storage.log_records import ends_checksum
 from tidewheel.transport.frames import Payload
 
 _MOST_RETURNS = 100

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
+from tidewheel.storage.log_records import HEAD_BYTES, Entry
 
 _LOG = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 An object has the records of one group commit. Its name is its number; numbers are consecutive. A *merged* object has
 all objects of one segment, from the one with its snapshot to the last before the next snapshot. Both begin with a
-header as a file does (`record_format.py`). The header states sizes, so an object that is cut anywhere is found out.
+header as a file does (`storage/log_records.py`). The header states sizes, so an object that is cut anywhere is found
+out.
 
 The salt of a record is the number of its object, and its offset counts from the first record. So records stay valid
 when objects are merged, and only at their own place.
@@ -14,16 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from tidewheel.pubsub.log.errors import corrupted
-from tidewheel.pubsub.log.record_format import (
-    HEAD_BYTES,
-    PREFIX_BYTES,
-    LogIdentity,
-    Record,
-    decode_head,
-    decode_header,
-    header_bytes,
-    payload_matches,
-)
+from tidewheel.pubsub.log.headers import LogIdentity, decode_header, header_bytes
+from tidewheel.storage.log_records import HEAD_BYTES, PREFIX_BYTES, Record, decode_head, payload_matches
 from tidewheel.storage.numbered_log import NumberedLog
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
+from tidewheel.pubsub.log.headers import LogIdentity, decode_header, header_bytes
 from tidewheel.pubsub.log.object_format import (
     MergedHeader,
     ObjectHeader,
@@ -22,7 +23,7 @@ from tidewheel.pubsub.log.object_format import (
     object_name,
 )
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment, at_once
-from tidewheel.pubsub.log.record_format import PREFIX_BYTES, LogIdentity, decode_header, header_bytes
+from tidewheel.storage.log_records import PREFIX_BYTES
 
 _HEADER_BYTES = 64 << 10
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
+from tidewheel.pubsub.log.headers import LogIdentity, decode_header
 from tidewheel.pubsub.log.object_format import (
     MergedHeader,
     Piece,
@@ -21,8 +22,8 @@ from tidewheel.pubsub.log.object_format import (
     object_name,
     records_of,
 )
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, LogIdentity, Record, decode_header, encode_header
 from tidewheel.storage.folder import Objects
+from tidewheel.storage.log_records import HEAD_BYTES, Record, encode_header
 
 _AT_ONCE = 16
 _MOST_PIECES = 64

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidewheel.pubsub.log.errors import LogMismatch, StoreFailed
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.object_recovery import has_objects
 from tidewheel.pubsub.log.object_segment import LogStore
 from tidewheel.pubsub.log.payload_area import is_in_memory
-from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segment import SUFFIX, open_segment
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES, Log
 from tidewheel.pubsub.log.store_log import StoreLog

@@ -4,7 +4,7 @@ Every segment but the last was durable before the next one began, and the header
 last segment some bytes are known to be durable:
 
 - the bytes that the mark counts (`MarkFile`), and
-- the bytes that a whole record behind them counts (``durable`` in `record_format.py`).
+- the bytes that a whole record behind them counts (``durable`` in `storage/log_records.py`).
 
 If the first record that is not whole lies among the durable bytes, the log is damaged: `LogCorrupted`. Otherwise the
 log has never acknowledged the bytes from there on, and recovery cuts them off.
@@ -39,9 +39,10 @@ from pathlib import Path
 from crc32c import crc32c
 
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, MAGIC, LogIdentity, RecordHead
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment
 from tidewheel.storage.files import Files, write_all
+from tidewheel.storage.log_records import HEAD_BYTES, MAGIC, RecordHead
 
 _LOG = logging.getLogger(__name__)
 _MARK = struct.Struct("<QQ")

@@ -19,19 +19,16 @@ from pathlib import Path
 from crc32c import crc32c
 
 from tidewheel.pubsub.log.errors import corrupted
+from tidewheel.pubsub.log.headers import LogIdentity, SegmentHeader, decode_header, header_bytes
 from tidewheel.pubsub.log.payload_area import PayloadArea
-from tidewheel.pubsub.log.record_format import (
+from tidewheel.storage.log_records import (
     HEAD_BYTES,
     PREFIX_BYTES,
     REFERENCE,
-    LogIdentity,
     Record,
     RecordHead,
-    SegmentHeader,
     decode_head,
-    decode_header,
     ends_checksum,
-    header_bytes,
     payload_matches,
     salt_of,
 )

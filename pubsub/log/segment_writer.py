@@ -8,19 +8,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tidewheel.pubsub.log.headers import SegmentHeader
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea
-from tidewheel.pubsub.log.record_format import (
-    REFERENCE,
-    Entry,
-    SegmentHeader,
-    encode_header,
-    encode_record,
-    ends_checksum,
-    salt_of,
-)
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.spare_segments import Spare
 from tidewheel.storage.files import Files, Part, write_all
+from tidewheel.storage.log_records import REFERENCE, Entry, encode_header, encode_record, ends_checksum, salt_of
 
 _TOGETHER_BYTES = 1 << 16
 _NUMBERS_BYTES = 32

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull, LogLocked
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, SegmentHeader
+from tidewheel.pubsub.log.headers import LogIdentity, SegmentHeader
 from tidewheel.pubsub.log.recovery import Mark, MarkFile, find_segments, recover, segment_path
 from tidewheel.pubsub.log.reserve import Reserve
 from tidewheel.pubsub.log.segment import Segment
@@ -31,6 +31,7 @@ from tidewheel.pubsub.log.spare_segments import SpareSegments
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 from tidewheel.storage.file_lock import open_lock_file
 from tidewheel.storage.files import FILES, FULL, Files, check_private, make_directory
+from tidewheel.storage.log_records import Entry
 
 _LOG = logging.getLogger(__name__)
 

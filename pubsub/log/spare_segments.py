@@ -9,7 +9,7 @@ Invariants:
   file that is no longer needed reads it to its end.
 - Nor is it overwritten while a message on its way lies in its payload area.
 - Old bytes are no part of the new segment: the checksums of records begin with the salt of their segment
-  (`record_format.py`). The header states the old size of the file.
+  (`storage/log_records.py`). The header states the old size of the file.
 - A log without writes keeps no file for long, and a log on a full disk keeps none.
 
 Source: PostgreSQL's documentation, 28.5 "WAL Configuration": old segments are recycled by renaming them.

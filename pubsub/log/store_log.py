@@ -23,14 +23,15 @@ from functools import partial
 
 from tidewheel.host.retry import Retry
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.object_format import OBJECTS, ObjectHeader, Piece, object_name
 from tidewheel.pubsub.log.object_recovery import FoundObjects, ObjectsChanged, find_objects
 from tidewheel.pubsub.log.object_segment import LogStore, ObjectSegment
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, encode_header, encode_record
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.log.stored_segments import StoredSegments
 from tidewheel.storage.files import Part
 from tidewheel.storage.folder_calls import run
+from tidewheel.storage.log_records import Entry, encode_header, encode_record
 from tidewheel.storage.numbered_log import Put
 
 _LOG = logging.getLogger(__name__)

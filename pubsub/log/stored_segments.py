@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, corrupted
-from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.log.segment import READ_BYTES, Segment
+from tidewheel.storage.log_records import Record
 
 if TYPE_CHECKING:  # which takes libraries for stores of objects
     from tidewheel.pubsub.log.object_segment import ObjectSegment

@@ -8,11 +8,11 @@ message                  head, as msgpack                                       
 `Nack`, `Ack`,
 `ConsolidatedAck`
 `Join`                   the name, and the filter, pickled                           none
-`Numbered`               the number, what was skipped, and the head of the message   that of the message
 =======================  ==========================================================  =================================
 
-Messages stay pickled on their way; of a child's messages only the filter is unpickled. This module checks ranges of
-ticks, so that the machines receive only valid ranges.
+A publisher without a log numbers its messages, and tells a number as a pubend tells a tick. Messages stay encoded on
+their way; of a child's messages only the filter is unpickled. This module checks ranges of ticks, so that the machines
+receive only valid ranges.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,6 @@ import msgspec
 from msgspec import structs
 
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.messages import encoded_message
 from tidewheel.pubsub.messages.delivery_messages import (
     Ack,
     CheckedRanges,
@@ -40,7 +39,6 @@ from tidewheel.pubsub.messages.delivery_messages import (
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.filters import Filter
 from tidewheel.pubsub.messages.tick_set import TickRange, TickSet, check_range
-from tidewheel.pubsub.messages.wire import DataMessage, Numbered
 from tidewheel.transport.frames import LARGE, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.stream_link import Codec
 
@@ -74,8 +72,8 @@ class Join(msgspec.Struct, frozen=True):
     awaits_silence: bool = True
 
 
-Told: TypeAlias = Downstream | Numbered
-"""A message of a parent to its child; a publisher without a log sends `Numbered`."""
+Told: TypeAlias = Downstream
+"""A message of a parent to its child."""
 
 ChildMessage: TypeAlias = Join | Upstream
 """A message of a child to its parent."""
@@ -91,12 +89,6 @@ class _KnowledgeHead(msgspec.Struct, tag="K", frozen=True, array_like=True, gc=F
     union: Number = 0
 
 
-class _NumberedHead(msgspec.Struct, tag="M", frozen=True, array_like=True, gc=False):
-    number: int
-    skipped: int
-    head: bytes
-
-
 class _JoinHead(msgspec.Struct, tag="J", frozen=True, array_like=True, gc=False):
     name: str
     where: bytes
@@ -104,7 +96,7 @@ class _JoinHead(msgspec.Struct, tag="J", frozen=True, array_like=True, gc=False)
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DownstreamHead: TypeAlias = _NumberedHead | _KnowledgeHead | Rejected | Stranger
+_DownstreamHead: TypeAlias = _KnowledgeHead | Rejected | Stranger
 _DOWNSTREAM: msgspec.msgpack.Decoder[_DownstreamHead] = msgspec.msgpack.Decoder(_DownstreamHead)
 _UpstreamHead: TypeAlias = Upstream | _JoinHead
 _UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_UpstreamHead)
@@ -116,10 +108,6 @@ def encode(message: Told | ChildMessage) -> list[Any]:
     A large `KnowledgeMessage` that leaves nothing out becomes several frames of about `FRAME_BYTES`, which together say
     the same. So a reader that keeps one message of a frame does not keep many others alive.
     """
-    if isinstance(message, Numbered):
-        encoded = encoded_message.encode(message.message)
-        numbered = _NumberedHead(message.sequence, message.skipped, encoded.head)
-        return frame_of(_ENCODER.encode(numbered), (encoded.payload,))
     if isinstance(message, KnowledgeMessage):
         return [part for one in _split(message) for part in _knowledge(one)]
     head: Any = message
@@ -161,9 +149,6 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
         ProtocolError: the frame holds no such message.
     """
     decoded = _decoded(_DOWNSTREAM, head)
-    if isinstance(decoded, _NumberedHead):
-        message = encoded_message.decode(EncodedMessage(decoded.head, payload))
-        return Numbered(decoded.number, message, decoded.skipped)
     if isinstance(decoded, _KnowledgeHead):
         _check(decoded.final)
         data = _messages(decoded.data, payload)
@@ -271,8 +256,6 @@ def size_of(message: Told) -> int:
     if isinstance(message, KnowledgeMessage):
         sizes: list[int] = [one.size_bytes for _, one in message.data]
         return sum(sizes, _EACH_BYTES * (1 + len(sizes)))
-    if isinstance(message, Numbered) and isinstance(message.message, DataMessage):
-        return _EACH_BYTES + len(message.message.payload)
     return _EACH_BYTES
 
 

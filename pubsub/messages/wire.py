@@ -201,7 +201,7 @@ FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 
 
 class Numbered(msgspec.Struct, frozen=True):
-    """A message with its number in the order of its publisher.
+    """A message with its number in the order of its publisher, as a subscriber receives it.
 
     A publisher numbers its broadcasts 1, 2, 3 and so on from its start. A snapshot goes to one subscriber only, and has
     the number of the last broadcast that it includes, 0 before any. So the numbers that a subscriber receives rise by

@@ -1,8 +1,11 @@
 """Messages of one partition, as a reader receives them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
+from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import Numbered
 
 
@@ -12,3 +15,18 @@ class Fetched:
 
     partition: int
     messages: Sequence[Numbered]
+
+
+def opened(told: Iterable[Downstream]) -> list[Numbered]:
+    """Return the messages in what a publisher without a log tells, each with the silence directly before it.
+
+    Raises:
+        ProtocolError: a message cannot be decoded here, or is none of such a publisher.
+    """
+    found: list[Numbered] = []
+    for knowledge in told:
+        if not isinstance(knowledge, KnowledgeMessage):
+            raise ProtocolError(f"a publisher without a log does not tell {knowledge!r}")
+        silence = {end: end - first for first, end in knowledge.final}
+        found += [Numbered(number, decode(message), silence.get(number, 0)) for number, message in knowledge.data]
+    return found

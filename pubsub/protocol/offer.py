@@ -2,56 +2,55 @@
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Where
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, Numbered
-from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.messages.wire import DataMessage, Disconnected
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 class Offer:
     """A message that is offered to queues.
 
     Args:
-        numbered: the message.
+        posted: the message.
         capacity_bytes: how much the publisher keeps for a subscriber, for the error of one that is cut off.
     """
 
-    __slots__ = ("_capacity_bytes", "_numbered", "_size", "_wanted")
+    __slots__ = ("_capacity_bytes", "_posted", "_wanted")
 
-    def __init__(self, numbered: Numbered, capacity_bytes: int) -> None:
-        self._numbered = numbered
-        self._size = size_of(numbered.message)
+    def __init__(self, posted: Posted, capacity_bytes: int) -> None:
+        self._posted = posted
         self._capacity_bytes = capacity_bytes
-        self._wanted: dict[Where, Numbered | None] = {}
+        self._wanted: dict[Where, Posted | None] = {}
 
     def to(self, queue: OutgoingQueue) -> bool:
         """Offer a queue what its subscriber wants; return False if it has no room, so that it is closed."""
-        message, where = self._numbered.message, queue.where
+        message, where = self._posted.message, queue.where
         if queue.is_closed:
             return True
         if where is None or not isinstance(message, DataMessage):
-            return self._put(queue, self._numbered, self._size)
+            return self._put(queue, self._posted)
         if where not in self._wanted:
             self._wanted[where] = self._part(where, message)
         part = self._wanted[where]
-        return part is None or self._put(queue, part, size_of(part.message))
+        return part is None or self._put(queue, part)
 
-    def _part(self, where: Where, message: DataMessage) -> Numbered | None:
+    def _part(self, where: Where, message: DataMessage) -> Posted | None:
         """Return what a condition leaves of the message, if anything; or that it failed."""
         try:
             part = where.of(message)
         except DeliveryError as error:
-            return Numbered(self._numbered.sequence, Disconnected(str(error)))
-        return None if part is None else Numbered(self._numbered.sequence, part)
+            return Posted(self._posted.number, Disconnected(str(error)))
+        return None if part is None else Posted(self._posted.number, part)
 
-    def _put(self, queue: OutgoingQueue, numbered: Numbered, size: int) -> bool:
-        if isinstance(numbered.message, Disconnected):
-            queue.close(numbered)
-        elif not queue.offer(numbered, size):
-            what_else = "" if queue.drops_epochs else ', or with slow="drop_epochs" or slow="block"'
+    def _put(self, queue: OutgoingQueue, posted: Posted) -> bool:
+        if isinstance(posted.message, Disconnected):
+            queue.close(posted)
+        elif not queue.offer(posted):
             reason = (
                 f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
                 f"keeps no more than {self._capacity_bytes} bytes. Read faster, or subscribe to less with where="
-                f"{what_else}"
+                f"{queue.advice}"
             )
-            queue.close(Numbered(numbered.sequence, Disconnected(reason)))
+            queue.close(Posted(posted.number, Disconnected(reason)))
             return False
         return True

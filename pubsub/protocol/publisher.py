@@ -36,16 +36,18 @@ from tidewheel.pubsub.messages.wire import (
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
-    Numbered,
     PartitionEnded,
     WentBack,
     WorkerPosition,
 )
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.protocol.history import PartitionHistory
 from tidewheel.pubsub.protocol.offer import Offer
-from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue, size_of
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
+from tidewheel.pubsub.protocol.slow_policies import queue_for
 from tidewheel.pubsub.protocol.subscriber_queues import SubscriberQueues
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 
@@ -64,6 +66,7 @@ class Publisher(SubscriberQueues):
         has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
         ends_alone: whether the partition ends when it has everything; if not, `end` is called then.
         has_history: whether new subscribers receive all changes so far.
+        partition: its number.
 
     Attributes:
         kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
@@ -73,7 +76,7 @@ class Publisher(SubscriberQueues):
     >>> publisher = Publisher(IntegerDomain())
     >>> publisher.subscribe("s")
     >>> publisher.frontier([(0, -1), (1, 1)])
-    >>> [numbered.sequence for numbered in publisher.fetch("s", acknowledged=-1)]
+    >>> [number for told in publisher.fetch("s", acknowledged=-1) for number, _ in told.data]
     [0, 1]
     """
 
@@ -86,8 +89,9 @@ class Publisher(SubscriberQueues):
         has_begun: bool = True,
         ends_alone: bool = True,
         has_history: bool = False,
+        partition: int = 0,
     ) -> None:
-        super().__init__(capacity_bytes)
+        super().__init__(capacity_bytes, partition)
         self._domain = domain
         self._history = PartitionHistory(domain) if has_history else None
         self._epochs = EpochStates(domain)
@@ -99,7 +103,7 @@ class Publisher(SubscriberQueues):
         self._is_repeated = False
         self.awaited = awaited
         self._first = 0
-        self._final: Numbered | None = None
+        self._final: Posted | None = None
         self._records = 0
 
     # Events from upstream
@@ -129,7 +133,7 @@ class Publisher(SubscriberQueues):
         self.has_begun = True
         self._sequence = self._first = number
         if standing is not None:
-            self.kept = OutgoingQueue(self.capacity_bytes)
+            self.kept = OutgoingQueue(self.capacity_bytes, partition=self._partition)
             self._introduce(self.kept, standing)
         for queue in self.queues.values():
             self._introduce(queue, standing)
@@ -183,9 +187,9 @@ class Publisher(SubscriberQueues):
             return
         self._epochs.observe(message.time)
         self._records += message.records
-        numbered = self._broadcast(message)
+        posted = self._broadcast(message)
         if self._history is not None:
-            self._history.receive(numbered.sequence, message)
+            self._history.receive(posted.number, message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
         """Receive one move of the lower frontier, by its changes; as `move`."""
@@ -207,8 +211,7 @@ class Publisher(SubscriberQueues):
             if self._history is not None:
                 self._history.advance(self._epochs.is_completed)
             for queue in self.queues.values():
-                if queue.drops_epochs:
-                    queue.prune(self._epochs.lower.less_equal)
+                queue.prune(self._epochs.lower.less_equal)
             self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
@@ -235,16 +238,16 @@ class Publisher(SubscriberQueues):
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
         if again and self.has_begun and self.kept is None and not self.has_failed:
             raise DeliveryError("messages that it has missed are not kept any more")
-        queue = self.queues[subscriber] = OutgoingQueue(self.capacity_bytes, options)
+        queue = self.queues[subscriber] = queue_for(self.capacity_bytes, options, self._partition)
         self.missing.discard(subscriber)
-        if queue.blocks:
+        if isinstance(queue, BlockingQueue):
             self._blocking[subscriber] = queue
         self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
         if again and self.kept is not None:
-            for numbered in self.kept.head(sys.maxsize):
-                self._overflows += not Offer(numbered, self.capacity_bytes).to(queue)
+            for posted in self.kept.oldest(sys.maxsize):
+                self._overflows += not Offer(posted, self.capacity_bytes).to(queue)
         elif again and self._final is not None:
-            queue.offer(self._final, 0)
+            queue.offer(self._final)
         elif self.has_begun or self._final is not None:
             self._introduce(queue)
 
@@ -252,16 +255,16 @@ class Publisher(SubscriberQueues):
         """Tell a subscriber where it begins, and what stands if it was there before."""
         lower, upper = list(self._epochs.lower), self._epochs.upper()
         # The final message is told again, under its own number, to those who come after it.
-        before = self._sequence if self._final is None else self._final.sequence - 1
+        before = self._sequence if self._final is None else self._final.number - 1
         try:
             history = None if self._history is None else self._history.told(queue.where)
         except (DeliveryError, ProtocolError) as error:
-            queue.close(Numbered(before, Disconnected(str(error))))
+            queue.close(Posted(before, Disconnected(str(error))))
             return
         snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing, history)
-        for numbered in (Numbered(before, snapshot), self._final):
-            if numbered is not None:
-                queue.offer(numbered, size_of(numbered.message))
+        queue.offer(Posted(before, snapshot))
+        if self._final is not None:
+            queue.offer(self._final)
 
     def forget(self) -> None:
         """Keep nothing more for subscribers of a publisher that has died."""
@@ -310,12 +313,12 @@ class Publisher(SubscriberQueues):
             holders=len(self.holders()),
         )
 
-    def _broadcast(self, message: Message) -> Numbered:
+    def _broadcast(self, message: Message) -> Posted:
         self._sequence += 1
-        numbered = Numbered(self._sequence, message)
-        offer = Offer(numbered, self.capacity_bytes)
+        posted = Posted(self._sequence, message)
+        offer = Offer(posted, self.capacity_bytes)
         for queue in self.queues.values():
             self._overflows += not offer.to(queue)
-        if self.kept is not None and not self.kept.offer(numbered, size_of(message)):
+        if self.kept is not None and not self.kept.offer(posted):
             self.kept = None
-        return numbered
+        return posted

@@ -3,8 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from tidewheel.pubsub.messages.wire import Disconnected, Numbered
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.wire import Disconnected
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
 
@@ -14,15 +17,17 @@ class SubscriberQueues:
 
     Args:
         capacity_bytes: how much may wait for one subscriber; an attribute, too.
+        partition: the number of the partition.
 
     Attributes:
         queues: what waits for each subscriber, by name; also for those that were cut off.
     """
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, capacity_bytes: int, partition: int = 0) -> None:
         self.capacity_bytes = capacity_bytes
+        self._partition = partition
         self.queues: dict[str, OutgoingQueue] = {}
-        self._blocking: dict[str, OutgoingQueue] = {}
+        self._blocking: dict[str, BlockingQueue] = {}
         self._sequence = 0
         self._overflows = 0
         self._epochs_dropped = 0
@@ -64,13 +69,13 @@ class SubscriberQueues:
         if queue is not None and not queue.is_closed:
             self._overflows += 1
             # Under a number of its own: what it has been sent so far may be acknowledged only after this.
-            queue.close(Numbered(self._sequence + 1, Disconnected(reason)))
+            queue.close(Posted(self._sequence + 1, Disconnected(reason)))
 
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
-    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Numbered]:
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[KnowledgeMessage]:
         """Return the oldest messages that wait for a subscriber, without removing them.
 
         Args:
@@ -80,11 +85,11 @@ class SubscriberQueues:
         """
         queue = self.queues.get(subscriber)
         if queue is None:
-            return [Numbered(self._sequence + 1, Disconnected(_UNKNOWN))]
+            return [Posted(self._sequence + 1, Disconnected(_UNKNOWN)).told(self._partition)]
         queue.acknowledge(acknowledged)
         return queue.head(max_bytes)
 
-    def take(self, subscriber: str) -> list[Numbered]:
+    def take(self, subscriber: str) -> list[KnowledgeMessage]:
         """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
         messages = self.fetch(subscriber, acknowledged=-1)
         queue = self.queues.get(subscriber)

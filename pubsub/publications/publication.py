@@ -116,7 +116,7 @@ class Publication:
 
         log, domain, name = self.log, self.domain, f"{self.topic!r}[{number}]"
         if log is None:
-            live = partial(LivePartition, name, domain, self.capacity_bytes, self.awaited, node=node)
+            live = partial(LivePartition, name, domain, self.capacity_bytes, self.awaited, number=number, node=node)
             return partial(live, is_remembered=is_remembered, has_history=self.has_history)
         identity = identity_of(self.topic, number, partitions, domain)
         place = log.of_partition(self.topic, number)
@@ -214,11 +214,12 @@ class LocalPublication(RunningPublication):
                     publication.awaited,
                     has_begun=not host.keeps_snapshots,
                     has_history=publication.has_history,
+                    partition=partition,
                 ),
                 self._changed,
                 host.pump,
             )
-            for _ in range(publication.partitions(host))
+            for partition in range(publication.partitions(host))
         ]
         self._info = publication.entry(host, self._publishers)
         remembered = publication.domain if host.keeps_snapshots else None

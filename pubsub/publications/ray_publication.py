@@ -60,7 +60,6 @@ class RayPublication(RunningPublication):
             host.nodes,
             publication.partitions(host),
             starts_again=bool(self._log) or host.keeps_snapshots,
-            has_log=bool(self._log),
             logged=partial(logged_partitions, log, publication.topic, publication.domain) if log and may_stay else None,
             logs=LogSettings.here(job=host.job),
         )

@@ -275,10 +275,23 @@ class RayConnection(PublisherConnection):
         return SentEvents(self._domain, saved, self.generation, **has)
 
     def _new_feed(self, sent: SentEvents | None = None) -> Feed:
+        name = where(self._topic, self.partition)
         if self._has_log or self._is_remembered:
-            return Feed(sent or self._sent_events(), self._connect, is_awaiting=self._awaits)
+            afterwards = "Ray starts it again. " + (
+                "It goes on from its log, and nothing is lost" if self._has_log else "The job goes back to a snapshot"
+            )
+            sent = sent or self._sent_events()
+            return Feed(sent, self._connect, name=name, afterwards=afterwards, is_awaiting=self._awaits)
         sent = sent or PassingEvents(self._domain)
-        return Feed(sent, self._connect, restarts_within_s=0.0, is_awaiting=self._awaits)
+        afterwards = "the job ends with an error: it keeps no snapshots, and the topic has no log"
+        return Feed(
+            sent,
+            self._connect,
+            restarts_within_s=0.0,
+            name=name,
+            afterwards=afterwards,
+            is_awaiting=self._awaits,
+        )
 
     def _connect(self) -> socket.socket:
         """Return a new connection to the publisher, which is on this node."""

@@ -6,22 +6,26 @@ All happens on the loop but what waits for the disk.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from tidewheel.host.background_turns import BackgroundTurns
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
+from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.exactly_once.living_readers import LEASE_S, RETENTION_S, LivingReaders
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack, Rejected
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
+from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 _LOG = logging.getLogger(__name__)
 
@@ -243,6 +247,66 @@ class DurablePartition(Partition):
         """Wait until all readers have acknowledged everything, or nothing for as long as a lease."""
         await self.audience.read_by_all(owner, self._lease_s)
 
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the log has everything of a generation; return its end, None if it has not yet."""
+        told = self.core.told
+        is_known = await self.wait_until(lambda: told.generation >= generation and told.has_all, timeout_s)
+        return PartitionEnd(self.core.written_tick, told.generation) if is_known else None
+
+    def end(self, known: PartitionEnd | None) -> None:
+        """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""
+        self.core.conclude()
+
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Return that none have to come again: readers of a log subscribe again by themselves."""
+        return []
+
+    # ------------------------------------------------------------------ what the log has
+
+    async def place(self, timeout_s: float) -> LogPlace:
+        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
+        writer, core = self.core.writer, self.core
+        if not await self.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
+            raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
+        told = core.told
+        return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
+
+    async def reached(self, time: Time, timeout_s: float) -> bool:
+        """Wait until everything before a time is durable; tell whether that is so."""
+        return await self.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
+
+    async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
+        """Wait until the complete epochs that come again in a generation have come, and return them.
+
+        Returns:
+            The sums of their digests; None if they have not come in time. Nothing if they cannot be compared.
+        """
+        core = self.core
+
+        def have_come() -> bool:
+            again = core.again
+            return core.told.generation >= generation if again is None else again.have_come_in(generation)
+
+        if not await self.wait_until(have_come, timeout_s):
+            return None
+        return {} if core.again is None else await asyncio.to_thread(core.again.came)
+
+    async def logged(self, times: Collection[Time]) -> Sums:
+        """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""
+        if self.core.again is None:
+            return dict.fromkeys(times)
+        return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
+
+    async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
+        """Forget the epochs that came again; return how the first of those differs from the log, by digests.
+
+        Raises LogError or DeliveryError.
+        """
+        again, self.core.again = self.core.again, None
+        if again is None or not differing:
+            return {}
+        return await asyncio.to_thread(again.differences, ReplayedLog(self.core.log), differing[0])
+
     def statistics(self) -> dict[str, int]:
         """Return counts of what happened since the start, and of what there is.
 
@@ -266,7 +330,7 @@ class DurablePartition(Partition):
             "dropped": self.children.dropped,
         }
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""
         for worker in self._workers:
             worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")

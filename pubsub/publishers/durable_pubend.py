@@ -26,8 +26,8 @@ from tidewheel.pubsub.exactly_once.pubend import CACHE_BYTES, NotReady, Pubend
 from tidewheel.pubsub.exactly_once.subscription import prefix_end
 from tidewheel.pubsub.exactly_once.subscriptions import Subscriptions
 from tidewheel.pubsub.log.errors import LogError, StoreFailed
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import open_log
-from tidewheel.pubsub.log.record_format import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
 from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of

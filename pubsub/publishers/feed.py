@@ -4,8 +4,12 @@ What the worker publishes is written at once, as far as the socket takes it. A t
 the publisher confirms. A publisher with a log confirms what is durable. Until then the feed keeps it, and sends it
 again to a publisher that has died and was started again. A publisher without a log confirms everything at the end. If
 the job keeps snapshots, it confirms what it has received, as that is not in a snapshot's share of the feed.
+
+The thread also watches the publisher. One that a signal has stopped neither serves its readers nor ends. So the feed
+kills it, and goes on as for one that has died (`watched_publisher.py`).
 """
 
+import logging
 import os
 import select
 import socket
@@ -13,15 +17,20 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self
 
+from tidewheel.host.other_process import OtherProcess
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
 from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
+from tidewheel.pubsub.publishers.watched_publisher import PATIENCE_S, News, WatchedPublisher
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.tickets import process_behind
+
+_LOG = logging.getLogger(__name__)
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
 """So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.
@@ -53,6 +62,8 @@ class Feed:
         connect: returns a connection to the publisher, which does not block; raises FeedLost if there is none just now.
         restarts_within_s: for how long a publisher may be away, in seconds; 0 if it is not started again.
         room_bytes: how much may be kept.
+        name: of its partition, for log lines.
+        afterwards: what follows if it dies, for log lines.
         is_awaiting: whether there is no room before the publisher says that it reads; an attribute, too.
     """
 
@@ -63,8 +74,12 @@ class Feed:
         restarts_within_s: float = RESTARTS_WITHIN_S,
         room_bytes: int = ROOM_BYTES,
         *,
+        name: str = "",
+        afterwards: str = "",
         is_awaiting: bool = False,
     ) -> None:
+        self._name = name
+        self._afterwards = afterwards
         self.is_awaiting = is_awaiting
         self._connect = connect
         self._restarts_within_s = restarts_within_s
@@ -186,16 +201,18 @@ class Feed:
         answers = FrameReader(connection, decode_answer, most_payload_bytes=0)
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
-        while not self._is_over():
-            with self._changed:
-                is_written = self._write()
-            self._wake_worker()
-            poll.register(connection, select.POLLIN if is_written else select.POLLIN | select.POLLOUT)
-            for descriptor, _ in poll.poll(_LOOK_MS):
-                if descriptor == self._bell:
-                    with suppress(BlockingIOError):
-                        os.eventfd_read(self._bell)
-            self._listen(answers)
+        with _Watch(connection, self._name, self._afterwards) as watch:
+            while not self._is_over():
+                with self._changed:
+                    is_written = self._write()
+                self._wake_worker()
+                poll.register(connection, select.POLLIN if is_written else select.POLLIN | select.POLLOUT)
+                for descriptor, _ in poll.poll(_LOOK_MS):
+                    if descriptor == self._bell:
+                        with suppress(BlockingIOError):
+                            os.eventfd_read(self._bell)
+                self._listen(answers)
+                watch.look(answers.read_bytes)
 
     def _listen(self, answers: FrameReader[Answer]) -> None:
         for answer in answers.read():
@@ -251,3 +268,49 @@ class Feed:
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+class _Watch:
+    """Watches the publisher behind a connection, and ends its process if that is stopped; then the connection breaks.
+
+    Args:
+        connection: the connection.
+        name, afterwards: as for `Feed`.
+    """
+
+    def __init__(self, connection: socket.socket, name: str, afterwards: str) -> None:
+        self._name = name
+        self._afterwards = afterwards
+        self._process: OtherProcess | None = None
+        with suppress(OSError):  # it has ended just now, or the system does not show it
+            self._process = OtherProcess(process_behind(connection))
+        self._watched = WatchedPublisher()
+        self._read_bytes = 0
+        self._looked_s = time.monotonic()
+
+    def look(self, read_bytes: int) -> None:
+        """Look how the publisher is, every second, given how many bytes have come from it so far."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_MS / 1000:
+            return
+        self._looked_s = now_s
+        has_shown_life, self._read_bytes = read_bytes > self._read_bytes, read_bytes
+        process = self._process
+        is_stopped = process is not None and process.is_stopped
+        match self._watched.look(now_s, has_shown_life=has_shown_life, is_stopped=is_stopped):
+            case News.SILENT:
+                said = "%s: the publisher has shown no sign of life for %g s: it is busy, or hangs. Its worker waits"
+                _LOG.warning(said, self._name, PATIENCE_S)
+            case News.BACK:
+                _LOG.warning("%s: the publisher shows life again", self._name)
+            case News.STOPPED if process is not None:
+                said = "%s: a signal has stopped the publisher, process %d, for %g s. It is killed, and %s"
+                _LOG.error(said, self._name, process.pid, PATIENCE_S, self._afterwards)
+                process.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.close()

@@ -21,8 +21,10 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate, WorkerPosition
-from tidewheel.pubsub.protocol.outgoing_queue import size_of
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
+from tidewheel.pubsub.protocol.posted import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.live_end import LiveEnd
 from tidewheel.pubsub.publishers.partition import Partition
@@ -54,6 +56,7 @@ class LivePartition(Partition):
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
             begins. The numbers of messages are greater than those of a publisher that has died. The partition ends
             when `end` is called.
+        number: the number of the partition.
         node: the node of the cluster that this process is on; None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for longer is given up.
         clock: seconds, which never go back.
@@ -72,6 +75,7 @@ class LivePartition(Partition):
         *,
         is_remembered: bool = False,
         has_history: bool = False,
+        number: int = 0,
         node: str | None = None,
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
@@ -79,7 +83,9 @@ class LivePartition(Partition):
         super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
         self._sink, self.room_for, self.is_eager = self, lambda _size: None, False
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
-        self._publisher = self.awaiting = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history)
+        self._publisher = self.awaiting = Publisher(
+            domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number
+        )
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
@@ -251,7 +257,7 @@ class LivePartition(Partition):
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a subscriber."""
-        tickets.prepare(connection, steadily=self._publisher.queues[child].blocks)
+        tickets.prepare(connection, steadily=isinstance(self._publisher.queues[child], BlockingQueue))
         super().connect(child, connection)
         self._awaited_until_s.pop(child, None)
         self._fill(child)
@@ -343,7 +349,22 @@ class LivePartition(Partition):
         """Return what `PublisherStatistics` has, by name."""
         return asdict(self._publisher.statistics())
 
-    async def close(self) -> None:
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the partition has everything, and a moment until all subscribers have it; return its end."""
+        return await self.ending.known(generation, timeout_s, but_for)
+
+    def end(self, known: PartitionEnd | None) -> None:
+        """Tell the subscribers the end, also those of a publisher that has died, as they come. Idempotent."""
+        assert known is not None, "without a log, the end is that which a publisher has known"
+        self.ending.tell(known)
+        self.may_return = True
+        self.go_on()
+
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Wait for subscribers of a publisher that has died, if this is in its place; return those that there are."""
+        return self.ending.expect(readers)
+
+    async def _close(self) -> None:
         """Close the connections of the worker and of all subscribers."""
         self._let_go()
         if self._alarm is not None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tidewheel.progress import ProtocolError, TimeDomain
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.messages.wire import FeedEvent, Numbered, WorkerPosition
+from tidewheel.pubsub.messages.wire import FeedEvent, WorkerPosition
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, PublisherConnection, Saved, log_awaited
 from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
@@ -52,7 +53,7 @@ class LocalPublisher:
             self.changed.notify_all()
         self._let_go_on()
 
-    def take(self, subscriber: str) -> list[Numbered]:
+    def take(self, subscriber: str) -> list[KnowledgeMessage]:
         """Return and remove what is there for a subscriber; never waits."""
         with self.changed:
             messages = self.publisher.take(subscriber)

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogError, StoreFailed
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.log_records import Record
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4

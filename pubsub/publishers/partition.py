@@ -15,13 +15,14 @@ the publisher  how many more of them are confirmed, and the number   both, as ms
                of the last one's message in its log; 0 and -1 at
                first, as soon as it reads
 the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
+the publisher  that its loop runs, every second                      neither (`SIGN_OF_LIFE`)
 =============  ====================================================  ============================================
 """
 
 import asyncio
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -34,11 +35,12 @@ from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Told
 from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import Children
+from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
 from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
-from tidewheel.transport.frames import FrameReader, Payload, dumps, frame_of, unpickled
+from tidewheel.transport.frames import SIGN_OF_LIFE, FrameReader, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.socket_writer import SocketWriter
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
@@ -164,6 +166,7 @@ class WorkerLink:
         self._has_begun = self.is_closed = False
         self._untold, self._untold_bytes, self._number, self._told_s = 0, 0, -1, 0.0
         self._telling: asyncio.TimerHandle | None = None
+        self._life = loop.call_later(SIGN_OF_LIFE_S, self._show_life)
         self._is_paused = not sink.has_room
         if not self._is_paused:
             self._go_on()
@@ -209,6 +212,13 @@ class WorkerLink:
             self._say((self._untold, self._number))
             self._untold = self._untold_bytes = 0
 
+    def _show_life(self) -> None:
+        """Write a sign of life now and then, unless the worker has not read what was written before."""
+        if not self._writer.waiting_bytes:
+            self._writer.add([SIGN_OF_LIFE])
+            self._write()
+        self._life = self._loop.call_later(SIGN_OF_LIFE_S, self._show_life)
+
     def _readable(self) -> None:
         try:
             messages = list(self._reader.read())
@@ -238,13 +248,17 @@ class WorkerLink:
     def _say(self, answer: Answer) -> None:
         """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
         self._writer.add(answer_frame(answer))
-        with suppress(OSError):
+        self._write()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # reading finds out that the worker has gone
             self._writer.write()
 
     def close(self) -> None:
         """Close the connection."""
         if not self.is_closed:
             self.is_closed = True
+            self._life.cancel()
             if self._telling is not None:
                 self._telling.cancel()
             self._loop.remove_reader(self._connection)
@@ -261,6 +275,7 @@ class Partition(ABC):
 
     Attributes:
         changed: is notified of everything that others may wait for.
+        is_closed: whether `close` was called, so that nothing is waited for any more.
         children: the subscribers and relays that are connected.
         problem: why nothing is published any more; empty as long as something is.
         refusal: why the partition ended before its time, if it did.
@@ -280,6 +295,7 @@ class Partition(ABC):
     ) -> None:
         self._name, self._node = name, node
         self.changed = ChangeSignal()
+        self.is_closed = False
         self._loop = asyncio.get_running_loop()
         self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
@@ -325,6 +341,11 @@ class Partition(ABC):
         """Receive nothing more of the worker: its job goes back to a snapshot, and another worker will connect."""
         self._close_workers()
 
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until ``condition()`` is true, or this is closed: a call that waits on would keep the process alive."""
+        await self.changed.wait_until(lambda: self.is_closed or condition(), timeout_s)
+        return condition()
+
     def _close_workers(self, but_for: WorkerLink | None = None) -> None:
         for worker in {*self._workers} - {but_for}:
             worker.close()
@@ -341,6 +362,74 @@ class Partition(ABC):
         self.children.close()
         if self._listener is not None:
             self._listener.close()
+
+    # ------------------------------------------------------------------ the state of the partition
+
+    @property
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether the partition has ended or failed, durably if it has a log."""
+
+    @property
+    @abstractmethod
+    def readers(self) -> int:
+        """How many subscriptions are read."""
+
+    @abstractmethod
+    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
+        """Wait until the partition has everything of a generation; return its end, None if it has not yet.
+
+        Subscribers may have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        """
+
+    @abstractmethod
+    def end(self, known: PartitionEnd | None) -> None:
+        """End the partition, as all of the topic have everything. Idempotent. Raises LogError.
+
+        Args:
+            known: the end that the publisher of this partition has known; None if its log has that.
+        """
+
+    @abstractmethod
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Do not end before these subscribers of a dead publisher have come, or have not for as long as a lease.
+
+        Returns the subscribers that have to come again if this publisher dies.
+        """
+
+    @abstractmethod
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until the partition is finished and all who read have all of it; tell whether they have.
+
+        Readers of the process ``but_for`` do not count.
+        """
+
+    @abstractmethod
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until all who read have everything, or received nothing for as long as a lease.
+
+        Readers of the process ``owner`` have all the time that they want.
+        """
+
+    @abstractmethod
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
+        """End the partition before its time, with ``reason`` for those who read."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, int]:
+        """Return counts of what happened so far, and of what there is, by name."""
+
+    async def close(self) -> None:
+        """Let go of everything for good, and have nothing wait here any more. Raises LogError."""
+        self.is_closed = True
+        try:
+            await self._close()
+        finally:
+            self.changed.notify()
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Let go of everything."""
 
     @abstractmethod
     def _refuse(self, reason: str) -> None:

@@ -12,13 +12,13 @@ from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.exactly_once.standing import Cursor, Standing
 from tidewheel.pubsub.log.object_segment import ObjectSegment
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, Place, encode, place_or_event
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, PartitionEnded, WentBack
 from tidewheel.pubsub.protocol.epochs import EpochStates
 from tidewheel.pubsub.publishers.log_reads import LogReads
+from tidewheel.storage.log_records import Entry, Record
 
 _MESSAGE: Final = 1
 _RESERVATION: Final = 2

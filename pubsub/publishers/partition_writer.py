@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tidewheel.pubsub.log.errors import LogError, LogFull
 from tidewheel.pubsub.log.group_commit import GroupCommit
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import Entry
+from tidewheel.storage.log_records import Entry
 
 
 class _Write(NamedTuple):

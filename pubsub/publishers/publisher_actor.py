@@ -1,25 +1,33 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
-It is an asyncio actor, and all happens on its loop but what waits for the disk. This module does not import Ray: the
-class is plain, and `ray_publication` makes it an actor. Where the partition has a log, Ray starts the actor again on
+It is an asyncio actor, and all happens on its loop but what waits for the disk. Its methods are the calls that others
+make; what they do is in the partition. This module does not import Ray: the class is plain, and `publisher_calls` makes
+it an actor. Where the partition has a log, Ray starts the actor again on
 the same node when it has died. Then it goes on from the log, and its worker and children connect anew. If it has no
 log and its job keeps snapshots, Ray starts it again, too. Then the job goes back, and subscribers connect anew.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidewheel.host.log_lines import LogSettings
-from tidewheel.host.process_memory import keep_freed_memory
-from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
+from tidewheel.progress import Time
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.exactly_once.journal import LogPlace
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.headers import LogIdentity
+from tidewheel.pubsub.log.opening import logged_partitions
+from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Told
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
 from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
@@ -27,13 +35,12 @@ _LOG = logging.getLogger(__name__)
 RETURNS_WITHIN_S: Final = 25.0
 """A job whose publisher has died goes back within so many seconds; less than a subscriber waits for an answer."""
 
-Partition: TypeAlias = LivePartition | DurablePartition
 MakePartition: TypeAlias = Callable[[], Partition]
 """Makes the partition of an actor, on its loop."""
 
 
 class PublisherActor:
-    """Publishes one partition of a topic; `PublisherActorWithLog` has the calls that are for topics with a log alone.
+    """Publishes one partition of a topic. Some calls are for topics with a log alone.
 
     Args:
         topic: its name.
@@ -44,7 +51,8 @@ class PublisherActor:
 
     def __init__(self, topic: str, partition: int, make: MakePartition, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
-        if logs is not None:
+        if logs is not None:  # the process is its own
+            collect_rarely()
             logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic
         self._number = partition
@@ -63,9 +71,15 @@ class PublisherActor:
         return self._opened
 
     @property
+    def _durable(self) -> DurablePartition:
+        partition = self.partition
+        assert isinstance(partition, DurablePartition), "only topics with a log are asked this"
+        return partition
+
+    @property
     def _live(self) -> LivePartition:
         partition = self.partition
-        assert isinstance(partition, LivePartition), "readers of a log subscribe again, and its end is durable"
+        assert isinstance(partition, LivePartition), "readers of a log subscribe again"
         return partition
 
     # ------------------------------------------------------------------ calls of the worker and of children
@@ -101,7 +115,7 @@ class PublisherActor:
         if not again:
             return self.partition.attach(child, options)
         partition = self._live
-        await self._wait_until(partition, lambda: partition.may_return, RETURNS_WITHIN_S)
+        await partition.wait_until(lambda: partition.may_return, RETURNS_WITHIN_S)
         return partition.attach(child, options, again=True)
 
     async def talk(
@@ -128,38 +142,36 @@ class PublisherActor:
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` subscriptions are read; return how many are in the end."""
         partition = self.partition
-        await self._wait_until(partition, lambda: partition.readers >= count, timeout_s)
+        await partition.wait_until(lambda: partition.readers >= count, timeout_s)
         return partition.readers
 
     async def awaited(self, timeout_s: float) -> bool:
         """Wait until the first subscribers have come that the partition awaits; tell whether they have."""
         partition = self.partition
-        return await self._wait_until(partition, lambda: not partition.awaiting.awaited, timeout_s)
+        return await partition.wait_until(lambda: not partition.awaiting.awaited, timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
         partition = self.partition
-        return await self._wait_until(partition, lambda: partition.has_ended, timeout_s)
+        return await partition.wait_until(lambda: partition.has_ended, timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
         """Wait until the partition has everything of a generation; return its end, None if it has not yet.
 
-        Subscribers have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        Subscribers without a log have a moment to receive it, too; those of the process ``but_for`` are not waited for.
         """
-        return await self._live.ending.known(generation, timeout_s, but_for)
+        return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """End the partition, as all of the topic have everything; then do as `drained`. Idempotent.
+        """End the partition, as all of the topic have everything; then do as `drained`. Idempotent. Raises LogError.
 
         Args:
-            ends: what the publishers have known, by partition. One that has died since has another in its place.
+            ends: what the publishers have known, by partition. One that has died since has another in its place. A log
+                knows it by itself.
             timeout_s: how long to wait for those who read.
             but_for: as for `drained`.
         """
-        partition = self._live
-        partition.ending.tell(ends[self._number])
-        partition.may_return = True
-        partition.go_on()
+        self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
@@ -205,12 +217,6 @@ class PublisherActor:
         if partition is not None:
             self._problem = partition.problem
             await partition.close()
-            partition.changed.notify()
-
-    async def _wait_until(self, partition: Partition, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or this is closed: a call that waits on would keep the process alive."""
-        await partition.changed.wait_until(lambda: self._is_closed or condition(), timeout_s)
-        return condition()
 
     async def ping(self) -> None:
         """Answer, which shows that the actor lives."""
@@ -231,7 +237,104 @@ class PublisherActor:
         if not awaits:
             partition.awaiting.awaited = 0
         partition.go_back()
-        return partition.ending.expect(readers) if isinstance(partition, LivePartition) else []
+        return partition.expect(readers)
+
+    # ------------------------------------------------------------------ calls of a publication with a log
+
+    async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
+        """Return how many partitions the log in a place of this node says, 0 if there is none; do not open it.
+
+        Raises LogError.
+        """
+        return await asyncio.to_thread(logged_partitions, place, identity)
+
+    async def open(self) -> LogPlace:
+        """Open the log, in the actor's first life, and return how far it is; later the first call opens it.
+
+        Raises LogError, or DeliveryError if this was closed.
+        """
+        self._durable.audience.expect_nobody()
+        return await self.place(0.0)
+
+    async def place(self, timeout_s: float) -> LogPlace:
+        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
+        return await self._durable.place(timeout_s)
+
+    async def reached(self, time: Time, timeout_s: float) -> bool:
+        """Wait until everything before a time is durable; tell whether that is so."""
+        return await self._durable.reached(time, timeout_s)
+
+    async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
+        """Do what `DurablePartition.came_again` does."""
+        return await self._durable.came_again(generation, timeout_s)
+
+    async def logged(self, times: Collection[Time]) -> Sums:
+        """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""
+        return await self._durable.logged(times)
+
+    async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
+        """Do what `DurablePartition.compared` does; raises LogError or DeliveryError."""
+        return await self._durable.compared(differing)
+
+    async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
+        """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
+        if self._is_closed:
+            return self._problem
+        partition = self._durable
+        await partition.wait_until(lambda: partition.why_not != known, timeout_s)
+        return partition.why_not
+
+    # ------------------------------------------------------------------ calls of readers
+
+    async def subscribe(
+        self,
+        name: str,
+        reader: str,
+        start: int | None = None,
+        *,
+        durable: bool = False,
+        again: bool = False,
+        acknowledged: Ranges = (),
+    ) -> Begun:
+        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+
+        Args:
+            name: of the subscription.
+            reader: the id of who reads it, unique; who had it before gets nothing more.
+            start: the first tick that a new one wants; by default what is told next, and 0 for all that is kept. With
+                ``again``, the first tick that this reader has not acknowledged.
+            durable: whether it is remembered over restarts; if so this returns when that is sure.
+            again: whether this reader had it already, before the pubend was started again.
+            acknowledged: for ``again``: what was, as this reader has learnt from other pubends.
+
+        Raises:
+            DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            PublisherLost: the job has failed, or could not start.
+            LogError: the log is damaged, or takes nothing.
+        """
+        partition = self._durable
+        if partition.refusal:
+            raise PublisherLost.at(self._topic, self._number, f"publishes nothing more: {partition.refusal}")
+        return await partition.audience.subscribe(
+            name, reader, start, durable=durable, again=again, acknowledged=acknowledged
+        )
+
+    async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
+        """Let a reader go: its subscription ends if it is not durable, and otherwise waits for another reader.
+
+        Args:
+            reader: its id; of one that is not known, or no more, nothing is taken.
+            acknowledged: all that it has acknowledged: what it says by its connection may come later. Of a durable
+                subscription this returns when that is durable.
+            everywhere: the same for each pubend of the topic.
+
+        Raises LogError: the log takes nothing.
+        """
+        await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
+
+    async def end_subscription(self, name: str) -> list[str]:
+        """End a durable subscription for good, and whoever reads it; return all that there were. Raises LogError."""
+        return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:
         return f"Publisher({self._topic!r}[{self._number}])"

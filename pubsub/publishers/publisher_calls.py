@@ -11,7 +11,6 @@ from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.fed_partitions import feeder_of
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
-from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 _LOG = logging.getLogger(__name__)
@@ -130,7 +129,6 @@ def start_publishers(
     partitions: int,
     *,
     starts_again: bool,
-    has_log: bool,
     logged: Callable[[Sequence[Any]], Sequence[int | None]] | None = None,
     logs: LogSettings | None = None,
 ) -> list[Any]:
@@ -142,7 +140,6 @@ def start_publishers(
         nodes: the ids of the nodes of the workers.
         partitions: how many there are, if there are no logs yet.
         starts_again: whether Ray starts an actor again that has died. It does so only on that node.
-        has_log: whether the topic has a log.
         logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
         logs: how their processes log.
 
@@ -150,7 +147,7 @@ def start_publishers(
         DeliveryError: the log of a partition is not on its node.
     """
     options = {"num_cpus": 0, "max_restarts": -1 if starts_again else 0, "max_task_retries": 0}
-    actor = actor_class(PublisherActorWithLog if has_log else PublisherActor)
+    actor = actor_class(PublisherActor)
 
     def started(count: int) -> list[Any]:
         places = [nodes[feeder_of(number, len(nodes))] for number in range(count)]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.storage.store_url import absolute, is_place, is_url
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from tidewheel.host.background_turns import BackgroundTurns
 from tidewheel.host.log_lines import LogSettings
-from tidewheel.host.process_memory import keep_freed_memory
+from tidewheel.host.process_memory import collect_rarely, keep_freed_memory
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
@@ -94,7 +94,8 @@ class RelayActor:
         logs: LogSettings | None = None,
     ) -> None:
         keep_freed_memory()
-        if logs is not None:
+        if logs is not None:  # the process is its own
+            collect_rarely()
             logs.use()
         self._name = name
         self._registry = registry

@@ -11,10 +11,11 @@ from typing import Final
 
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import CODEC, Join
-from tidewheel.pubsub.messages.wire import LastMessage, Numbered
-from tidewheel.pubsub.protocol.fetched import Fetched
+from tidewheel.pubsub.messages.wire import LastMessage
+from tidewheel.pubsub.protocol.fetched import Fetched, opened
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.parents import (
     RESTARTS_WITHIN_S,
@@ -82,10 +83,11 @@ class LiveSource(MessageSource):
         """Return the messages that have come; wait for some if there are none."""
         return self._parents.fetch(timeout_s)
 
-    def hear(self, partitions: Partitions, told: Sequence[Numbered], _: float) -> bool:
+    def hear(self, partitions: Partitions, told: Sequence[Downstream], _: float) -> bool:
         """Receive messages of a publisher."""
-        self._found.append(Fetched(partitions[0], told))
-        return isinstance(told[-1].message, LastMessage)
+        messages = opened(told)
+        self._found.append(Fetched(partitions[0], messages))
+        return isinstance(messages[-1].message, LastMessage)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
         """Look whether a publisher is lost."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
-from tidewheel.pubsub.protocol.fetched import Fetched
+from tidewheel.pubsub.protocol.fetched import Fetched, opened
 from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 
@@ -83,7 +83,7 @@ class LocalSource(MessageSource):
         if self._is_released.is_set():
             return []
         taken = ((number, publisher.take(self._subscriber)) for number, publisher in self._publishers.items())
-        return [Fetched(number, messages) for number, messages in taken if messages]
+        return [Fetched(number, opened(told)) for number, told in taken if told]
 
     def detach(self, partition: int) -> None:
         """Let go of one partition."""

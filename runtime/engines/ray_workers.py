@@ -282,8 +282,8 @@ class RayWorkers:
         except TidewheelError as error:
             self.fail(job, error)
         if attachments.have_ended != had_ended:
-            with job._changed:
-                job._changed.notify_all()
+            with job._life.changed:
+                job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
         """Fail one job; fail all if the death of a worker is behind the error. From any thread."""

@@ -100,7 +100,7 @@ class JobView:
             if most.count:
                 notes.append(
                     f"substreams {name!r} of {most.count} key(s) are open, such as {', '.join(most.keys)}. "
-                    "They end with end_substream(...), their last record, their time-out, or the end of the stream"
+                    "They end with end_substream(...), their last record, or the end of the stream"
                 )
             if any(one.waiting for one in found):
                 notes.append(

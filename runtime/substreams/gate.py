@@ -110,10 +110,6 @@ class SubstreamGate:
         else:
             self._waiting.add(key)
 
-    def is_open(self, key: Key) -> bool:
-        """Tell whether a substream was let in and has not ended."""
-        return key in self._open
-
     def _may_open(self, key: Key, time: Time, what: str) -> bool:
         closed = self._closed.get(key)
         if closed is not None:

@@ -73,5 +73,5 @@ class InputOperator:
         """End the substreams with these keys; raises GraphError, as there are none."""
         raise GraphError(
             f"{self._instance.name} has no substreams that could end: declare them, flow.input(...).substreams("
-            "name, key=...), without timeout=, by which they end themselves"
+            "name, key=...)"
         )

@@ -50,7 +50,7 @@ def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
     assert modules & HEAVY == set()
 
 
-@pytest.mark.parametrize("actor", ["publishers.publisher_with_log", "relays.relay_actor", "catalog.catalog_actor"])
+@pytest.mark.parametrize("actor", ["publishers.publisher_actor", "relays.relay_actor", "catalog.catalog_actor"])
 def test_a_process_of_a_topic_loads_no_operators(actor: str) -> None:
     """A job starts such processes for each topic. The layers above topics would take a third of their start."""
     program = f"import sys, tidewheel.pubsub.{actor}; print(*sys.modules, sep='\\n')"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.pubsub.numbered import fetched
 from tests.protocol.test_going_back import (
     Cut,
     Reader,
@@ -88,7 +89,7 @@ class HistoricReader(Reader):
         self.complete_until = -1
 
     def _read(self, number: int, most_bytes: int) -> bool:
-        found = self._joined[number].fetch(self._name, self._acknowledged[number], most_bytes)
+        found = fetched(self._joined[number], self._name, self._acknowledged[number], most_bytes)
         for numbered in found:
             self._acknowledged[number] = numbered.sequence
             try:

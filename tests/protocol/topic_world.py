@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Publisher, Subscriber
 from tidewheel.pubsub.messages.encoded_message import encode_batch
@@ -205,7 +206,7 @@ class TopicWorld:
     def _poll(self, reader: Reader, partition: int, max_bytes: int | None = None, loss: float = 0.2) -> None:
         publisher = self.publishers[partition]
         limit = max_bytes or self.rng.choice([1, 300, 1 << 20])
-        messages = publisher.fetch(reader.name, reader.acknowledged[partition], limit)
+        messages = fetched(publisher, reader.name, reader.acknowledged[partition], limit)
         if self.rng.random() >= loss:
             reader.take(partition, messages)
         if self.rng.random() < 0.1:

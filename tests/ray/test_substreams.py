@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.time_out_oracle import expected_substreams
-from tests.kit.operators.window_oracle import Event
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -138,29 +136,3 @@ def test_the_last_record_of_a_key_ends_it() -> None:
         job.wait(DEADLINE_S)
         found = sorted(row for entry in job.captured("orders") for row in entry.batch)
     assert found == [(key, 5) for key in range(200)]
-
-
-@on_workers((1, 11), (2, 12), (3, 13), often=3)
-def test_substreams_time_out(workers: int, seed: int) -> None:
-    """All workers find the same watermark at the same epoch; what comes out is what plain Python finds."""
-    generator = random.Random(seed)
-    epochs = {
-        epoch: [
-            Event(generator.randrange(12), 3 * epoch + generator.randrange(-8, 9), 10 * epoch + number)
-            for number in range(generator.randint(1, 8))
-        ]
-        for epoch in sorted(generator.sample(range(60), 30))
-    }
-    flow = tw.Dataflow("timed")
-    timed = flow.input("events").substreams("timed", lambda e: e.key, at=lambda e: e.at, timeout=12, lateness=4)
-    scattered = timed.exchange(lambda e: e.number)
-    scattered.collect_substream(lambda key, rows: (key, tuple(sorted(e.number for e in rows)))).capture("ended")
-    with tw.run(flow, workers=workers) as job:
-        with job.input("events") as handle:
-            for epoch, events in epochs.items():
-                handle.advance_to(epoch)
-                handle.send(events[::2])
-                handle.send(events[1::2])
-        job.wait(DEADLINE_S)
-        found = sorted((entry.time, *row) for entry in job.captured("ended") for row in entry.batch)
-    assert found == expected_substreams(epochs, timeout=12, lateness=4), f"with seed {seed}"

@@ -8,10 +8,10 @@ from random import Random
 from typing import NamedTuple, cast
 
 from tidewheel.pubsub.log.group_commit import Done
-from tidewheel.pubsub.log.record_format import Entry, Record
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.pubsub.log.stored_segments import StoredSegments
+from tidewheel.storage.log_records import Entry, Record
 
 _PLACE = Path("a simulated disk")
 

@@ -13,7 +13,7 @@ from tests.simulation_jobs.wire import Wire
 from tidewheel.progress import Time
 from tidewheel.pubsub.exactly_once.journal import LogPlace, OutdatedWorkerError, VoidSnapshotError
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import Begun, Nack, Ranges, Upstream
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import WorkerPosition
@@ -140,7 +140,7 @@ class Publisher(PubendNode):
             if confirmed.messages:
                 self.wire.confirm(confirmed)
 
-    # ------------------------------------------------------------------ the job; see `PublisherActorWithLog`
+    # ------------------------------------------------------------------ the job; see `PublisherActor`
 
     def place(self) -> LogPlace | None:
         """Return how far the log is; None while something is not durable, or nobody answers."""

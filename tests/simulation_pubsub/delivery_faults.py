@@ -6,18 +6,20 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.wire import Disconnected, Message, Numbered
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 @contextmanager
 def gap_unnoticed() -> Iterator[None]:
     """Lose the second message of a long reply, and do not look at the numbers."""
 
-    def make_head(head: Callable[..., list[Numbered]]) -> Callable[..., list[Numbered]]:
-        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Numbered]:
+    def make_head(head: Callable[..., list[KnowledgeMessage]]) -> Callable[..., list[KnowledgeMessage]]:
+        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[KnowledgeMessage]:
             found = head(queue, max_bytes)
             return [*found[:1], *found[2:]] if len(found) > 2 else found
 
@@ -86,10 +88,9 @@ def last_word_taken_for_a_duplicate() -> Injection:
 def skipped_untold() -> Injection:
     """Leave messages out on purpose and do not say so."""
 
-    def make(leave: Callable[..., Numbered]) -> Callable[..., Numbered]:
-        def wrong(queue: OutgoingQueue) -> Numbered:
-            numbered = leave(queue)
-            return Numbered(numbered.sequence, numbered.message)
+    def make(leave: Callable[..., Posted]) -> Callable[..., Posted]:
+        def wrong(queue: OutgoingQueue) -> Posted:
+            return leave(queue).after(0)
 
         return wrong
 
@@ -116,21 +117,21 @@ def last_one_forgotten() -> Injection:
 def condition_of_somebody_else() -> Iterator[None]:
     """Cut everybody off when the condition of one fails."""
 
-    def make(part_of: Callable[..., Numbered | None]) -> Callable[..., Numbered | None]:
-        def wrong(offer: Offer, *arguments: Any) -> Numbered | None:
+    def make(part_of: Callable[..., Posted | None]) -> Callable[..., Posted | None]:
+        def wrong(offer: Offer, *arguments: Any) -> Posted | None:
             part = part_of(offer, *arguments)
             failed.append(part is not None and type(part.message).__name__ == "Disconnected")
             return part
 
         return wrong
 
-    def make_broadcast(broadcast: Callable[..., Numbered]) -> Callable[..., Numbered]:
-        def wrong(publisher: Publisher, message: Message) -> Numbered:
+    def make_broadcast(broadcast: Callable[..., Posted]) -> Callable[..., Posted]:
+        def wrong(publisher: Publisher, message: Message) -> Posted:
             failed.clear()
-            numbered = broadcast(publisher, message)
+            posted = broadcast(publisher, message)
             for queue in publisher.queues.values() if any(failed) else ():
-                queue.close(Numbered(numbered.sequence, Disconnected("a condition has failed")))
-            return numbered
+                queue.close(Posted(posted.number, Disconnected("a condition has failed")))
+            return posted
 
         return wrong
 

@@ -5,21 +5,23 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.pubsub import Publisher
-from tidewheel.pubsub.messages.wire import Disconnected, Numbered
+from tidewheel.pubsub.messages.wire import Disconnected
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 def fullness_forgotten() -> Injection:
     """Forget that a queue is full as soon as that was found out."""
 
     def make(append: Callable[..., None]) -> Callable[..., None]:
-        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+        def wrong(queue: BlockingQueue, entry: Any) -> None:
             append(queue, entry)
             queue.is_full = False
 
         return wrong
 
-    return replaced(OutgoingQueue, "_append", make)
+    return replaced(BlockingQueue, "_append", make)
 
 
 def goes_on_while_held() -> Injection:
@@ -35,14 +37,14 @@ def full_for_ever() -> Injection:
     """Take a queue that was full once for full until it is empty."""
 
     def make(forget: Callable[..., None]) -> Callable[..., None]:
-        def wrong(queue: OutgoingQueue, entry: Any) -> None:
+        def wrong(queue: BlockingQueue, entry: Any) -> None:
             was_full = queue.is_full
             forget(queue, entry)
             queue.is_full = was_full and bool(queue)
 
         return wrong
 
-    return replaced(OutgoingQueue, "_forget", make)
+    return replaced(BlockingQueue, "_forget", make)
 
 
 def cut_off_while_it_takes() -> Injection:
@@ -51,29 +53,19 @@ def cut_off_while_it_takes() -> Injection:
     def make(is_overdue: Callable[..., bool]) -> Callable[..., bool]:
         return lambda queue, now_s, taken: is_overdue(queue, now_s, 0)
 
-    return replaced(OutgoingQueue, "is_overdue", make)
+    return replaced(BlockingQueue, "is_overdue", make)
 
 
 def does_not_wait() -> Injection:
     """Cut off a subscriber that is full though it asked to be waited for."""
-
-    def make(offer: Callable[..., bool]) -> Callable[..., bool]:
-        def wrong(queue: OutgoingQueue, numbered: Numbered, size: int) -> bool:
-            blocks, queue.blocks = queue.blocks, False
-            taken = offer(queue, numbered, size)
-            queue.blocks = blocks
-            return taken
-
-        return wrong
-
-    return replaced(OutgoingQueue, "offer", make)
+    return replaced(BlockingQueue, "_has_room", lambda _: OutgoingQueue._has_room)
 
 
 def last_word_under_an_old_number() -> Injection:
     """Cut a subscriber off under the number of the last message, with whose acknowledgement the news of that goes."""
 
     def wrong(publisher: Publisher, subscriber: str, reason: str) -> None:
-        publisher.queues[subscriber].close(Numbered(publisher._sequence, Disconnected(reason)))
+        publisher.queues[subscriber].close(Posted(publisher._sequence, Disconnected(reason)))
 
     return replaced(Publisher, "cut_off", lambda _: wrong)
 

@@ -12,7 +12,10 @@ from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
+from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
+from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Life:
         return bool(publisher.holders())
 
     def _check_holder(self, name: str, queue: OutgoingQueue) -> None:
-        if not queue.blocks or 2 * queue.bytes <= self.capacity_bytes:
+        if not isinstance(queue, BlockingQueue) or 2 * queue.bytes <= self.capacity_bytes:
             raise ViolationError("held", f"{name} holds back a publisher, and has {queue.bytes} bytes there")
 
     def fail(self, first: int) -> None:
@@ -137,15 +140,15 @@ class Life:
 
     def _check_memory(self, name: str, queue: OutgoingQueue) -> None:
         """Check that a queue keeps to the capacity, but for one message and for what is no data."""
-        if queue.blocks and queue.bytes > self.capacity_bytes + self._largest_of_all:
+        if isinstance(queue, BlockingQueue) and queue.bytes > self.capacity_bytes + self._largest_of_all:
             text = f"{queue.bytes} bytes wait for {name}, which holds the publisher from {self.capacity_bytes} on"
             raise ViolationError("memory", text)
-        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * queue.blocks
+        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * isinstance(queue, BlockingQueue)
         if queue.bytes > 3 * limit + DROPPED_BYTES:
             raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
         if self._fed % 4 == 0:
             entries = [*queue._sent, *queue._pending]
-            sizes = [(size_of(entry.numbered.message), entry.numbered.message) for entry in entries]
+            sizes = [(size_of(entry.message), entry.message) for entry in entries]
             data = sum(size for size, message in sizes if isinstance(message, DataMessage))
             total = sum(size for size, _ in sizes)
             if data > limit or total != queue.bytes:

@@ -6,55 +6,56 @@ from typing import Any
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
 from tidewheel.pubsub import Event, Subscriber
-from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate
+from tidewheel.pubsub.protocol.dropping_queue import DroppingQueue
 from tidewheel.pubsub.protocol.epochs import WaitingEpochs
-from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted
 
 
 def part_of_an_epoch_dropped() -> Injection:
     """Forget which epochs have begun, so that the rest of one may be dropped."""
 
-    def make(leave: Callable[..., Numbered]) -> Callable[..., Numbered]:
-        def wrong(queue: OutgoingQueue) -> Numbered:
-            numbered = leave(queue)
+    def make(leave: Callable[..., Posted]) -> Callable[..., Posted]:
+        def wrong(queue: DroppingQueue) -> Posted:
+            posted = leave(queue)
             queue._begun.clear()
-            return numbered
+            return posted
 
         return wrong
 
-    return replaced(OutgoingQueue, "_leave", make)
+    return replaced(DroppingQueue, "_leave", make)
 
 
 def begun_epochs_forgotten_once_passed() -> Injection:
     """Forget that an epoch has begun once the frontier has passed it, though more of it still waits."""
 
-    def wrong(queue: OutgoingQueue, is_live: Callable[[Time], bool]) -> None:
+    def wrong(queue: DroppingQueue, is_live: Callable[[Time], bool]) -> None:
         queue._begun = {time for time in queue._begun if is_live(time)}
         queue._dropped = {time for time in queue._dropped if is_live(time)}
 
-    return replaced(OutgoingQueue, "prune", lambda _: wrong)
+    return replaced(DroppingQueue, "prune", lambda _: wrong)
 
 
 def drops_untold() -> Injection:
     """Lose `EpochsDropped` in the queue, with a number that leaves no gap."""
 
-    def make(head: Callable[..., list[Numbered]]) -> Callable[..., list[Numbered]]:
-        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Numbered]:
+    def make(oldest: Callable[..., list[Posted]]) -> Callable[..., list[Posted]]:
+        def wrong(queue: DroppingQueue, max_bytes: int) -> list[Posted]:
             return [
-                Numbered(numbered.sequence, LowerFrontierUpdate([]), numbered.skipped)
-                if isinstance(numbered.message, EpochsDropped)
-                else numbered
-                for numbered in head(queue, max_bytes)
+                Posted(posted.number, LowerFrontierUpdate([]), posted._skipped)
+                if isinstance(posted.message, EpochsDropped)
+                else posted
+                for posted in oldest(queue, max_bytes)
             ]
 
         return wrong
 
-    return replaced(OutgoingQueue, "head", make)
+    return replaced(DroppingQueue, "oldest", make)
 
 
 def rest_of_a_dropped_epoch_sent() -> Injection:
     """Forget that an epoch was dropped: what still comes of it is queued."""
-    return replaced(OutgoingQueue, "_count_dropped", lambda _: lambda queue, times: None)
+    return replaced(DroppingQueue, "_count_dropped", lambda _: lambda queue, times: None)
 
 
 def drop_heeded_by_one_partition() -> Injection:
@@ -91,4 +92,4 @@ def no_bound() -> Injection:
     def make(make_room: Callable[..., bool]) -> Callable[..., bool]:
         return lambda queue, time, size: make_room(queue, time, size) or time in queue._begun
 
-    return replaced(OutgoingQueue, "_make_room", make)
+    return replaced(DroppingQueue, "_make_room", make)

@@ -4,6 +4,7 @@ from collections import deque
 from random import Random
 from typing import Literal, TypeAlias
 
+from tests.kit.pubsub.numbered import fetched
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.life import JoinPoint, Life
 from tests.simulation_pubsub.scenario import PLENTY, Reading, options_of
@@ -94,7 +95,7 @@ class Reader:
         self._open.append(number)
 
     def _ask(self, number: int, max_bytes: int) -> None:
-        reply = self.life.handles[number].fetch(self.name, self._acknowledged[number], max_bytes)
+        reply = fetched(self.life.handles[number], self.name, self._acknowledged[number], max_bytes)
         if (
             self.life.handles[number] is self.life.publishers[number]
             and self._acknowledged[number] > self._known[number]

@@ -40,7 +40,7 @@ class Divider:
 
     def add(self) -> Stream:
         """Divide a stream, do something with its substreams, and return their results."""
-        kinds = (self._by_handle, self._by_handle, self._by_last, self._by_last, self._by_time, self._by_name)
+        kinds = (self._by_handle, self._by_handle, self._by_last, self._by_last, self._by_session, self._by_name)
         kind = self._random.choice(kinds)
         stream = kind(self._name("keys"))
         for _ in range(self._random.randint(1, 4)):
@@ -61,9 +61,14 @@ class Divider:
             return stream.unary(self._name("read"), _build_read).substreams(name, number_of)
         return stream.substreams(name, number_of, last=_is_last).map(lambda record: (record[0], record[1] % LAST))
 
-    def _by_time(self, name: str) -> Stream:
+    def _by_session(self, name: str) -> Stream:
+        """Have each session be a substream: its result is the first record of it, and the last."""
         events = self._flow.input(self._name("events"))
-        return events.substreams(name, group_of, at=number_of, timeout=self._random.choice((1, 6)))
+        gap = tw.SessionWindows(self._random.choice((1, 6)))
+        sessions = events.window(gap, key=group_of, at=number_of, name=self._name("sessions"))
+        sessions.late.ignore()
+        divided = sessions.results.substreams(name, lambda found: (found.key, found.start), last=lambda found: True)
+        return divided.flat_map(lambda found: found.value)
 
     def _by_name(self, name: str) -> Stream:
         predicates = {"even": lambda record: record[0] % 2 == 0, "small": lambda record: record[0] < NUMBERS // 3}

@@ -10,13 +10,13 @@ import pytest
 
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.journal import next_generation
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
-from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 DOMAIN = IntegerDomain()
 PARTITIONS = 2
@@ -24,12 +24,12 @@ EPOCHS = 4
 DEADLINE_S = 30.0
 
 
-def actors(folder: Path) -> list[PublisherActorWithLog]:
+def actors(folder: Path) -> list[PublisherActor]:
     makes = [
         partial(DurablePartition, folder / str(at), LogIdentity("topic", at, PARTITIONS, "integers"), DOMAIN, "node")
         for at in range(PARTITIONS)
     ]
-    return [PublisherActorWithLog("topic", at, make) for at, make in enumerate(makes)]
+    return [PublisherActor("topic", at, make) for at, make in enumerate(makes)]
 
 
 def feed(
@@ -45,7 +45,7 @@ def feed(
             core.feed([encode(encode_batch(epoch, part)), encode(LowerFrontierUpdate([(epoch, -1), (epoch + 1, 1)]))])
 
 
-async def live(publishers: list[PublisherActorWithLog], dealt: Callable[[int], int], changed: int | None) -> Any:
+async def live(publishers: list[PublisherActor], dealt: Callable[[int], int], changed: int | None) -> Any:
     """Publish each epoch, from a new generation on if the logs have anything; return what the comparison finds."""
     generation = next_generation(DOMAIN, [await publisher.open() for publisher in publishers])
     cores = [publisher._durable.core for publisher in publishers]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.exactly_once.hosts import durable_actor
 from tests.kit.exactly_once.relayed import Handle, Topic
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
 
 HOUR_S = 3600.0

@@ -14,7 +14,7 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.messages.tick_set import FOREVER

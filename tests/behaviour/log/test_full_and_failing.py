@@ -27,9 +27,9 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Part
+from tidewheel.storage.log_records import HEAD_BYTES, Entry
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=errno.errorcode.get)
@@ -126,7 +126,7 @@ import json, resource, sys
 from pathlib import Path
 from tests.kit.log.faulty_files import ALL, IDENTITY, ScopedLog, entry
 from tidewheel.pubsub.log.errors import LogFull
-from tidewheel.pubsub.log.record_format import Entry
+from tidewheel.storage.log_records import Entry
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 with ScopedLog(Path(sys.argv[1]), IDENTITY) as log:

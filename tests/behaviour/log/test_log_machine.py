@@ -11,8 +11,8 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from tests.kit.log.faulty_files import IDENTITY, FaultyFiles, abandon, segments_in
 from tests.kit.log.log_model import LogModel, groups
 from tidewheel.pubsub.log.errors import LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.log_records import HEAD_BYTES
 
 
 class LogMachine(LogModel):

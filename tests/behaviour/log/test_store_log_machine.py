@@ -14,8 +14,8 @@ from tests.kit.log.log_model import LogModel, groups
 from tidewheel.pubsub.log import object_recovery, object_segment
 from tidewheel.pubsub.log.errors import LogError, LogTakenOver
 from tidewheel.pubsub.log.object_format import numbers_of
-from tidewheel.pubsub.log.record_format import Entry
 from tidewheel.pubsub.log.store_log import StoreLog
+from tidewheel.storage.log_records import Entry
 
 some_group = groups.filter(bool)
 A = TypeVar("A")

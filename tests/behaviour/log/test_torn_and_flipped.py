@@ -23,7 +23,7 @@ from tests.kit.log.faulty_files import (
 )
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry
+from tidewheel.storage.log_records import HEAD_BYTES, Entry
 
 PATTERNS = (0x01, 0x80, 0xFF)
 

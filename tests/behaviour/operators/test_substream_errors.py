@@ -1,13 +1,8 @@
 """Errors of users of substreams, and the messages for them."""
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 
 import tidewheel as tw
@@ -90,63 +85,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "mixed in a loop": (
         lambda: tw.run(counting_what_comes_back(), engine="local"),
         "puts records of different substreams together",
-    ),
-    "a time and no time-out": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs),
-        "substreams rests: .*Give both at, when a record happened, and timeout",
-    ),
-    "a time-out and no time": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, timeout=3),
-        "Give both at, when a record happened, and timeout",
-    ),
-    "only lateness": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, lateness=3),
-        "lateness is that of a time-out: give at and timeout",
-    ),
-    "only a limit": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at_most_ahead=3),
-        "at_most_ahead and clock are those of a time-out: give at and timeout",
-    ),
-    "a limit that no clock measures": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=3, at_most_ahead=3),
-        "substreams rests: at_most_ahead=3 is a distance from the present.*give a clock",
-    ),
-    "predicates that time out": (
-        lambda: tw.Dataflow("i").input("n").substreams("p", predicates={"odd": bool}, at=abs, timeout=3),
-        "so they have no time-out: give a key",
-    ),
-    "no time at all": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=0),
-        "substreams rests: timeout is greater than zero, it cannot be 0",
-    ),
-    "negative lateness": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=1, lateness=-1),
-        "lateness is not negative",
-    ),
-    "two kinds of durations": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=abs, timeout=1, lateness=timedelta(1)),
-        r"lateness is datetime.timedelta\(days=1\) beside 1: give both as numbers or as timedeltas",
-    ),
-    "a number for a time": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, at=3, timeout=1),  # type: ignore[arg-type]
-        "at is a function of a record, or the name of a column, not 3",
-    ),
-    "no such column": (
-        lambda: (
-            tw.Dataflow("i")
-            .input("n")
-            .with_schema(pa.schema({"n": pa.int64()}))
-            .substreams("rests", "n", at="m", timeout=1)
-        ),
-        "there is no column 'm'",
-    ),
-    "last of an input with a time-out": (
-        lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool, at=abs, timeout=1),
-        "any worker, so none knows which is the last",
-    ),
-    "a time-out in a loop": (
-        lambda: looping(lambda walks: walks.substreams("in", rest, at=abs, timeout=1), divided=False),
-        "operator 'substreams in' processes one epoch after the other, but times in scope .* not all before or after",
     ),
     "a firm bound that waits for itself": (
         lambda: description_of(
@@ -287,68 +225,6 @@ def test_a_record_without_the_field_of_the_key_fails_the_job(record: Any, messag
     assert message in fail(
         lambda stream: stream.substreams("rests", "usr").capture("c"), lambda handle: handle.send([record])
     )
-
-
-def test_times_with_a_zone_and_without_one_fail_the_job() -> None:
-    """Also where they are in different epochs."""
-
-    def send(handle: Any) -> None:
-        for epoch, zone in enumerate((None, UTC)):
-            handle.advance_to(epoch)
-            handle.send([datetime(2026, 1, 1, tzinfo=zone)])
-
-    message = fail(
-        lambda stream: stream.substreams("timed", lambda at: 0, at=lambda at: at, timeout=timedelta(1)).capture("c"),
-        send,
-    )
-    assert "event times cannot be compared" in message
-    assert "datetimes all a zone or none" in message
-
-
-@pytest.mark.parametrize("half_an_hour", [pd.Timedelta("30min"), timedelta(minutes=30)], ids=repr)
-def test_durations_of_pandas_and_numpy_are_durations(half_an_hour: Any) -> None:
-    """They are a timedelta, and a number."""
-    hits = tw.Dataflow("i").input("n")
-    hits.substreams("timed", rest, at=abs, timeout=half_an_hour, lateness=half_an_hour)
-    hits.substreams("numbers", rest, at=abs, timeout=np.int64(30), lateness=np.float64(1.5))  # type: ignore[arg-type]
-    with pytest.raises(tw.GraphError, match="timeout is greater than zero"):
-        hits.substreams("none", rest, at=abs, timeout=np.int64(0))  # type: ignore[arg-type]
-
-
-def test_a_handle_ends_no_substream_that_times_out() -> None:
-    """As the records do not get their keys at the input."""
-    message = fail(
-        lambda stream: stream.substreams("rests", rest, at=abs, timeout=1).capture("c"),
-        lambda handle: handle.end_substream(1),
-    )
-    assert "input numbers has no substreams that could end: declare them" in message
-    assert "without timeout=, by which they end themselves" in message
-
-
-@pytest.mark.parametrize(
-    ("at", "timeout", "message"),
-    [
-        (None, 1, "has no event time, but None"),
-        (float("inf"), 1, "inf, which is no time"),
-        (
-            datetime(2026, 1, 1, tzinfo=UTC),
-            1,
-            "windows, intervals or time-outs are of 1; for datetimes give a timedelta",
-        ),
-        (1, timedelta(1), "a datetime or a timedelta, since windows, intervals or time-outs are of"),
-        (datetime.max.replace(tzinfo=UTC), timedelta(1), "there is no time datetime.timedelta\\(days=1\\) after that"),
-    ],
-)
-def test_a_record_without_a_proper_time_fails_the_job(at: Any, timeout: Any, message: str) -> None:
-    """It would belong to no substream; the error shows it. So it is with the last of all datetimes, without a limit."""
-    no_limit = timedelta.max if isinstance(timeout, timedelta) else None
-    found = fail(
-        lambda stream: stream.substreams(
-            "timed", lambda row: 0, at=lambda row: row[0], timeout=timeout, at_most_ahead=no_limit
-        ).capture("c"),
-        lambda handle: handle.send([(at,)]),
-    )
-    assert re.search(message, found)
 
 
 def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:

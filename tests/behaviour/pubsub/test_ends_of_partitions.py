@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publisher, PublisherLost
 from tidewheel.pubsub.messages.encoded_message import encode_batch
@@ -11,7 +12,7 @@ from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 
 
 def messages(publisher: Publisher, subscriber: str) -> list[Message]:
-    return [numbered.message for numbered in publisher.fetch(subscriber, -1)]
+    return [numbered.message for numbered in fetched(publisher, subscriber, -1)]
 
 
 def ended_at(position: WorkerPosition) -> Publisher:
@@ -53,16 +54,16 @@ def test_a_publisher_that_dies_after_the_end_is_replaced(generation: int) -> Non
     dead = ended_at(WorkerPosition([5], {}, 3, Generation(generation), 7))
     streams = [PartitionStream("topic", 0) for _ in range(3)]
     for stream, count in zip(streams, [3, 3, 2], strict=True):
-        for numbered in dead.fetch("s", -1)[:count]:
+        for numbered in fetched(dead, "s", -1)[:count]:
             stream.accept(numbered)
     publisher = Publisher(IntegerDomain(), has_begun=False, ends_alone=False)
     publisher.subscribe("early", again=True)
     for _ in range(2):
         publisher.end(dead.known_end)
     publisher.subscribe("late", again=True)
-    first = publisher.fetch("late", -1)[0]
+    first = fetched(publisher, "late", -1)[0]
     for stream, name in zip(streams, ["early", "late"], strict=False):
-        for numbered in publisher.take(name):
+        for numbered in taken(publisher, name):
             stream.accept(numbered)
         assert stream.state is PartitionState.ENDED
     with pytest.raises(PublisherLost, match="its last messages with it"):

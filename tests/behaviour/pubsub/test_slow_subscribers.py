@@ -18,8 +18,10 @@ from tests.waiting import eventually
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, Numbered, PartitionEnded
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue
+from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
+from tidewheel.pubsub.protocol.fetched import opened
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.publishers.feed import ROOM_BYTES, Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
@@ -270,7 +272,7 @@ class Polling:
         said, self._said = self._said, []
         told = self._publisher.call(self._publisher.actor.talk(self._name, said, DEADLINE_S, self._received))
         self._received += len(told)
-        return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
+        return [numbered.message for numbered in opened(told)]
 
 
 @pytest.mark.parametrize("size", [CAPACITY // 3, CAPACITY * 2], ids=["several batches", "one is more than fits"])

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 
+from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
 from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
@@ -18,7 +19,7 @@ def data(time: object) -> DataMessage:
 
 
 def read(subscriber: Subscriber, partition: int, publisher: Publisher) -> list[Event]:
-    return [event for numbered in publisher.take("s") for event in subscriber.receive(partition, numbered)]
+    return [event for numbered in taken(publisher, "s") for event in subscriber.receive(partition, numbered)]
 
 
 def frontiers(events: list[Event]) -> list[Antichain]:
@@ -38,7 +39,7 @@ def test_the_last_subscriber_goes_on_receiving_after_others_have_left(leavers: t
         publisher.data(data(time))
         expected += 1
     publisher.frontier([(0, -1)])
-    assert len(publisher.take(left)) == expected + 2
+    assert len(taken(publisher, left)) == expected + 2
 
 
 @pytest.mark.parametrize("slow", ["disconnect", "drop_epochs"])
@@ -49,7 +50,7 @@ def test_a_broken_subscriber_is_removed_and_holds_no_memory(slow: Slow) -> None:
     """
     publisher = Publisher(INTEGERS, capacity_bytes=2000)
     publisher.subscribe("broken", DeliveryOptions(slow=slow))
-    publisher.fetch("broken", -1)
+    fetched(publisher, "broken", -1)
     most = 0
     for time in range(3000):
         publisher.feed([data(time), LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
@@ -57,7 +58,7 @@ def test_a_broken_subscriber_is_removed_and_holds_no_memory(slow: Slow) -> None:
     assert most < 70_000
     statistics = publisher.statistics()
     assert (statistics.subscribers, statistics.overflows, statistics.queued_bytes) == (0, 1, 0)
-    [told] = publisher.fetch("broken", 0)
+    [told] = fetched(publisher, "broken", 0)
     assert isinstance(told.message, Disconnected)
     assert "fell too far behind" in told.message.reason
     assert ("drop_epochs" in told.message.reason) == (slow == "disconnect")
@@ -99,7 +100,7 @@ def test_no_queue_is_unbounded() -> None:
         message = data(time + 1)
         waiting = publisher.queues["idle, and drops"]
         held = (*waiting._sent, *waiting._pending)
-        batches = sum(entry.size for entry in held if isinstance(entry.numbered.message, DataMessage))
+        batches = sum(entry.size for entry in held if isinstance(entry.message, DataMessage))
         assert batches <= 2000
         assert publisher.queues["idle"].bytes <= 2000
 

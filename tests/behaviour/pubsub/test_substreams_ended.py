@@ -7,6 +7,7 @@ import pytest
 
 from tests.behaviour.pubsub.test_acknowledging import SNAPSHOT, data, subscribed
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
+from tests.kit.pubsub.numbered import fetched, told
 from tidewheel.progress import Antichain, IntegerDomain
 from tidewheel.pubsub import (
     Batch,
@@ -53,7 +54,7 @@ def test_a_connection_sends_them_as_a_message_of_no_records() -> None:
     connection.data(0, [1])
     connection.ends(0, ["a", ("b", 2)])
     connection.flush()
-    _, batch, message = (numbered.message for numbered in publisher.publisher.fetch("s", -1))
+    _, batch, message = (numbered.message for numbered in fetched(publisher.publisher, "s", -1))
     assert isinstance(batch, DataMessage)
     assert batch.encoding == "pickle"
     assert message == ends(0, "a", ("b", 2))
@@ -76,9 +77,9 @@ def test_keys_that_do_not_decode_are_an_error_when_they_are_looked_at() -> None:
 def test_frames_and_logs_hold_them() -> None:
     """They come out as they went in."""
     numbered = Numbered(5, ends(2, "a"), 1)
-    parts = b"".join(frames.encode(numbered))
+    parts = b"".join(frames.encode(told(numbered)))
     head_bytes = int.from_bytes(parts[:4], "little")
-    assert frames.decode_downstream(parts[12 : 12 + head_bytes], parts[12 + head_bytes :]) == numbered
+    assert frames.decode_downstream(parts[12 : 12 + head_bytes], parts[12 + head_bytes :]) == told(numbered)
     logged = encoded_message.encode(ends(2, "a"), 3)
     assert encoded_message.decode(logged) == ends(2, "a")
     assert encoded_message.place_of(logged) == (2, 3)

@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, size_of
 from tidewheel.pubsub.messages.frames import CODEC, Join
@@ -29,7 +29,6 @@ from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_partition import DurablePartition
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.transport.stream_link import ParentLink
 
@@ -43,10 +42,10 @@ _IDS = count()
 Result = TypeVar("Result")
 
 
-def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActorWithLog:
+def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
     """Return an actor with a log."""
     make = partial(DurablePartition, directory, identity, DOMAIN, NODE, **options)
-    return PublisherActorWithLog(identity.topic, identity.partition, make)
+    return PublisherActor(identity.topic, identity.partition, make)
 
 
 async def die(actor: PublisherActor) -> None:
@@ -74,7 +73,7 @@ class Host:
         self.actor = self._new()
         self.call(self.actor.open())
 
-    def _new(self) -> PublisherActorWithLog:
+    def _new(self) -> PublisherActor:
         return durable_actor(self._directory, **self._options)
 
     def restart(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.subend import Subend
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import Ack, KnowledgeMessage, Nack, Ranges, Stranger
 from tidewheel.pubsub.messages.encoded_message import decode, encode, size_of
 from tidewheel.pubsub.messages.tick_set import TickSet

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tests.kit.exactly_once.hosts import Times, die, durable_actor
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.exactly_once.subend import Order, Subend
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, KnowledgeMessage, Stranger
 from tidewheel.pubsub.messages.encoded_message import decode, size_of
 from tidewheel.pubsub.messages.frames import Join

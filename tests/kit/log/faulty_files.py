@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Self
 
 from tidewheel.pubsub.log.errors import LogError
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity, Record
 from tidewheel.pubsub.log.segment import Segment
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Files, Part
+from tidewheel.storage.log_records import Entry, Record
 
 IDENTITY = LogIdentity("orders", 0, 2, "IntegerDomain()")
 ALL = 1 << 40

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tidewheel.pubsub.log.opening import AnyLog
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, Record
+from tidewheel.storage.log_records import HEAD_BYTES, Entry, Record
 
 payloads = (
     st.binary(max_size=30)

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Files, Part
+from tidewheel.storage.log_records import Entry
 
 IDENTITY = LogIdentity("killed", 0, 1, "IntegerDomain()")
 SEGMENT_BYTES = 100_000

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.pubsub import Batch, Subscriber, TopicEvent
 from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
@@ -45,7 +46,7 @@ class CalledPublisher:
         """What the subscriber has got: each record with its time."""
         subscriber = Subscriber(IntegerDomain(), 1)
         found = []
-        for numbered in vars(self._actor.partition)["_publisher"].fetch("reader", acknowledged=-1):
+        for numbered in fetched(vars(self._actor.partition)["_publisher"], "reader", acknowledged=-1):
             for event in subscriber.receive(0, numbered):
                 if isinstance(event, Batch):
                     found += [(event.time, record) for record in event.records]

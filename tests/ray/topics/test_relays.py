@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from tests.waiting import eventually
 from tidewheel.host.ray_cluster import node_id
 from tidewheel.pubsub import DeliveryError, UnknownTopic
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
-from tidewheel.pubsub.subscribers.parents import HANGS_S
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -74,13 +73,14 @@ def pid_of(actor: Any) -> int:
 
 @contextmanager
 def stopped(actor: Any) -> Iterator[None]:
-    """Stop the process of an actor, and let it go on in the end."""
+    """Stop the process of an actor, and let it go on in the end, if it is still there."""
     pid = pid_of(actor)
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def children(relay: tw.RelayHandle) -> list[int]:
@@ -165,21 +165,20 @@ def test_a_relay_that_hangs_is_left(topic: str, tmp_path: Path) -> None:
 
 
 def test_a_publisher_that_hangs_is_found_again(topic: str, tmp_path: Path) -> None:
-    """Its relay and its subscribers leave it, and come back once it goes on; nothing is lost."""
+    """Its relay and its subscribers leave it, and find the one that Ray starts in its place; nothing is lost."""
     with ExitStack() as stack:
         job = stack.enter_context(publishing(topic, tmp_path))
         numbers = stack.enter_context(job.input("numbers"))
         direct = stack.enter_context(tw.subscribe(topic))
-        relay = stack.enter_context(tw.relay(topic, [node_id()]))
+        stack.enter_context(tw.relay(topic, [node_id()]))
         relayed = stack.enter_context(tw.subscribe(topic))
         send(numbers, range(3))
         assert read(direct, 3) == read(relayed, 3) == expected(range(3))
         with stopped(ask_catalog("lookup", topic, DEADLINE_S).partitions[0]):
-            assert eventually(lambda: [one.parents for one in relay.statistics()] == [1], LEFT_WITHIN_S)
-            with pytest.raises(TimeoutError):
-                next(direct.epochs(timeout=HANGS_S + 3.0))
-        send(numbers, range(3, 6))
-        assert read(direct, 3) == read(relayed, 3) == expected(range(3, 6))
+            send(numbers, range(3, 6))
+            assert read(direct, 3) == read(relayed, 3) == expected(range(3, 6))
+        send(numbers, range(6, 9))
+        assert read(direct, 3) == read(relayed, 3) == expected(range(6, 9))
 
 
 def positions(topic: str) -> list[list[str]]:

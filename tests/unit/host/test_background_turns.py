@@ -5,7 +5,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from tidewheel.host.background_turns import SHARE, BackgroundTurns
+import pytest
+
+from tidewheel.host.background_turns import SHARE, SMALL_SHARE, BackgroundTurns
 
 TURN_S = 0.002
 
@@ -41,13 +43,19 @@ class Loop:
 
 
 class Work:
-    """So many turns of work on a loop, and how much else it has done."""
+    """So many turns of work on a loop, how much else it has done, and how much its thread has waited for a core."""
 
-    def __init__(self, turns: int) -> None:
+    def __init__(self, turns: int, waited_part: float = 0.0) -> None:
         self.loop = Loop()
         self.left = turns
         self.others = 0
-        self.turns = BackgroundTurns(cast(asyncio.AbstractEventLoop, self.loop), self._turn, lambda: self.others)
+        self.waited_part = waited_part
+        loop = cast(asyncio.AbstractEventLoop, self.loop)
+        self.turns = BackgroundTurns(loop, self._turn, lambda: self.others, self._scheduled)
+
+    def _scheduled(self) -> tuple[int, int]:
+        wanted = self.loop.now_s * 1e9
+        return int(wanted * (1 - self.waited_part)), int(wanted * self.waited_part)
 
     def _turn(self) -> bool:
         self.left -= 1
@@ -69,15 +77,16 @@ def test_an_idle_loop_does_not_wait() -> None:
     assert work.left == 0
 
 
-def test_a_busy_loop_gives_a_share_of_its_time() -> None:
-    """Also where there is new work all the time, so that it is woken again and again."""
-    work = Work(100)
+@pytest.mark.parametrize(("waited_part", "share"), [(0.1, SHARE), (0.3, SMALL_SHARE)])
+def test_a_busy_loop_gives_a_share_of_its_time(waited_part: float, share: int) -> None:
+    """A small one where cores are short. Also where there is new work all the time, so that it is woken again."""
+    work = Work(100, waited_part)
     work.turns.wake()
     while work.left > 0:
         work.others += 1
         work.loop.run()
         work.turns.wake()
-    assert 1 / SHARE * 0.95 < 100 * TURN_S / work.loop.now_s < 1 / SHARE * 1.05
+    assert 1 / share * 0.95 < 100 * TURN_S / work.loop.now_s < 1 / share * 1.05
 
 
 def test_it_takes_no_turns_once_it_is_closed() -> None:

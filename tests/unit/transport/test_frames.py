@@ -13,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.pubsub.cut_socket import Cut
+from tests.kit.pubsub.numbered import told
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.messages.frames import decode_downstream, encode
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.frames import decode_downstream
+from tidewheel.pubsub.messages.frames import encode as encode_told
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -26,6 +29,7 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.transport.frames import _BUFFER_BYTES as BUFFER
 from tidewheel.transport.frames import (
     LARGE,
@@ -40,11 +44,17 @@ LENGTHS = struct.Struct("<IQ")
 
 
 def decode(head: Any, payload: Any) -> Numbered:
-    """Return a message, which has to be a numbered one."""
+    """Return a message, which has to be one with a number."""
     message = decode_downstream(head, payload)
-    if not isinstance(message, Numbered):
-        raise ProtocolError(f"this is no numbered message: {message}")
-    return message
+    if not isinstance(message, KnowledgeMessage):
+        raise ProtocolError(f"this is no message with a number: {message}")
+    [found] = opened([message])
+    return found
+
+
+def encode(numbered: Numbered) -> list[Any]:
+    """Return the parts of the frame by which a publisher tells a message."""
+    return encode_told(told(numbered))
 
 
 def payload_of(size: int, first: int = 0) -> bytes:

@@ -24,7 +24,7 @@ from tests.kit.operators.harness import (
 )
 from tests.kit.operators.sources import flow_of, read
 from tests.unit.operators.sinks.test_capture import record
-from tidewheel.operators.sinks.capture import log_path
+from tidewheel.operators.sinks.recording import recording_path
 from tidewheel.progress import IntegerDomain, ProductDomain
 from tidewheel.runtime.engines.local_job import LocalJob
 
@@ -117,7 +117,7 @@ def test_a_time_has_to_be_complete_in_all_logs(tmp_path: Path) -> None:
     """Where one log ends before the others, as when its node has died, the others are played that far."""
     cut_short(tmp_path)
     whole = {0: Counter([0, 1, 2]), 1: Counter([10, 11, 12])}
-    log = log_path(tmp_path, 1)
+    log = recording_path(tmp_path, 1)
     played = set()
     while bags(read(tw.ReplaySource(tmp_path, partial=True))):
         found = bags(read(tw.ReplaySource(tmp_path, partial=True), 2))
@@ -133,10 +133,10 @@ def test_what_is_missing_or_mixed_is_refused(tmp_path: Path) -> None:
         tw.ReplaySource(tmp_path)
     record(tmp_path / "one", [(0, [1])], workers=2)
     record(tmp_path / "other", [(0, [1])], workers=2)
-    log_path(tmp_path / "one", 1).unlink()
+    recording_path(tmp_path / "one", 1).unlink()
     with pytest.raises(tw.GraphError, match=r"there is no recording in .*worker-00001\.log"):
         tw.ReplaySource(tmp_path / "one")
-    log_path(tmp_path / "other", 1).rename(log_path(tmp_path / "one", 1))
+    recording_path(tmp_path / "other", 1).rename(recording_path(tmp_path / "one", 1))
     with pytest.raises(tw.GraphError, match="are of several runs: record it again"):
         tw.ReplaySource(tmp_path / "one")
 
@@ -160,7 +160,7 @@ def test_a_job_that_never_ran_recorded_nothing(tmp_path: Path) -> None:
 def test_damage_is_found(tmp_path: Path) -> None:
     """In a batch only when it is played: then the job fails and names the file."""
     record(tmp_path, [(0, list(range(100)))])
-    log = log_path(tmp_path, 0)
+    log = recording_path(tmp_path, 0)
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(bytes(data))

@@ -12,9 +12,9 @@ from tests.kit.log.faulty_files import ALL, FaultyFiles, entries, open_log, payl
 from tests.waiting import WITHIN_S
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
 from tidewheel.pubsub.log.group_commit import GroupCommit
-from tidewheel.pubsub.log.record_format import Entry
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Part
+from tidewheel.storage.log_records import Entry
 
 
 class Gate(FaultyFiles):

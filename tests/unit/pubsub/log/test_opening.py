@@ -13,8 +13,9 @@ from tests.kit.stores.s3_fixtures import use_endpoint
 from tests.waiting import eventually
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogMismatch, StoreFailed
 from tidewheel.pubsub.log.group_commit import GroupCommit
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import AnyLog, logged_partitions, open_log
-from tidewheel.pubsub.log.record_format import Entry, LogIdentity
+from tidewheel.storage.log_records import Entry
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -24,8 +24,8 @@ from tidewheel.pubsub.log import payload_area
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFull
 from tidewheel.pubsub.log.opening import open_log as open_any
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES, PayloadArea, is_in_memory
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, REFERENCE, Entry, Record
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.log_records import HEAD_BYTES, REFERENCE, Entry, Record
 
 SEGMENT_BYTES = 10 * LEAST_BYTES
 

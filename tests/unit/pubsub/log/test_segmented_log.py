@@ -27,8 +27,9 @@ from tests.kit.log.faulty_files import (
 from tests.waiting import eventually
 from tidewheel.pubsub.log import segment
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
-from tidewheel.pubsub.log.record_format import HEAD_BYTES, Entry, LogIdentity, decode_head
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import Log
+from tidewheel.storage.log_records import HEAD_BYTES, Entry, decode_head
 
 
 def test_what_was_synced_is_read_in_order(tmp_path: Path) -> None:

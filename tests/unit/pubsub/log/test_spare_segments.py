@@ -25,9 +25,9 @@ from tests.kit.log.faulty_files import (
 )
 from tidewheel.pubsub.log import spare_segments
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFull
-from tidewheel.pubsub.log.record_format import HEAD_BYTES
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Part
+from tidewheel.storage.log_records import HEAD_BYTES
 
 PREAD = os.pread
 

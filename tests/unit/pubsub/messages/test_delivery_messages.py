@@ -18,7 +18,6 @@ from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
-from tidewheel.pubsub.publishers.publisher_with_log import PublisherActorWithLog
 from tidewheel.pubsub.relays.relay_actor import RelayActor
 
 PUBENDS = range(2)
@@ -92,7 +91,7 @@ def test_what_does_not_follow_stays_apart() -> None:
     assert (one.final, one.data) == (((0, 4), (5, 10)), first.data)
 
 
-@pytest.mark.parametrize("actor", [PublisherActor, PublisherActorWithLog, RelayActor])
+@pytest.mark.parametrize("actor", [PublisherActor, RelayActor])
 def test_signatures_of_actors_can_be_pickled(actor: type) -> None:
     """Ray pickles an actor's class with its annotations, and those of a decoder cannot be pickled."""
     for method in vars(actor).values():

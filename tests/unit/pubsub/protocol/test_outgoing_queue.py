@@ -1,5 +1,6 @@
 """The queue of one subscriber."""
 
+from tests.kit.pubsub.numbered import head, posted
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -11,7 +12,9 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.outgoing_queue import DROPPED_BYTES, OutgoingQueue, size_of
+from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES, DroppingQueue
+from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
+from tidewheel.pubsub.protocol.posted import Posted, size_of
 
 ALL = 1 << 20
 DROP = DeliveryOptions(slow="drop_epochs")
@@ -33,27 +36,27 @@ class Dropping:
     """A queue of 1000 bytes that drops epochs, and what is offered to it under the numbers 1, 2, 3 and so on."""
 
     def __init__(self, capacity_bytes: int = 1000) -> None:
-        self.queue = OutgoingQueue(capacity_bytes, DROP)
+        self.queue = DroppingQueue(capacity_bytes, DROP)
         self.sequence = 0
 
     def offer(self, *messages: Message) -> bool:
         for message in messages:
             self.sequence += 1
-            if not self.queue.offer(Numbered(self.sequence, message), size_of(message)):
+            if not self.queue.offer(posted(Numbered(self.sequence, message), size_of(message))):
                 return False
         return True
 
     def waiting(self) -> list[Message]:
-        return [numbered.message for numbered in self.queue.head(ALL)]
+        return [numbered.message for numbered in head(self.queue, ALL)]
 
 
 def test_messages_stay_until_they_are_acknowledged() -> None:
     """Reading removes nothing, so a lost reply loses nothing; acknowledging frees the room."""
     queue = OutgoingQueue(100)
-    assert all(queue.offer(data(number), 30) for number in (1, 2, 3))
-    assert queue.head(1000) == queue.head(1000) == [data(1), data(2), data(3)]
+    assert all(queue.offer(posted(data(number), 30)) for number in (1, 2, 3))
+    assert head(queue, 1000) == head(queue, 1000) == [data(1), data(2), data(3)]
     queue.acknowledge(2)
-    assert queue.head(1000) == [data(3)]
+    assert head(queue, 1000) == [data(3)]
     assert (queue.bytes, len(queue)) == (30, 1)
     queue.acknowledge(1)
     assert len(queue) == 1
@@ -62,38 +65,38 @@ def test_messages_stay_until_they_are_acknowledged() -> None:
 def test_a_message_that_does_not_fit_is_not_taken() -> None:
     """The bound is in bytes, to the byte; what was there stays."""
     queue = OutgoingQueue(100)
-    assert queue.offer(data(1), 60)
-    assert not queue.offer(data(2), 41)
-    assert queue.offer(data(2), 40)
+    assert queue.offer(posted(data(1), 60))
+    assert not queue.offer(posted(data(2), 41))
+    assert queue.offer(posted(data(2), 40))
     assert queue.bytes == 100
 
 
 def test_there_is_room_for_one_message_of_any_size_and_for_the_last_one() -> None:
     """A batch larger than the capacity can be delivered, and a full queue still takes the end."""
     queue = OutgoingQueue(100)
-    assert queue.offer(data(1), 1000)
-    assert not queue.offer(data(2), 1)
-    assert queue.offer(Numbered(2, PartitionEnded()), size_of(PartitionEnded()))
+    assert queue.offer(posted(data(1), 1000))
+    assert not queue.offer(posted(data(2), 1))
+    assert queue.offer(posted(Numbered(2, PartitionEnded()), size_of(PartitionEnded())))
 
 
 def test_head_stops_at_the_limit_but_not_before_the_first() -> None:
     """A reply is bounded, and never empty while something waits."""
     queue = OutgoingQueue(1000)
     for number in (1, 2, 3):
-        queue.offer(data(number), 50)
-    assert [numbered.sequence for numbered in queue.head(100)] == [1, 2]
-    assert [numbered.sequence for numbered in queue.head(1)] == [1]
-    assert OutgoingQueue(10).head(1) == []
+        queue.offer(posted(data(number), 50))
+    assert [numbered.sequence for numbered in head(queue, 100)] == [1, 2]
+    assert [numbered.sequence for numbered in head(queue, 1)] == [1]
+    assert head(OutgoingQueue(10), 1) == []
 
 
 def test_closing_frees_everything_but_the_reason() -> None:
     """One that is cut off keeps no memory, and learns why."""
     queue = OutgoingQueue(100)
-    queue.offer(data(1), 90)
-    queue.close(Numbered(2, Disconnected("why")))
+    queue.offer(posted(data(1), 90))
+    queue.close(Posted(2, Disconnected("why")))
     assert queue.is_closed
     assert queue.bytes == 0
-    assert queue.head(1000) == [Numbered(2, Disconnected("why"))]
+    assert head(queue, 1000) == [Numbered(2, Disconnected("why"))]
 
 
 def test_small_messages_count_too() -> None:
@@ -133,7 +136,7 @@ def test_an_epoch_that_has_begun_to_leave_does_not_give_way() -> None:
     """Of what was handed out once the rest follows; then the new epoch is the one that gives way, and only it."""
     talk = Dropping()
     talk.offer(batch(0))
-    talk.queue.head(ALL)
+    head(talk.queue, ALL)
     assert talk.offer(batch(0), batch(0), batch(1))
     assert talk.waiting() == [batch(0), batch(0), batch(0), EpochsDropped([1])]
     assert not talk.offer(batch(0, size=800))
@@ -143,7 +146,7 @@ def test_an_epoch_that_has_begun_and_is_over_does_not_give_way_either() -> None:
     """That the frontier has passed it changes nothing as long as more of it waits."""
     talk = Dropping()
     talk.offer(batch(0), batch(0), batch(0))
-    assert len(talk.queue.head(300)) == 1
+    assert len(head(talk.queue, 300)) == 1
     talk.queue.acknowledge(1)
     talk.offer(moved(0))
     talk.queue.prune(lambda time: time > 0)
@@ -172,20 +175,20 @@ def test_what_was_left_out_is_numbered() -> None:
     talk.offer(batch(0), batch(0), batch(1), batch(2))
     talk.sequence += 2
     talk.offer(moved(0))
-    assert [(one.sequence, one.skipped) for one in talk.queue.head(ALL)] == [(1, 0), (3, 1), (4, 0), (7, 2)]
-    assert [(one.sequence, one.skipped) for one in talk.queue.head(ALL)] == [(1, 0), (3, 1), (4, 0), (7, 2)]
+    assert [(one.sequence, one.skipped) for one in head(talk.queue, ALL)] == [(1, 0), (3, 1), (4, 0), (7, 2)]
+    assert [(one.sequence, one.skipped) for one in head(talk.queue, ALL)] == [(1, 0), (3, 1), (4, 0), (7, 2)]
 
 
 def test_notes_that_follow_each_other_are_made_one() -> None:
     """For one that never asks, a million moves of the frontier are one, told after the epochs that were dropped."""
     talk = Dropping()
     talk.offer(batch(0, size=900))
-    talk.queue.head(ALL)
+    head(talk.queue, ALL)
     for time in range(1, 50):
         assert talk.offer(batch(time), moved(time - 1))
     talk.queue.acknowledge(1)
     assert talk.waiting() == [EpochsDropped(list(range(1, 50))), moved(0, to=49)]
-    found = talk.queue.head(ALL)
+    found = head(talk.queue, ALL)
     assert found[0].sequence < found[1].sequence == talk.sequence
 
 
@@ -201,7 +204,7 @@ def test_notes_are_bounded_too() -> None:
     """One that never asks is cut off when the list of what was dropped is longer than may be."""
     talk = Dropping()
     talk.offer(batch(0, size=900))
-    talk.queue.head(ALL)
+    head(talk.queue, ALL)
     taken = 0
     while talk.offer(batch(taken + 1), moved(taken)):
         taken += 1
@@ -212,8 +215,8 @@ def test_notes_are_bounded_too() -> None:
 def test_without_dropping_a_note_that_does_not_fit_is_not_taken() -> None:
     """Nothing is made one, and nothing kept beyond the capacity."""
     queue = OutgoingQueue(300)
-    assert queue.offer(Numbered(1, moved(0)), size_of(moved(0)))
-    assert not queue.offer(Numbered(2, moved(1)), size_of(moved(1)))
+    assert queue.offer(posted(Numbered(1, moved(0)), size_of(moved(0))))
+    assert not queue.offer(posted(Numbered(2, moved(1)), size_of(moved(1))))
     assert queue.bytes == size_of(moved(0))
 
 
@@ -221,7 +224,7 @@ def test_many_small_epochs_are_dropped_in_reasonable_time() -> None:
     """Room is made for more than one batch at a time: the queue is looked through once for many that come."""
     looked_at = 0
 
-    class Counted(OutgoingQueue):
+    class Counted(DroppingQueue):
         def _forget(self, entry: object) -> None:
             nonlocal looked_at
             looked_at += 1
@@ -230,6 +233,6 @@ def test_many_small_epochs_are_dropped_in_reasonable_time() -> None:
     queue = Counted(400_000, DROP)
     for time in range(6000):
         message = batch(time, size=200)
-        assert queue.offer(Numbered(time + 1, message), 200)
+        assert queue.offer(posted(Numbered(time + 1, message), 200))
     assert queue.epochs_dropped > 3000
     assert looked_at < 20 * 6000

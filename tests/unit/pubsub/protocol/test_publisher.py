@@ -1,16 +1,21 @@
 """The publisher core."""
 
+import pickle
+from typing import cast
+
 import pytest
 
+from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import DeliveryError, Publisher
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
-from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.encoded_message import decode, encode, encode_batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
     EpochsDropped,
     Failed,
+    FeedEvent,
     Generation,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
@@ -35,7 +40,7 @@ def is_large(record: int) -> bool:
 
 
 def messages(publisher: Publisher, subscriber: str) -> list[Message]:
-    return [numbered.message for numbered in publisher.fetch(subscriber, -1)]
+    return [numbered.message for numbered in fetched(publisher, subscriber, -1)]
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def test_the_snapshot_comes_first_and_then_everything_in_order(publisher: Publis
     publisher.feed([data(4), data(2), LowerFrontierUpdate([(0, -1), (1, 1)])])
     publisher.subscribe("s")
     publisher.feed([data(5), LowerFrontierUpdate([(1, -1), (3, 1)])])
-    assert publisher.fetch("s", -1) == [
+    assert fetched(publisher, "s", -1) == [
         Numbered(3, InitialFrontierSnapshot([1], [4])),
         Numbered(4, data(5)),
         Numbered(5, LowerFrontierUpdate([(1, -1), (3, 1)])),
@@ -58,7 +63,7 @@ def test_the_snapshot_comes_first_and_then_everything_in_order(publisher: Publis
 def test_a_new_publisher_has_one_least_time_and_no_upper_frontier(publisher: Publisher) -> None:
     """That is the initial capability upstream."""
     publisher.subscribe("s")
-    assert publisher.fetch("s", -1) == [Numbered(0, InitialFrontierSnapshot([0], []))]
+    assert fetched(publisher, "s", -1) == [Numbered(0, InitialFrontierSnapshot([0], []))]
 
 
 def test_an_empty_lower_frontier_ends_the_partition(publisher: Publisher) -> None:
@@ -75,7 +80,7 @@ def test_who_comes_after_the_end_is_told_that_it_is_over(publisher: Publisher) -
     publisher.data(data(0))
     publisher.frontier([(0, -1)])
     publisher.subscribe("s")
-    assert publisher.fetch("s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, PartitionEnded())]
+    assert fetched(publisher, "s", -1) == [Numbered(2, InitialFrontierSnapshot([], [])), Numbered(3, PartitionEnded())]
 
 
 def test_a_failure_reaches_everybody_and_those_who_come_after_it(publisher: Publisher) -> None:
@@ -118,8 +123,8 @@ def test_overflow_disconnects_the_slow_one_with_a_reason(publisher: Publisher) -
     publisher.subscribe("quick")
     for time in range(20):
         publisher.data(data(time, size=200))
-        publisher.fetch("quick", publisher.fetch("quick", -1)[-1].sequence)
-    [told] = publisher.fetch("slow", -1)
+        fetched(publisher, "quick", fetched(publisher, "quick", -1)[-1].sequence)
+    [told] = fetched(publisher, "slow", -1)
     assert isinstance(told.message, Disconnected)
     assert "1000 bytes" in told.message.reason
     assert 'slow="drop_epochs"' in told.message.reason
@@ -131,12 +136,12 @@ def test_overflow_disconnects_the_slow_one_with_a_reason(publisher: Publisher) -
 def test_it_is_drained_once_everybody_has_acknowledged_the_end(publisher: Publisher) -> None:
     """Not before the end, and not while anybody has anything to fetch."""
     publisher.subscribe("s")
-    publisher.fetch("s", 0)
+    fetched(publisher, "s", 0)
     assert not publisher.is_drained_but_for(None)
     publisher.frontier([(0, -1)])
-    last = publisher.fetch("s", 0)[-1].sequence
+    last = fetched(publisher, "s", 0)[-1].sequence
     assert not publisher.is_drained_but_for(None)
-    publisher.fetch("s", last)
+    fetched(publisher, "s", last)
     assert publisher.is_drained_but_for(None)
 
 
@@ -144,9 +149,9 @@ def test_taking_is_fetching_and_acknowledging(publisher: Publisher) -> None:
     """What was taken is gone, and who is not subscribed is told so."""
     publisher.subscribe("s")
     publisher.data(data(0))
-    assert [type(numbered.message) for numbered in publisher.take("s")] == [InitialFrontierSnapshot, DataMessage]
-    assert publisher.take("s") == []
-    assert [type(numbered.message) for numbered in publisher.take("nobody")] == [Disconnected]
+    assert [type(numbered.message) for numbered in taken(publisher, "s")] == [InitialFrontierSnapshot, DataMessage]
+    assert taken(publisher, "s") == []
+    assert [type(numbered.message) for numbered in taken(publisher, "nobody")] == [Disconnected]
 
 
 def test_impossible_events_are_refused(publisher: Publisher) -> None:
@@ -166,11 +171,32 @@ def test_a_condition_decides_what_is_queued(publisher: Publisher) -> None:
     publisher.subscribe("s", DeliveryOptions(Where(is_large)))
     everything, nothing, some = batch(0, 2, 3), batch(0, 0, 1), batch(0, 1, 2)
     publisher.feed([everything, nothing, some, LowerFrontierUpdate([(0, -1), (1, 1)])])
-    found = publisher.fetch("s", -1)
+    found = fetched(publisher, "s", -1)
     assert [(one.sequence, one.skipped) for one in found] == [(0, 0), (1, 0), (3, 1), (4, 0)]
-    assert found[1].message is everything
+    assert isinstance(found[1].message, DataMessage)
+    assert found[1].message.payload is everything.payload
     assert found[2].message == batch(0, 2)
     assert found[3].message == LowerFrontierUpdate([(0, -1), (1, 1)])
+
+
+def test_what_a_worker_sends_is_passed_on_as_it_came(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its head and its payload are the very objects for each subscriber, and nothing is pickled or unpickled."""
+    sent = [encode(batch(0, 1, 2), 5), encode(LowerFrontierUpdate([(0, -1), (1, 1)]))]
+    for name in ("one", "other"):
+        publisher.subscribe(name)
+        publisher.take(name)
+    with monkeypatch.context() as patched:
+        for name in ("loads", "dumps"):
+            patched.setattr(pickle, name, None)
+        publisher.feed([cast(FeedEvent, decode(message)) for message in sent])
+        told = [publisher.take(name) for name in ("one", "other")]
+    for one, other in zip(*told, strict=True):
+        assert one is other
+    passed = [message for one in told[0] for _, message in one.data]
+    for now, before in zip(passed, sent, strict=True):
+        assert now.head is before.head
+        assert now.payload == before.payload
+    assert passed[0].payload is sent[0].payload
 
 
 def test_equal_conditions_are_evaluated_once(publisher: Publisher) -> None:
@@ -189,7 +215,8 @@ def test_equal_conditions_are_evaluated_once(publisher: Publisher) -> None:
     assert len(calls) == 2
     results = [messages(publisher, f"s{number}")[1] for number in range(5)]
     assert results == [batch(0, 2)] * 5
-    assert all(result is results[0] for result in results)
+    shared = {id(publisher.fetch(f"s{number}", -1)[1]) for number in range(5)}
+    assert len(shared) == 1
 
 
 def test_a_condition_that_fails_cuts_off_those_who_asked_for_it_alone(publisher: Publisher) -> None:
@@ -216,7 +243,7 @@ def test_falling_behind_may_cost_epochs_in_place_of_the_subscription(publisher: 
     seen = 0
     for time in range(10):
         publisher.feed([data(time, size=200), LowerFrontierUpdate([(time, -1), (time + 1, 1)])])
-        seen += sum(isinstance(one.message, DataMessage) for one in publisher.take("quick"))
+        seen += sum(isinstance(one.message, DataMessage) for one in taken(publisher, "quick"))
     assert seen == 10
     assert isinstance(messages(publisher, "slow")[0], Disconnected)
     found = messages(publisher, "drops")
@@ -244,7 +271,7 @@ def test_news_is_what_there_is_to_fetch(publisher: Publisher) -> None:
     assert publisher.has_news("s")
     publisher.subscribe("s", DeliveryOptions(Where(is_large)))
     assert publisher.has_news("s")
-    publisher.take("s")
+    taken(publisher, "s")
     publisher.data(batch(0, 0))
     assert not publisher.has_news("s")
     publisher.data(batch(0, 2))
@@ -337,9 +364,9 @@ def test_an_early_subscriber_of_a_job_that_goes_on_waits_for_its_beginning() -> 
     """It is told where the worker goes on, and sees no rest of an epoch of which the publisher has not all."""
     publisher = Publisher(IntegerDomain(), has_begun=False)
     publisher.subscribe("early")
-    assert publisher.take("early") == []
+    assert taken(publisher, "early") == []
     publisher.begin(WorkerPosition([3], {4: 2}, events=17))
-    [numbered] = publisher.take("early")
+    [numbered] = taken(publisher, "early")
     assert numbered.message == InitialFrontierSnapshot([3], [4])
 
 
@@ -349,7 +376,7 @@ def test_subscribers_of_a_dead_publisher_receive_what_they_want_of_what_they_hav
     publisher.begin(WorkerPosition([0], {}, generation=Generation(1), number=7))
     publisher.feed([encode_batch(0, ["no"]), encode_batch(0, ["yes"]), LowerFrontierUpdate([(0, -1), (1, 1)])])
     publisher.subscribe("late", DeliveryOptions(where=Where(lambda word: word == "yes")), again=True)
-    first, *others = publisher.take("late")
+    first, *others = taken(publisher, "late")
     begin = 7 + NUMBERS_OF_A_LIFE
     assert first == Numbered(begin, InitialFrontierSnapshot([0], [], 1, (), 7))
     assert [(one.sequence - begin, one.skipped) for one in others] == [(2, 1), (3, 0)]
@@ -358,7 +385,7 @@ def test_subscribers_of_a_dead_publisher_receive_what_they_want_of_what_they_hav
         publisher.subscribe("too late", again=True)
     publisher.fail("it broke")
     publisher.subscribe("too late", again=True)
-    assert publisher.take("too late") == [Numbered(begin + 4, Failed("it broke"))]
+    assert taken(publisher, "too late") == [Numbered(begin + 4, Failed("it broke"))]
 
 
 @pytest.mark.parametrize("lives", [[(1, -1), (2, -1)], [(1, 1), (2, 1), (3, 2)], [(1, 2), (1, 4)], [(3, 0), (4, 3)]])

@@ -1,10 +1,14 @@
 """A worker's feed and its pubend's end of it, over real sockets, with a real log; either end is cut at any moment."""
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,7 +19,7 @@ import pytest
 from tests.kit.log.faulty_files import ScopedLog
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.log.record_format import LogIdentity
+from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
@@ -256,3 +260,49 @@ def test_a_publisher_that_does_not_come_back(tmp_path: Path) -> None:
             feed.finish()
     finally:
         feed.close()
+
+
+LISTENS = """
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("\\0" + sys.argv[1])
+listener.listen()
+print("listens", flush=True)
+connection, _ = listener.accept()
+sys.stdin.read()
+"""
+
+
+def test_a_publisher_that_is_stopped_is_killed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says which, and what follows; to the worker it is as dead as any other."""
+    monkeypatch.setattr("tidewheel.pubsub.publishers.watched_publisher.PATIENCE_S", 1.0)
+    address = f"tidewheel-test-{os.getpid()}"
+    command = [sys.executable, "-c", LISTENS, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as publisher:
+        assert publisher.stdout is not None
+        assert publisher.stdout.readline()
+
+        def connect() -> socket.socket:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(f"\0{address}")
+            connection.setblocking(False)
+            return connection
+
+        feed = Feed(SentEvents(DOMAIN), connect, 0.0, name="topic 't', partition 3", afterwards="the job ends")
+        with closing(feed):
+            os.kill(publisher.pid, signal.SIGSTOP)
+            assert publisher.wait(DEADLINE_S) == -signal.SIGKILL
+
+            def is_lost() -> bool:
+                try:
+                    return not feed.has_room()
+                except FeedLost:
+                    return True
+
+            assert eventually(is_lost)
+    [said] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "topic 't', partition 3" in said
+    assert str(publisher.pid) in said
+    assert said.endswith("the job ends")

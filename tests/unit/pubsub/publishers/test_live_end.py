@@ -10,7 +10,8 @@ from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.frames import Join
-from tidewheel.pubsub.messages.wire import Generation, Numbered, PartitionEnded, WorkerPosition
+from tidewheel.pubsub.messages.wire import Generation, PartitionEnded, WorkerPosition
+from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
@@ -69,10 +70,8 @@ def test_the_end_is_known_when_subscribers_have_read_everything() -> None:
         assert known == PartitionEnd(4, 1, ("here/s",))
         assert not await actor.end({0: known}, 0.0)
         assert await actor.ended(0.0)
-        told = [
-            one.message for one in await actor.talk("here/s", [Join("here/s", None)], 0.0) if isinstance(one, Numbered)
-        ]
-        assert isinstance(told[-1], PartitionEnded)
+        told = opened(await actor.talk("here/s", [Join("here/s", None)], 0.0))
+        assert isinstance(told[-1].message, PartitionEnded)
 
     asyncio.run(scenario())
 
@@ -113,7 +112,7 @@ def test_a_publisher_that_was_started_again_waits_for_the_subscribers_that_other
         await actor.attach("s", again=True)
         assert actor._live.ending.expect(["another"]) == ["s"]
         told = await actor.talk("s", [Join("s", None)], 0.0)
-        assert isinstance(told[-1], Numbered)
+        assert isinstance(opened(told)[-1].message, PartitionEnded)
         await actor.talk("s", [], 0.0, len(told))
         assert await actor.drained(DEADLINE_S)
 

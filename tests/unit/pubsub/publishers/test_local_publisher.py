@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tests.kit.pubsub.local_job import LocalJob
+from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, Failed, LowerFrontierUpdate, Message
@@ -18,7 +19,7 @@ def local() -> tuple[LocalPublisher, LocalConnection]:
 
 
 def messages(publisher: LocalPublisher) -> list[Message]:
-    return [numbered.message for numbered in publisher.publisher.fetch("s", -1)][1:]
+    return [numbered.message for numbered in fetched(publisher.publisher, "s", -1)][1:]
 
 
 def test_nothing_arrives_before_the_flush_and_then_all_in_order() -> None:

@@ -13,10 +13,10 @@ from tests.kit.log.faulty_store import FaultyStore, Objects, open_store_log
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogCorrupted, StoreFailed
 from tidewheel.pubsub.log.object_format import object_name
-from tidewheel.pubsub.log.record_format import Record
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.publishers.log_reads import LogReads
+from tidewheel.storage.log_records import Record
 
 DEADLINE_S = 30.0
 

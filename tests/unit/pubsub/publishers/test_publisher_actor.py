@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -15,9 +17,9 @@ from tidewheel.pubsub.messages.wire import (
     Failed,
     LowerFrontierUpdate,
     Message,
-    Numbered,
     PartitionEnded,
 )
+from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
@@ -61,7 +63,7 @@ class Polling:
         if loses_reply:
             told = await self._publisher.talk(self._name, [], timeout_s, self._received, True)
         self._received += len(told)
-        return [numbered.message for numbered in told if isinstance(numbered, Numbered)]
+        return [numbered.message for numbered in opened(told)]
 
 
 def test_a_poll_waits_for_news() -> None:
@@ -197,3 +199,18 @@ def test_failing_wakes_the_subscribers() -> None:
         await publisher.ping()
 
     asyncio.run(scenario())
+
+
+BEGIN = """
+import gc, logging
+from tidewheel.host.log_lines import LogSettings
+from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+PublisherActor("t", 0, lambda: None, LogSettings(logging.INFO, "text"))
+assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
+"""
+
+
+def test_its_process_does_not_search_its_modules_for_garbage() -> None:
+    """That would hold up each live reader for as long as it takes to look through all of Ray, every few seconds."""
+    done = subprocess.run([sys.executable, "-c", BEGIN], check=False, capture_output=True, text=True, timeout=LONG_S)
+    assert done.returncode == 0, done.stderr

@@ -49,7 +49,6 @@ def start(nodes: Sequence[str], logged: Sequence[Sequence[int | None]] | None) -
         nodes,
         len(nodes),
         starts_again=True,
-        has_log=True,
         logged=None if answers is None else lambda publishers: next(answers),
     )
 

@@ -13,6 +13,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from tests.kit.pubsub.actor_thread import data, moved
+from tests.kit.pubsub.numbered import told
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
@@ -94,7 +95,7 @@ class Sockets:
         for message in messages:
             sent.append(Numbered(self.sequences[partition], message))
             self.sequences[partition] += 1
-            self.ends[partition].sendall(b"".join(map(bytes, encode(sent[-1]))))
+            self.ends[partition].sendall(b"".join(map(bytes, encode(told(sent[-1])))))
         return sent
 
 
@@ -119,7 +120,7 @@ def test_what_there_is_of_each_partition_comes(two: Sockets) -> None:
 
 def test_part_of_a_message_is_waited_for(two: Sockets) -> None:
     """It is no news, and no end."""
-    content = b"".join(map(bytes, encode(Numbered(0, data(0, 1000)))))
+    content = b"".join(map(bytes, encode(told(Numbered(0, data(0, 1000))))))
     two.ends[0].send(content[:500])
     assert two.reader.fetch(0.0) == []
     two.ends[0].send(content[500:])
@@ -249,7 +250,7 @@ def read_on(reader: LiveSource) -> None:
 
 def test_each_call_says_what_has_arrived(actor: Actor) -> None:
     """One call is out at a time, the first says who calls, and none goes out after the end but the farewell."""
-    actor.talk.answers.extend([[SNAPSHOT], [BATCH, END]])
+    actor.talk.answers.extend([[told(SNAPSHOT)], [told(BATCH), told(END)]])
     reader = reader_of(actor)
     assert reader.fetch(LONG_S) == [Fetched(0, [SNAPSHOT])]
     assert reader.fetch(LONG_S) == [Fetched(0, [BATCH, END])]
@@ -264,7 +265,7 @@ def test_each_call_says_what_has_arrived(actor: Actor) -> None:
 
 def test_a_publisher_out_of_reach_for_a_moment_is_called_again(actor: Actor) -> None:
     """It is asked for what has not arrived, and told again who calls if that may have been lost."""
-    actor.talk.answers.extend([ActorUnavailableError("no answer", None), [SNAPSHOT]])
+    actor.talk.answers.extend([ActorUnavailableError("no answer", None), [told(SNAPSHOT)]])
     reader = reader_of(actor)
     while not (found := reader.fetch(LONG_S)):
         pass

@@ -1,4 +1,6 @@
-"""The bytes of a log: segments, each a header and records one after the other. No I/O.
+"""The bytes of a log: a header, and records one after the other, each with checksums. No I/O.
+
+Logs of topics and recordings of streams consist of these. The body of a header says which of them it is.
 
 All numbers are little-endian. Checksums are CRC-32C, for which processors have an instruction.
 
@@ -9,8 +11,8 @@ magic          8  ``tidewlog``
 version        2  of the format
 length         4  of the body
 checksum       4  of the three above and the body
-body              a `SegmentHeader`, as msgpack
-area              as many bytes as the header says: payloads to which records refer (`payload_area.py`)
+body              a header, as msgpack
+area              in a segment, as many bytes as its header says: payloads to which records refer
 records           to the end of the file, or of its overwritten part
 =========  =====  ===================================================================================================
 
@@ -19,7 +21,7 @@ of a       bytes  what
 record
 =========  =====  ===================================================================================================
 magic          4  marks a record, so that a reader finds the next one behind damage
-checksum       4  of the five below, begun with the salt of the segment plus the record's offset in the file
+checksum       4  of the five below, begun with the salt of the file plus the record's offset in the file
 length         4  of what is here of the payload
 checksum       4  of the whole payload; see `ends_checksum` for a payload to which a record refers
 tick           8  at least the tick of the record before
@@ -37,13 +39,11 @@ checksum of its own. So a reader can skip a record without its payload, and know
 """
 
 import struct
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 from crc32c import crc32c
 
-from tidewheel.pubsub.log.errors import LogMismatch, corrupted
 from tidewheel.storage.files import Part
 
 FORMAT_VERSION = 3
@@ -75,61 +75,12 @@ _END_BYTES = 4096
 H = TypeVar("H", bound=msgspec.Struct)
 
 
-class LogIdentity(msgspec.Struct, frozen=True):
-    """The owner of a log. `Log` refuses that of another.
-
-    Args:
-        topic: the name of the topic.
-        partition: the number of the partition.
-        partitions: the number of partitions of the topic.
-        domain: the domain of its times, as text.
-    """
-
-    topic: str
-    partition: int
-    partitions: int
-    domain: str
-
-    def __str__(self) -> str:
-        return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
-
-    def check(self, found: "LogIdentity", place: Path | str) -> None:
-        """Raise LogMismatch if the log in a place is another one."""
-        if found == self:
-            return
-        remedy, partitions = "give each a place of its own", None
-        if found == msgspec.structs.replace(self, partitions=found.partitions):
-            partitions = found.partitions
-            remedy = (
-                "a log keeps the number of partitions of its topic. With partition='worker', and without ends, the "
-                "topic goes on with any number of workers. Otherwise give it another log"
-            )
-        text = f"{place} holds the log of {found}; asked for was that of {self}: {remedy}"
-        raise LogMismatch(text, path=place, partitions=partitions)
+class NoHeader(ValueError):  # noqa: N818  it names what is so
+    """Bytes are no header that is asked for. The message says why; the caller says where."""
 
 
-class SegmentHeader(msgspec.Struct, frozen=True):
-    """The header of a segment.
-
-    Args:
-        identity: the owner of the log.
-        number: one more than the number of the segment before.
-        tick_before: the tick of the last record before this segment; -1 if there never was one.
-        bytes_before: the final size of the segment before; 0 for the first.
-        begun_s: the time of its beginning, in seconds since 1970.
-        snapshot: the state of its writer after all records before.
-        spare_bytes: the size of its file at the beginning; so many bytes may be left of another segment.
-        area_bytes: the size of its payload area, between the header and the records.
-    """
-
-    identity: LogIdentity
-    number: int
-    tick_before: int
-    bytes_before: int
-    begun_s: float
-    snapshot: bytes
-    spare_bytes: int = 0
-    area_bytes: int = 0
+class OtherFormat(NoHeader):
+    """A header is whole, but of another version of the format."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -177,42 +128,41 @@ class RecordHead(msgspec.Struct, frozen=True):
 
 
 def encode_header(header: msgspec.Struct) -> bytes:
-    """Return the first bytes of a segment, or of an object (`object_format.py`)."""
+    """Return the first bytes of a file, with a header."""
     body = msgspec.msgpack.encode(header)
     start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
 
 
-def header_bytes(prefix: bytes, path: Path | str) -> int:
+def header_bytes(prefix: bytes) -> int:
     """Return the length of the header of a file, given its first `PREFIX_BYTES`.
 
     Raises:
-        LogCorrupted: the bytes do not begin a header.
+        NoHeader: the bytes do not begin a header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
-        raise corrupted(path, 0, "it does not begin as a segment of a log does")
+        raise NoHeader("it does not begin as a segment of a log does")
     length: int = _FILE.unpack_from(prefix)[2]
     return PREFIX_BYTES + length
 
 
-def decode_header(data: bytes, path: Path | str, kind: type[H]) -> H:
+def decode_header(data: bytes, kind: type[H]) -> H:
     """Return the header of a file, whose bytes are ``data``, as a struct of this kind.
 
     Raises:
-        LogCorrupted: the checksum does not match, or the header is of another kind.
-        LogMismatch: the header is whole, but of another version.
+        NoHeader: the checksum does not match, or the header is of another kind.
+        OtherFormat: the header is whole, but of another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
-        raise corrupted(path, 0, "its header does not match its checksum")
+        raise NoHeader("its header does not match its checksum")
     version = _FILE.unpack_from(data)[1]
     if version != FORMAT_VERSION:
-        text = f"{path} cannot be read: it is of format {version}, and this is a reader of format {FORMAT_VERSION}"
-        raise LogMismatch(text, path=path)
+        raise OtherFormat(f"it is of format {version}, and this is a reader of format {FORMAT_VERSION}")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise corrupted(path, 0, f"its header is of another kind ({error})") from error
+        raise NoHeader(f"its header is of another kind ({error})") from error
 
 
 def salt_of(header: bytes) -> int:

@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 
 from tests.kit.log.faulty_files import IDENTITY
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
-from tidewheel.pubsub.log.record_format import (
+from tidewheel.pubsub.log.headers import SegmentHeader, decode_header, header_bytes
+from tidewheel.storage.files import Part
+from tidewheel.storage.log_records import (
     FORMAT_VERSION,
     HEAD_BYTES,
     PREFIX_BYTES,
     Entry,
     RecordHead,
-    SegmentHeader,
     decode_head,
-    decode_header,
     encode_header,
     encode_record,
-    header_bytes,
     payload_matches,
 )
-from tidewheel.storage.files import Part
 
 PATH = Path("1.segment")
 HEADER = SegmentHeader(IDENTITY, 7, 41, 1000, 12.5, b"snapshot")

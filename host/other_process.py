@@ -1,0 +1,52 @@
+"""Another process of this node: whether a signal has stopped it, and its end."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+_STOPPED = b"T"
+"""The state of a stopped process in ``/proc/PID/stat``; under a debugger it is ``t``. Source: proc(5)."""
+
+
+class OtherProcess:
+    """A process of the same user on this node. To be closed.
+
+    Args:
+        pid: its number.
+
+    Raises:
+        OSError: there is none of that number, or the system has no descriptors for processes.
+
+    Attributes:
+        pid: the same.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)  # which never becomes that of a later process with the same number
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether SIGSTOP or the like has stopped it; not if a debugger holds it, or if the system does not tell."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_bytes()
+        except OSError:
+            return False
+        return stat[stat.rfind(b")") + 1 :].split()[:1] == [_STOPPED]
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended; a stopped one, too."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
