@@ -2,11 +2,11 @@
 
 A page has its own text, and a pair of comments for each name. Everything between the two comments is written anew:
 
-    <!-- reference: tidewheel.Job (inherited, without compiled) -->
+    <!-- reference: tidewheel.Collection (members, without join) -->
     <!-- end of reference -->
 
-`made` shows how to make an object of a class. `inherited` shows the methods of its bases, too. `members` leaves the
-heading of the class out. `only` names the members that are shown, and `without` those that stay out.
+`made` shows how to make an object of a class. `members` leaves the heading of the class out. `only` names the members
+that are shown, and `without` those that stay out.
 """
 
 import re
@@ -47,13 +47,11 @@ def described(name: str, options: Iterable[str] = ()) -> str:
     """Return the Markdown for one public name; raise KeyError if there is none."""
     found = package()[name.removeprefix("tidewheel.")]
     chosen = {option.split()[0]: option.split()[1:] for option in options}
-    if unknown := chosen.keys() - {"made", "inherited", "members", "only", "without"}:
+    if unknown := chosen.keys() - {"made", "members", "only", "without"}:
         raise ValueError(f"{name}: there is no option {sorted(unknown)}")
     parts = [] if "members" in chosen else [*_described(name, found, 3, is_made="made" in chosen)]
     if found.is_class:
-        for member in _members(found, is_inherited="inherited" in chosen, without=chosen.get("without", [])):
-            if "only" in chosen and member.name not in chosen["only"]:
-                continue
+        for member in _members(found, only=chosen.get("only"), without=chosen.get("without", [])):
             parts += _described(f"{name}.{member.name}", member, 4)
     return "\n\n".join(parts)
 
@@ -88,13 +86,13 @@ def _written(part: re.Match[str]) -> str:
     return f"{part['begin']}\n{described(part['name'], options)}\n\n{part['end']}"
 
 
-def _members(found: Found, *, is_inherited: bool, without: list[str]) -> list[Found]:
+def _members(found: Found, *, only: list[str] | None, without: list[str]) -> list[Found]:
     """Return the public members that have a docstring, in the order of the source."""
-    members = found.all_members if is_inherited else found.members
+    members = {name: one for name, one in found.members.items() if only is None or name in only}
     public = [one for name, one in members.items() if not name.startswith("_") and name not in without]
     return sorted(
         (one for one in public if one.docstring and not one.is_module),
-        key=lambda one: (one.is_alias and one.inherited, str(one.filepath), one.lineno or 0),
+        key=lambda one: (str(one.filepath), one.lineno or 0),
     )
 
 

@@ -26,7 +26,7 @@ class Retry:
 
     The first attempt begins at once. The second begins ``first_pause_s`` after the first has failed, and each further
     pause is ``factor`` times as long, up to ``longest_pause_s``. After an error that is not one of ``on`` there is no
-    further attempt. By default attempts go on for ever: give ``attempts``, ``within_s`` or both.
+    further attempt. `call` and `call_async` need an end: give ``attempts``, ``within_s`` or both.
 
     Args:
         attempts: the number of attempts at most, the first one included; None for any number.
@@ -108,8 +108,10 @@ class Retry:
             draw: returns a random number from 0 to 1.
 
         Raises:
+            ValueError: neither ``attempts`` nor ``within_s`` is given.
             Exception: the error of the last attempt.
         """
+        self._check_end()
         began_s, failures = clock(), 0
         while True:
             try:
@@ -138,8 +140,10 @@ class Retry:
             sleep: waits for so many seconds; by default, `asyncio.sleep`.
 
         Raises:
+            ValueError: neither ``attempts`` nor ``within_s`` is given.
             Exception: the error of the last attempt.
         """
+        self._check_end()
         import asyncio  # which takes its time to import
 
         began_s, failures = clock(), 0
@@ -153,3 +157,7 @@ class Retry:
                     raise
             if pause_s:
                 await (sleep or asyncio.sleep)(pause_s)
+
+    def _check_end(self) -> None:
+        if self.attempts is None and self.within_s == inf:
+            raise ValueError("Retry: give attempts or within_s, as a call that always fails would be tried for ever")

@@ -65,7 +65,8 @@ class UpdateStream:
     @property
     def operator(self) -> DescribedOperator:
         """The operator that the updates come out of."""
-        return self.description.operators[self.stream._outlet.source.operator]
+        found: DescribedOperator = self.description.operators[self.stream._outlet.source.operator]
+        return found
 
     @property
     def depth(self) -> int:

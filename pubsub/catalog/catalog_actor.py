@@ -315,4 +315,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
             text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
             raise (_CatalogDied if is_dead else DeliveryError)(f"{text}: {error}") from error
 
-    return replace(_AGAIN, within_s=within_s).call(ask)
+    try:
+        return replace(_AGAIN, within_s=within_s).call(ask)
+    except _CatalogDied as error:
+        raise DeliveryError(str(error)) from error.__cause__

@@ -1,7 +1,7 @@
 """The nacks that a parent has not answered yet. No I/O, no clock.
 
 A child that is far behind asks again as soon as it has an answer, and each answer takes a few milliseconds. So the
-parent keeps nacks, and answers them in turn, when it has time (`transport.background_turns`).
+parent keeps nacks, and answers them in turn, when it has time (`host.background_turns`).
 
 Invariants:
 

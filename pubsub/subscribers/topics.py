@@ -15,6 +15,7 @@ from functools import partial
 from typing import Self, TypeAlias
 
 from tidewheel.host.ray_cluster import lost
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, Listing, TopicEvent
 from tidewheel.pubsub.catalog.known_topics import KnownTopics
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -26,8 +27,8 @@ from tidewheel.pubsub.subscribers.subscription import Subscription
 
 _MOST_SIGHTINGS = 4096
 _LOOK_S = 1.0
-_AGAIN_S = 0.5
-_GIVE_UP_S = 60.0
+_SEARCHES = Retry(within_s=60.0, first_pause_s=0.5, factor=1.0)
+"""How the catalog is looked for that has replaced a lost one."""
 _JOIN_S = 10.0
 
 Sightings: TypeAlias = "queue.Queue[list[TopicEvent] | Exception]"
@@ -158,11 +159,12 @@ class CatalogReader:
 
     def _run(self) -> None:
         lost_s: float | None = None
+        failures = 0
         while not self._is_closed.is_set():
             try:
                 if lost_s is not None:
                     self._look()
-                    lost_s = None
+                    lost_s, failures = None, 0
                 self._read()
                 error: Exception = DeliveryError("the catalog of topics has ended")
             except DeliveryError as caught:
@@ -177,10 +179,12 @@ class CatalogReader:
                 self._put(caught)
                 return
             lost_s = time.monotonic() if lost_s is None else lost_s
-            if time.monotonic() - lost_s > _GIVE_UP_S:
+            failures += 1
+            pause_s = _SEARCHES.pause_s(failures, time.monotonic() - lost_s)
+            if pause_s is None:
                 self._put(error)
                 return
-            self._is_closed.wait(_AGAIN_S)
+            self._is_closed.wait(pause_s)
 
     def _read(self) -> None:
         """Put in every change, until the catalog has ended, and the topics that a new catalog does not learn."""

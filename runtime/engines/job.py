@@ -3,34 +3,46 @@
 import logging
 import threading
 import time
+import uuid
 import weakref
-from abc import abstractmethod
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from tidewheel.display.notebook_cell import is_notebook
 from tidewheel.host.attachment import Attachment, RunningAttachment
 from tidewheel.host.log_lines import about
-from tidewheel.progress import CompiledGraph, GraphError, TidewheelError
+from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described, description_of
 from tidewheel.runtime.description.loose_ends import warn_of_loose_ends
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
+from tidewheel.runtime.engines import job_block
+from tidewheel.runtime.engines.added_dataflows import AddedDataflows
+from tidewheel.runtime.engines.captured import CapturedBatches
+from tidewheel.runtime.engines.captures import Captures
+from tidewheel.runtime.engines.job_life import JobLife
+from tidewheel.runtime.engines.logged_progress import LoggedProgress
+from tidewheel.runtime.engines.looking_up import LookedUp, LookUps
 from tidewheel.runtime.engines.notebook import Figures, JobPicture
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
-from tidewheel.runtime.engines.readable_job import ReadableJob
-from tidewheel.runtime.engines.remembering_job import known
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
+from tidewheel.runtime.engines.shown_progress import ShownProgress
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.explanation import Explanation
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.explaining.standing import Standing, standing_of
-from tidewheel.runtime.inputs.feed import FedInput, Feed
+from tidewheel.runtime.inputs.driver_handles import DriverHandles
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Feed
+from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.messages.statistics import JobStatistics
+from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
+from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.runtime.telemetry.job_telemetry import NoTelemetry, telemetry_of
 
@@ -38,7 +50,7 @@ _LOGGER = logging.getLogger(__name__)
 _LOOK_S = 0.5
 
 
-class Job(ReadableJob):
+class Job(ABC):
     """A running dataflow. Use it in a ``with`` block: leaving that ends the job and everything that it started.
 
     The end of the block waits until the job is complete, as `wait` does. It raises JobError if an input is open in this
@@ -46,19 +58,32 @@ class Job(ReadableJob):
     exception in the block, the job ends at once.
     """
 
+    engine: Literal["local", "ray"]
     _feed: Feed
+    """What carries the inputs to the workers; there is another one after each return to a snapshot."""
     _shared: Any
     """What dataflows that are added run on as well: the workers of this one."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
-        super().__init__(plan, workers)
+        self.plan = plan
+        self.name = f"{plan.name}-{uuid.uuid4().hex[:8]}"
+        self.workers = workers
         self.config = config
+        graph = plan.graph()
+        self.probe_nestings = {name: graph.nesting(source) for name, source in plan.probes.items()}
+        self.outermost_probes = {name: at.domain for name, at in self.probe_nestings.items() if not at.depth}
+        self._host = self.name
+        self._life = JobLife(self.name)
+        self._handles = DriverHandles(self.name)
+        self._snapshots: JobSnapshots | None = None
+        self._captures = Captures(self)
+        self._lookups = LookUps(self)
+        self._added: AddedDataflows[Self] = AddedDataflows(self.name, plan.name)
         self._attachments = RunningAttachments(self.name)
-        self._being_added: set[str] = set()
-        self._naming = threading.Lock()
-        self._released = False
         self._telemetry = NoTelemetry()
-        self._changed = threading.Condition()
+        self._shown = ShownProgress(self.name, self._standing, runs_elsewhere=self.engine == "ray")
+        self._logged = LoggedProgress(self.name, self._progress)
+        self._released = False
         # One lock for the job and its inputs: a feeder may run the job, and an operator may feed an input.
         self._lock = threading.RLock()
 
@@ -69,11 +94,7 @@ class Job(ReadableJob):
                 self._remember(snapshots)
             self._deploy(description.attachments)
             with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
-                for name in self.plan.inputs:
-                    domain = self.plan.input_nesting(name).domain
-                    check = getattr(self.plan.operators[self.plan.inputs[name]].build, "check", None)
-                    fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
-                    self._open_handles(name, fed)
+                self._open_inputs()
             self._telemetry = telemetry_of(self, description)
             self._picture = JobPicture(self.name, description.outline(), self._done_so_far, description.telemetry)
             said = "job %r is deployed: %d worker(s) %s"
@@ -81,13 +102,42 @@ class Job(ReadableJob):
             if not paused:
                 self.start()
         except BaseException:
-            self._stopped = True
+            self._life.is_stopped = True
             self._attachments.finish(f"job {self.name!r} could not start")
             self._telemetry.finish("stopped", waits=False)
             self._release()
             self._let_go_of_snapshots()
             raise
         return self
+
+    def _remember(self, settings: Snapshots) -> None:
+        """Take snapshots, and go on from the last one."""
+        self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
+        found = self._snapshots.manifest
+        where = self._snapshots.url
+        _LOGGER.info(
+            "job %r %s",
+            self.name,
+            f"begins without a snapshot; it keeps its own in {where}"
+            if found is None
+            else f"goes on from snapshot {found.number} in {where}",
+            extra=about(self.name),
+        )
+
+    def _open_inputs(self) -> None:
+        """Make the inputs of the feed, with the handles that the last snapshot has."""
+        snapshots = None if self._snapshots is None or self._snapshots.manifest is None else self._snapshots
+        if snapshots is not None:
+            self._feed.snapshot = snapshots.number
+        for name, operator in self.plan.inputs.items():
+            domain = self.plan.input_nesting(name).domain
+            check = getattr(self.plan.operators[operator].build, "check", None)
+            fed = self._feed.inputs[name] = FedInput(name, domain, self._feed, check=check)
+            self._handles.open(fed, None if snapshots is None else snapshots.positions.get(name))
+
+    def _let_go_of_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.release()
 
     # ------------------------------------------------------------------ what an engine does
 
@@ -107,6 +157,38 @@ class Job(ReadableJob):
     @abstractmethod
     def _release(self) -> None:
         """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
+
+    @abstractmethod
+    def _fetch_captured(self, name: str) -> CapturedBatches:
+        """Return what all workers have captured."""
+
+    @abstractmethod
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
+
+    @abstractmethod
+    def _wait_for(
+        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+    ) -> None:
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+
+        ``probe`` is what errors explain, if it is a probe that is waited for.
+        """
+
+    @abstractmethod
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
+        """Return the report of each worker."""
+
+    @abstractmethod
+    def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
+        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread.
+
+        A worker that is left out has nothing new to say.
+        """
+
+    def _here(self) -> Mapping[str, object]:
+        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
+        return {}
 
     # ------------------------------------------------------------------ what users call
 
@@ -129,26 +211,18 @@ class Job(ReadableJob):
             GraphError: the dataflow is wrong, or its name is taken.
             JobError: it could not be deployed, or this job has failed or was stopped.
         """
-        self._check_alive()
+        self._life.check_alive()
         description = description_of(flow, "job.add()")
         warn_of_loose_ends(description)
         name = description.name
-        with self._naming:
-            if name in {self.plan.name, *self._added, *self._being_added}:
-                raise GraphError(
-                    f"job {self.name!r} runs a dataflow {name!r} already: drop() that, or give this another name"
-                )
-            self._being_added.add(name)
-        try:
+        with self._added.coming(name):
             plan = checked(description.plan(), self.config.check_records)
             job = type(self)(plan, self.workers, self.config, self._shared)
             job._host = self._host
-            self._added[name] = job._bring_up(description, paused=paused)
-        finally:
-            self._being_added.discard(name)
-        if self._has_ended:  # meanwhile, and perhaps without this dataflow
+            self._added.put(name, job._bring_up(description, paused=paused))
+        if self._life.has_ended:  # meanwhile, and perhaps without this dataflow
             job._end(on_purpose=False)
-            self._check_alive()
+            self._life.check_alive()
         return job
 
     def drop(self, name: str) -> None:
@@ -157,17 +231,12 @@ class Job(ReadableJob):
         Raises:
             JobError: none of that name was added.
         """
-        job = self._added.pop(name, None)
-        if job is None:
-            has = f"it has {sorted(self._added)}" if self._added else "it has none"
-            own = "; its own dataflow ends with stop()" if name == self.plan.name else ""
-            raise JobError(f"no dataflow {name!r} was added to job {self.name!r}: {has}{own}")
-        job.stop()
+        self._added.take(name).stop()
 
     @property
     def dataflows(self) -> "Mapping[str, Job]":
         """The dataflows that were added and not dropped, by name."""
-        return dict(self._added)
+        return self._added.by_name
 
     def topic(self, name: str) -> RunningAttachment:
         """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
@@ -189,7 +258,7 @@ class Job(ReadableJob):
                 raise JobError(f"probe {name!r} belongs to another job than {self.name!r}: have that job explain it")
         else:
             name = known(self.plan, "probe, topic or capture", probe_or_topic, explicable(self.plan))
-        self._check_alive()
+        self._life.check_alive()
         return self._picture.with_view(self._explainer().explain(name))
 
     def statistics(self) -> JobStatistics:
@@ -198,28 +267,10 @@ class Job(ReadableJob):
         Raises:
             JobError: the job has failed or was stopped.
         """
-        self._check_alive()
+        self._life.check_alive()
         view = JobView(self.plan, self._compiled, self._reports())
         topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
-        return replace(view.statistics(), inputs=self._feed.statistics(view.reports), topics=topics)
-
-    def _repr_html_(self) -> str:
-        """Return a picture of the dataflow with what each operator has done so far."""
-        return self._picture.html()
-
-    def _ipython_display_(self) -> None:
-        """Show the job live in a notebook until it has ended; elsewhere have the text shown."""
-        if not is_notebook():
-            raise NotImplementedError("only a notebook shows more than text")
-        self._picture.show_live()
-
-    def _done_so_far(self) -> tuple[str, Figures]:
-        """Return the state, and what operators have done if all workers answer; from any thread."""
-        if self._has_ended:
-            return self._state, {}
-        state, reports = self._look(_LOOK_S)
-        done = JobView(self.plan, self._compiled, reports).statistics()
-        return state, done.operators if len(done.workers) == self.workers else {}
+        return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
@@ -236,25 +287,170 @@ class Job(ReadableJob):
             self.snapshot()
         self._end(on_purpose=True)
 
+    @property
+    @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether every frontier is empty: nothing can ever happen again."""
+
+    def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> None:
+        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+
+        It waits for the dataflows that were added, too.
+
+        Args:
+            timeout: in seconds; None waits as long as it takes.
+            progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
+                waits for. None shows that from the fifth second on, in a terminal or notebook.
+
+        Raises:
+            JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
+                stopped.
+            TimeoutError: it did not end within ``timeout`` seconds.
+        """
+        job_block.wait(self, timeout, progress)
+
+    def captured(self, name: str) -> CapturedBatches:
+        """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
+
+        It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
+        `wait`. What a complete job has captured can also be read after its ``with`` block. On Ray the batches stay on
+        the workers' nodes, in the object store, until the sequence is first looked at.
+
+        Raises:
+            JobError: there is no capture of that name, or the job has failed, or was stopped before it was complete.
+                Or the program has neither waited for the job nor looked at a probe, so that it cannot know what is
+                there.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("squares")
+        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]]))
+        >>> _ = numbers.map(lambda n: n * n).capture("squares")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     pass  # its end waits until the job is complete
+        >>> job.captured("squares")
+        [Captured(time=0, batch=[1, 4])]
+        """
+        known(self.plan, "capture", name, self.plan.captures)
+        return self._captures.read(name)
+
+    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout: float | None = 10.0) -> LookedUp:
+        """Return the values that a collection has for a key, or several, at one epoch that is complete.
+
+        The collection is one of which the dataflow has said ``collection.lookups(name)``. The workers that own the keys
+        are asked. They answer between two steps, also if the dataflow is idle. On Ray any thread may ask. A later call
+        never returns an earlier epoch, unless ``time`` says so or the job has gone back to a snapshot.
+
+        Args:
+            name: that of the look-ups.
+            key: a key, or a list of keys.
+            time: the epoch; the answer waits until that is complete. None takes the newest that is complete, and waits
+                if there is none yet. Workers keep no earlier epoch than the newest, but for calls that wait for it.
+            timeout: in seconds; None waits as long as the job lives.
+
+        Raises:
+            JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is kept no more, or the job
+                is paused, has failed or was stopped. On the local engine also if it has nothing left to do and the
+                epoch is not complete.
+            Rewound: the job has gone back to a snapshot, and the program has to send something again.
+            TimeoutError: there is no answer within ``timeout`` seconds.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("prices")
+        >>> changes = [(0, [("tea", 3), ("milk", 1)]), (1, [("tea", 4)])]
+        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True).lookups("prices")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     job.lookup("prices", "tea").values, job.lookup("prices", ["tea", "milk", "oil"])
+        ([4], LookedUp(time=None, counts={'tea': {4: 1}, 'milk': {1: 1}, 'oil': {}}))
+        """
+        known(self.plan, "look-up", name, self.plan.lookups)
+        return self._lookups.look_up(name, key, time, timeout)
+
+    def input(self, name: str) -> InputHandle:
+        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        return self._handles.by_input[known(self.plan, "input", name, self._handles.by_input)]
+
+    def handles(self, name: str) -> list[InputHandle]:
+        """Return the open handles of an input that this process has.
+
+        When a job goes on from a snapshot, the driver has all open handles, also those that it had passed to other
+        processes. That is so in a later run, and after a worker or feeder has died.
+
+        Raises:
+            JobError: there is no input of that name.
+        """
+        self._feed.wait_until_usable()
+        return list(self._feed.inputs[known(self.plan, "input", name, self._handles.by_input)].open.values())
+
+    def snapshot(self, timeout: float = 300.0) -> int:
+        """Take a snapshot now, and return its number once it is complete and durable.
+
+        Raises:
+            JobError: the job was run without ``snapshots=``, has failed or was stopped.
+            SnapshotError: the snapshot cannot be taken or written; the message says why.
+            TimeoutError: it is not complete within ``timeout`` seconds.
+        """
+        self._life.check_alive()
+        if self._snapshots is None:
+            raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
+        if not self._life.has_started:
+            raise JobError(f"job {self.name!r} is paused, and its workers take no snapshot then: call start() first")
+        return self._take_snapshot(self._snapshots, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                job_block.finish(self)
+        finally:
+            self._end(on_purpose=False)
+        if kind is None:
+            job_block.raise_failure(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
+
+    def _repr_html_(self) -> str:
+        """Return a picture of the dataflow with what each operator has done so far."""
+        return self._picture.html()
+
+    def _ipython_display_(self) -> None:
+        """Show the job live in a notebook until it has ended; elsewhere have the text shown."""
+        if not is_notebook():
+            raise NotImplementedError("only a notebook shows more than text")
+        self._picture.show_live()
+
+    def _done_so_far(self) -> tuple[str, Figures]:
+        """Return the state, and what operators have done if all workers answer; from any thread."""
+        if self._life.has_ended:
+            return self._state, {}
+        state, reports = self._look(_LOOK_S)
+        done = JobView(self.plan, self._compiled, reports).statistics()
+        return state, done.operators if len(done.workers) == self.workers else {}
+
+    # ------------------------------------------------------------------ the end
+
     def _end(self, *, on_purpose: bool) -> None:
         if self._released:
             return
-        self._stopped = True
+        self._life.is_stopped = True
         state = self._state  # asked once, as the workers of a job may complete it at any moment
         reason: str | None = f"job {self.name!r} was stopped"
-        if state == "failed" and self._error is not None:
-            reason = str(self._error.args[0])
+        if state == "failed" and self._life.error is not None:
+            reason = str(self._life.error.args[0])
         elif state == "complete":
             reason = None
         is_cut_short = on_purpose and state == "stopped"
         sent = sum(fed.records for fed in self._feed.inputs.values())
         said = "job %r is %s; this process sent it %d record(s)"
         _LOGGER.info(said, self.name, state, sent, extra=about(self.name))
-        self._feed.tell_end(self._error)
+        self._feed.end_calls.tell(self._life.error)
         try:
             if state == "complete":
                 self._keep_captured()
-            for job in list(self._added.values()):
+            for job in self._added:
                 job._end(on_purpose=on_purpose)
             self._attachments.finish(reason, on_purpose=is_cut_short)
             self._telemetry.finish(state, waits=True)
@@ -263,29 +459,43 @@ class Job(ReadableJob):
             self._released = True
             self._let_go_of_snapshots()
 
-    # ------------------------------------------------------------------ shared by the engines
+    def _keep_captured(self) -> None:
+        """Fetch what the job, which is complete and about to end, has captured."""
+        self._captures.keep()
 
     def _fail(self, error: TidewheelError) -> None:
         """End this dataflow with an error, and all that were added to it; from any thread, once."""
-        with self._changed:
-            if self._has_ended:
-                return
-            self._error = error
-            self._changed.notify_all()
+        if not self._life.fail(error):
+            return
         reason = str(error.args[0])
         culprit = about(self.name, operator=getattr(error, "operator", None), worker=getattr(error, "worker", None))
         _LOGGER.error("job %r failed: %s", self.name, reason, extra=culprit)
         self._telemetry.finish("failed", waits=False)
-        self._feed.tell_end(error)
+        self._feed.end_calls.tell(error)
         self._release()
         self._let_go_of_snapshots()
         self._finish_after_failure(reason)
-        for job in list(self._added.values()):
+        for job in self._added:
             job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
 
     def _finish_after_failure(self, reason: str) -> None:
         """Tell the subscribers of this dataflow that it has failed."""
         self._attachments.finish(reason)
+
+    # ------------------------------------------------------------------ how the job is
+
+    @property
+    def _state(self) -> str:
+        """What the job does, in a word."""
+        return self._life.describe(lambda: self.is_complete)
+
+    def _progress(self) -> str:
+        """Say how far the probes have come, and which inputs are open."""
+        if not hasattr(self, "_feed"):
+            return "being deployed"
+        frontiers = {name: self._feed.frontier(name, at) for name, at in self.outermost_probes.items()}
+        reached = [f"probe {name!r} at {', '.join(map(repr, at)) or 'its end'}" for name, at in frontiers.items()]
+        return "; ".join((*reached, self._feed.inputs.describe()))
 
     @cached_property
     def _compiled(self) -> CompiledGraph:
@@ -310,25 +520,21 @@ class Job(ReadableJob):
 
     def _notes(self) -> tuple[str, ...]:
         """Return what else may keep the job from going on."""
-        return () if self._started else (PAUSED,)
-
-    def _check_alive(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._stopped:
-            raise JobError(f"job {self.name!r} was stopped: use it inside its with block")
+        return () if self._life.has_started else (PAUSED,)
 
     def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
-        told = "; ".join((f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.describe()))
+        told = "; ".join(
+            (f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
+        )
         return TimeoutError(f"{told}{hint}")
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
     """End a job whose program ends, and say what is lost. If Ray left its cluster first, the job would have failed."""
     job = ended()
-    if job is not None and not job._has_ended:
+    if job is not None and not job._life.has_ended:
         if not job.is_complete:
             _LOGGER.warning(
                 "job %r ends with its driver, as this program ends, and the rest of its work is lost. Call job.wait() "
@@ -337,3 +543,10 @@ def end_with_program(ended: "weakref.ref[Job]") -> None:
                 extra=about(job.name),
             )
         job._end(on_purpose=False)
+
+
+def known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
+    """Return a name of something of a dataflow; raise JobError if it has none of that name."""
+    if name not in names:
+        raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
+    return name

@@ -1,7 +1,7 @@
 """The feed of a job of the local engine: what the driver sends lies where the next round of steps finds it."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +12,6 @@ from tidewheel.runtime.errors import JobError, TokenError
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.input_position import InputPosition
-from tidewheel.runtime.messages.questions import Answer
 from tidewheel.transport.socket_address import DRIVER
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class LocalFeed(Feed):
 
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped."""
-        self._job._check_alive()
+        self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Put an envelope where the next round finds it; it is not pickled, so it has no size."""
@@ -39,7 +38,7 @@ class LocalFeed(Feed):
             # Ray pickles what is sent; here too the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
             self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
-            self.sequences[worker] += 1
+            self.note_sent(worker, envelope)
         self._job._rounds.wake()
         return 0
 
@@ -48,19 +47,18 @@ class LocalFeed(Feed):
         with self.lock:
             return self._job._cores[0].probes.frontier(probe)
 
-    def answers(self, numbers: Collection[int]) -> list[Answer]:
-        """Return the answers to some questions that have come."""
+    def receive_answers(self) -> None:
+        """Have the answers heard that the workers have given."""
         with self.lock:
             for core in self._job._cores:
-                core.questions.tell(self.hear)
-            return super().answers(numbers)
+                core.questions.tell(self.questions.hear)
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
         """Run the job until ``condition()`` holds."""
         job, rounds = self._job, self._job._rounds
         rests_since = time.monotonic()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while job._started and not rounds.is_under_way:
+        while job._life.has_started and not rounds.is_under_way:
             if condition():
                 return Admission.ROOM
             if deadline is not None and time.monotonic() >= deadline:

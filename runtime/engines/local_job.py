@@ -182,8 +182,8 @@ class LocalJob(Job):
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
-        self._check_alive()
-        self._started = True
+        self._life.check_alive()
+        self._life.has_started = True
         self._rounds.wake()
 
     # ------------------------------------------------------------------ rounds
@@ -196,22 +196,24 @@ class LocalJob(Job):
         Raises:
             JobError: an operator of this dataflow raised, now or before.
         """
-        self._has_waited = True
+        self._captures.note_wait()
         return self._run_round()
 
     def _run_round(self) -> bool:
         with self._lock:
-            self._check_alive()
+            self._life.check_alive()
             if self._rounds.is_under_way:
                 raise JobError(
                     f"an operator of job {self.name!r} waits for the job itself, or reads what it publishes. On the "
                     "local engine nothing else runs meanwhile: let the program do so that called run()"
                 )
-            if self._snapshots is not None and self._snapshots.is_due and self._started and not self._has_processed_all:
-                self._feed.begin_snapshot(self._snapshots.begin())
+            started, snapshots = self._life.has_started, self._snapshots
+            if started and snapshots is not None and snapshots.is_due and not self._has_processed_all:
+                self._feed.begin_snapshot(snapshots.begin())
             has_run = self._rounds.run() or self._take_awaited_snapshot()
-            self._tell_progress()
-            self._check_alive()
+            if started:
+                self._logged.look()
+            self._life.check_alive()
             return has_run
 
     def _run_or_sleep(self) -> bool:
@@ -220,7 +222,7 @@ class LocalJob(Job):
 
     def _run_own_round(self) -> bool:
         """Run one step of each worker of this dataflow; return whether there was anything to do."""
-        if not self._has_work and (not self._started or self._has_ended or not self._let_sources_go_on()):
+        if not self._has_work and (not self._life.has_started or self._life.has_ended or not self._let_sources_go_on()):
             return False
         self._thread = threading.get_ident()
         try:
@@ -236,7 +238,7 @@ class LocalJob(Job):
         except TidewheelError as error:
             self._fail(error)
         except BaseException as error:
-            self._is_interrupted = not self._has_ended
+            self._life.is_interrupted = not self._life.has_ended
             self._fail(JobError(f"job {self.name!r} was interrupted in the middle of a step by {type(error).__name__}"))
             raise
         finally:
@@ -246,7 +248,7 @@ class LocalJob(Job):
     def _take_awaited_snapshot(self) -> bool:
         """Begin the snapshot for which a sink waits, where nothing else is left to do; return whether there is one."""
         snapshots = self._snapshots
-        if snapshots is None or not self._started:
+        if snapshots is None or not self._life.has_started:
             return False
         try:
             if not snapshots.is_awaited(max(core.saving.awaited() for core in self._cores)):
@@ -280,14 +282,14 @@ class LocalJob(Job):
     @property
     def _has_work(self) -> bool:
         """Whether there is something to do now."""
-        if not self._started or self._has_ended:
+        if not self._life.has_started or self._life.has_ended:
             return False
         return any(self._in_flight) or not all(core.is_idle for core in self._cores)
 
     @property
     def _is_expecting(self) -> bool:
         """Whether another thread is going to activate an operator."""
-        return self._started and any(core.agenda.expected for core in self._cores)
+        return self._life.has_started and any(core.agenda.expected for core in self._cores)
 
     @property
     def _is_at_rest(self) -> bool:
@@ -299,7 +301,7 @@ class LocalJob(Job):
     def _left_s(self) -> float | None:
         """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.agenda.left_s()) is not None]
-        return None if not self._started or not left_s else min(left_s)
+        return None if not self._life.has_started or not left_s else min(left_s)
 
     def _let_sources_go_on(self) -> bool:
         """Where sources are held back and nothing else is left to do, let them send more; return whether that helps."""
@@ -320,15 +322,15 @@ class LocalJob(Job):
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
     ) -> None:
-        self._check_alive()
+        self._life.check_alive()
         deadline = None if timeout is None else time.monotonic() + timeout
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
                 raise self._timed_out(what, timeout, probe)
             until = self._shown.look(deadline)
             if not self._run_round() and not self._rounds.sleep(until) and not condition():
-                inputs = self._feed.describe()
-                why = self._explainer().stuck(probe) if self._started else f"call start() first ({inputs})"
+                inputs = self._feed.inputs.describe()
+                why = self._explainer().stuck(probe) if self._life.has_started else f"call start() first ({inputs})"
                 raise JobError(f"waiting for {what}, but the local job has nothing left to do: {why}")
 
     def _fetch_captured(self, name: str) -> CapturedBatches:
@@ -353,7 +355,7 @@ class LocalJob(Job):
         return about(self.name, operator=self._cores[worker].running().operator, worker=worker)
 
     def _notes(self) -> tuple[str, ...]:
-        if self._started and self._has_work:
+        if self._life.has_started and self._has_work:
             return ("the local engine only runs while the driver waits for something: there is work to do now",)
         return super()._notes()
 

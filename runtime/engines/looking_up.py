@@ -1,18 +1,21 @@
 """Look-ups: what a collection has for some keys at one epoch, asked of the workers that own them."""
 
+import threading
 import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question
 from tidewheel.transport.frames import unpicklable
 
 if TYPE_CHECKING:
-    from tidewheel.runtime.engines.readable_job import ReadableJob
+    from tidewheel.runtime.engines.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,51 @@ class LookedUp:
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
+class LookUps:
+    """The look-ups that the driver makes in one job: how often it has asked, and which epochs it has read.
+
+    Args:
+        job: the job.
+
+    Attributes:
+        numbers: yields the numbers of questions.
+    """
+
+    def __init__(self, job: "Job") -> None:
+        self._job = job
+        self.numbers = count()
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[Feed, int]] = {}
+
+    def look_up(self, name: str, key: Any, time: object, timeout: float | None) -> LookedUp:
+        """Return what a collection has for a key, or for a list of them; for errors see `Job.lookup`."""
+        job = self._job
+        if time is not None and not (isinstance(time, int) and time >= 0):
+            raise JobError(f"look-up {name!r} is as of an epoch, a whole number from 0 on, not as of {time!r}")
+        job._life.check_alive()
+        if not job._life.has_started:
+            raise JobError(f"job {job.name!r} is paused, and its workers answer no look-up then: call start() first")
+        keys = key if isinstance(key, list) else [key]
+        by_worker: dict[int, list[Any]] = {}
+        try:
+            distinct = list(dict.fromkeys(keys))
+            for one, worker in zip(distinct, owners_of(distinct, job.workers), strict=True):
+                by_worker.setdefault(worker, []).append(one)
+        except TypeError as error:
+            raise JobError(f"look-up {name!r}: no record can have such a key: {error}") from error
+        return LookUp(job, self, name, by_worker or {0: []}, time, timeout).run()
+
+    def read_until(self, name: str, feed: Feed) -> int:
+        """Return the latest epoch as of which a collection was read by a feed; 0 if it was not."""
+        by, time = self._read.get(name, (feed, 0))
+        return time if by is feed else 0
+
+    def note_read(self, name: str, feed: Feed, time: int) -> None:
+        """Note as of which epoch a collection was read by a feed."""
+        with self._lock:
+            self._read[name] = feed, max(time, self.read_until(name, feed))
+
+
 class _HasGoneBackError(Exception):
     """The job goes back to a snapshot, so that its workers answer no more."""
 
@@ -46,6 +94,7 @@ class LookUp:
 
     Args:
         job: the job.
+        all_of_job: its look-ups, of which this is one.
         name: that of the look-ups of a collection.
         keys: for each worker, which of the keys it owns.
         time: as of which epoch; None for the newest that is complete.
@@ -54,13 +103,15 @@ class LookUp:
 
     def __init__(
         self,
-        job: "ReadableJob",
+        job: "Job",
+        all_of_job: LookUps,
         name: str,
         keys: Mapping[int, Sequence[Any]],
         time: int | None,
         timeout: float | None,
     ) -> None:
         self._job = job
+        self._all = all_of_job
         self._name = name
         self._keys = keys
         self._time = time
@@ -70,7 +121,7 @@ class LookUp:
         self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
-        """Ask, and ask again where the job goes back to a snapshot meanwhile. For errors see `ReadableJob.lookup`."""
+        """Ask, and ask again where the job goes back to a snapshot meanwhile. For errors see `Job.lookup`."""
         while True:
             self._wait_for(self._is_there)
             try:
@@ -79,8 +130,8 @@ class LookUp:
                 self._gone = self._feed
                 continue
             time = max(answer.time for answer in answers.values())
-            self._job._note_read(self._name, self._feed, time)
-            self._job._has_waited = True
+            self._all.note_read(self._name, self._feed, time)
+            self._job._captures.note_wait()
             counts = {
                 key: dict(found)
                 for worker, keys in self._keys.items()
@@ -91,7 +142,7 @@ class LookUp:
     def _answers(self) -> dict[int, Answer]:
         """Return the answer of each worker, all as of one time."""
         is_exact = self._time is not None
-        least = self._job._read_until(self._name, self._feed) if self._time is None else self._time
+        least = self._all.read_until(self._name, self._feed) if self._time is None else self._time
         asked: list[tuple[int, Question]] = []
         try:
             stays = not is_exact and len(self._keys) > 1
@@ -101,19 +152,19 @@ class LookUp:
             return answers | self._ask(behind, asked, time=newest, is_exact=True)
         finally:
             for worker, question in asked:
-                self._feed.withdraw(worker, question)
+                self._feed.questions.withdraw(worker, question)
 
     def _ask(self, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any) -> dict[int, Answer]:
         """Ask workers, note that in ``asked``, and return their answers."""
         operator = self._job.plan.lookups[self._name]
         numbers: dict[int, int] = {}
         for worker in workers:
-            question = Question(next(self._job._questions), operator, self._keys[worker], **how)
+            question = Question(next(self._all.numbers), operator, self._keys[worker], **how)
             numbers[question.number] = worker
             asked.append((worker, question))
             self._send(worker, question)
-        self._wait_for(lambda: len(self._feed.answers(numbers)) == len(numbers) or self._has_gone_back)
-        answers = {numbers[answer.number]: answer for answer in self._feed.answers(numbers)}
+        self._wait_for(lambda: len(self._feed.questions.answers(numbers)) == len(numbers) or self._has_gone_back)
+        answers = {numbers[answer.number]: answer for answer in self._feed.questions.answers(numbers)}
         if len(answers) < len(numbers):
             raise _HasGoneBackError
         for worker, answer in answers.items():
@@ -122,7 +173,7 @@ class LookUp:
 
     def _send(self, worker: int, question: Question) -> None:
         try:
-            self._feed.ask(worker, question)
+            self._feed.questions.ask(worker, question)
         except Rewound as error:
             raise _HasGoneBackError from error
         except (TypeError, AttributeError, PicklingError) as error:
@@ -141,11 +192,11 @@ class LookUp:
     def _is_there(self) -> bool:
         """Take the feed of the job, and tell whether its workers are there; each time it goes back it has others."""
         self._feed = self._job._feed
-        return not self._job._goes_back and self._feed is not self._gone
+        return not self._job._life.goes_back and self._feed is not self._gone
 
     @property
     def _has_gone_back(self) -> bool:
-        return self._job._goes_back or self._job._feed is not self._feed
+        return self._job._life.goes_back or self._job._feed is not self._feed
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         when = "" if self._time is None else f" as of epoch {self._time}"

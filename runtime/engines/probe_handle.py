@@ -27,8 +27,8 @@ class ProbeHandle:
     @property
     def frontier(self) -> Antichain:
         """The lower bound on the times that can still occur; empty once the stream has ended."""
-        self.job._check_alive()
-        self.job._has_waited = True
+        self.job._life.check_alive()
+        self.job._captures.note_wait()
         return self.job._feed.frontier(self.name, self._domain)
 
     def has_reached(self, time: Time) -> bool:

@@ -19,22 +19,21 @@ from tidewheel.progress import GraphError, TidewheelError
 from tidewheel.runtime.description.plan import Plan, Stage
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.captured import CapturedBatches, CapturedOnWorkers
+from tidewheel.runtime.engines.driver_feed import DriverFeed
 from tidewheel.runtime.engines.job import Job, end_with_program
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
-from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.asking import ask_workers
-from tidewheel.runtime.inputs.feed import Admission
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
-from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
 from tidewheel.transport.frames import unpicklable
-from tidewheel.transport.socket_address import DRIVER, SocketKeys, SocketPeers
+from tidewheel.transport.socket_address import SocketKeys, SocketPeers
 from tidewheel.transport.unpicklable_part import way_to_unpicklable
 
 _LOGGER = logging.getLogger(__name__)
@@ -58,10 +57,11 @@ class RayJob(Job):
     """
 
     engine = "ray"
+    _feed: DriverFeed
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: RayWorkers | None = None) -> None:
         super().__init__(plan, workers, config)
-        self._link: _DriverFeed | None = None
+        self._link: WorkerLink | None = None
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
         self._is_host = shared is None
@@ -119,10 +119,10 @@ class RayJob(Job):
             keeps_snapshots=self._snapshots is not None,
             goes_back=self._recovery is not None and self._recovery.may_begin,
         )
-        feed, before = _DriverFeed(self, address), self._link
-        if before is not None:
-            feed.go_on_from(before)  # now, as the job may have to go back once more before it is deployed
-        self._feed = self._link = feed
+        feed = DriverFeed(self, address)
+        if self._link is not None:
+            feed.go_on_from(self._feed)  # now, as the job may have to go back once more before it is deployed
+        self._feed, self._link = feed, feed.link
         if self._recovery is not None:
             self._workers.host(self)  # a death is told from now on, and deploys the job again
         peers = self._workers.actors if sockets is None else sockets
@@ -154,7 +154,7 @@ class RayJob(Job):
 
     def _fail(self, error: TidewheelError) -> None:
         self._telemetry.fail(error)
-        if self._recovery is None or self._has_ended or not self._recovery.takes_on(error):
+        if self._recovery is None or self._life.has_ended or not self._recovery.takes_on(error):
             super()._fail(error)
 
     def _fail_for_good(self, error: TidewheelError) -> None:
@@ -167,7 +167,7 @@ class RayJob(Job):
             JobError: the workers did not come up.
             SnapshotError: the snapshot cannot be read.
         """
-        self._goes_back = True
+        self._life.goes_back = True
         self._telemetry.tell()
         if self._taker is not None:
             self._taker.close()
@@ -180,23 +180,21 @@ class RayJob(Job):
         self._deploy_workers()
         with self._lock:
             self._feed.snapshot = snapshots.number
-            self._rewind_handles(snapshots)
-            if self._started:
+            self._handles.go_back(self._feed, {} if snapshots.manifest is None else snapshots.positions)
+            if self._life.has_started:
                 self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         self._take_snapshots()  # from now on, as they have the positions of handles
-        with self._changed:
-            self._goes_back, self._returns = False, self._returns + 1
-            self._changed.notify_all()
+        self._life.have_gone_back()
         self._telemetry.tell()
 
     def _give_up_going_back(self) -> None:
         """End the wait for workers that another one has left meanwhile, as it has died."""
-        if self._goes_back and self._link is not None:
+        if self._life.goes_back and self._link is not None:
             self._link.give_up()
 
     def _take_snapshots(self) -> None:
         if self._snapshots is not None and self._link is not None:
-            self._taker = SnapshotTaker(self, self._link, self._snapshots)
+            self._taker = SnapshotTaker(self, self._feed, self._snapshots)
 
     def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
         assert self._taker is not None, "it was deployed"
@@ -211,19 +209,20 @@ class RayJob(Job):
 
     def start(self) -> None:
         """Let the workers run. Idempotent."""
-        self._check_alive()
+        self._life.check_alive()
         with self._lock:
-            if self._started:
+            if self._life.has_started:
                 return
-            self._started, returns = True, self._returns
+            self._life.has_started, returns = True, self._life.returns
         try:
             self._workers.call(self.name, "start", [(self.name,)] * self.workers)
         except JobError:
-            with self._changed:  # the thread that watches the workers knows why, or is about to
-                self._changed.wait_for(lambda: self._has_ended or self._goes_back or self._returns > returns, _TOLD_S)
-                self._changed.wait_for(lambda: self._has_ended or not self._goes_back)
-            self._check_alive()
-            if self._returns == returns:
+            life = self._life
+            with life.changed:  # the thread that watches the workers knows why, or is about to
+                life.changed.wait_for(lambda: life.has_ended or life.goes_back or life.returns > returns, _TOLD_S)
+                life.changed.wait_for(lambda: life.has_ended or not life.goes_back)
+            life.check_alive()
+            if life.returns == returns:
                 raise
 
     def _end(self, *, on_purpose: bool) -> None:
@@ -248,22 +247,22 @@ class RayJob(Job):
         missed: list[InputHandle] = []
 
         def is_over() -> bool:
-            if self._has_ended or condition():
+            if self._life.has_ended or condition():
                 return True
-            missed[:] = self._missed
+            missed[:] = self._handles.missed(self._feed)
             return bool(missed)
 
-        self._check_alive()
-        with self._changed:
-            reached = self._changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
+        self._life.check_alive()
+        with self._life.changed:
+            reached = self._life.changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
         if not reached and timeout != 0 and (timeout is None or timeout > _SILENT_S):
-            if probe is not None and self._feed.left_open:
+            if probe is not None and self._feed.inputs.left_open:
                 said = "job %r waits for %s, and inputs are open: advance or close() %s"
-                _LOGGER.warning(said, self.name, what, self._feed.to_close, extra=about(self.name))
-            with self._changed:
-                reached = self._changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
-        self._check_alive()
-        self._tell_of_missed(missed)
+                _LOGGER.warning(said, self.name, what, self._feed.inputs.to_close, extra=about(self.name))
+            with self._life.changed:
+                reached = self._life.changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
+        self._life.check_alive()
+        self._handles.tell_of(missed)
         if not reached:
             raise self._timed_out(what, timeout, probe)
 
@@ -282,8 +281,8 @@ class RayJob(Job):
 
     def _release(self) -> None:
         atexit.unregister(self._at_exit)
-        with self._changed:
-            self._changed.notify_all()
+        with self._life.changed:
+            self._life.changed.notify_all()
         if self._recovery is not None:
             self._recovery.close()
         if self._taker is not None:
@@ -294,53 +293,6 @@ class RayJob(Job):
             self._workers.release()
         else:
             self._workers.drop(self.name)
-
-
-class _DriverFeed(RayFeed):
-    """Feeds the inputs of a job from its driver."""
-
-    def __init__(self, job: RayJob, address: FeedAddress) -> None:
-        super().__init__(address, DRIVER, job._lock, job._changed)
-        self._job = job
-        self._take_snapshot = None if job._snapshots is None else job.snapshot
-
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
-        if not self._job._started:
-            return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
-        return super().wait(condition, timeout)
-
-    def fail(self, error: JobError) -> None:
-        """Fail the job."""
-        self._job._fail(error)
-
-    def _written(self, part: WrittenPart) -> None:
-        if self._job._taker is not None:
-            self._job._taker.add(part)
-
-    def wait_until_usable(self) -> None:
-        """Wait while the job goes back to a snapshot."""
-        job = self._job
-        if self._is_closed:
-            with job._changed:
-                job._changed.wait_for(lambda: job._has_ended or (job._link is not self and not job._goes_back))
-
-    def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, Rewound if it goes on by another feed."""
-        self._job._check_alive()
-        if self._is_closed:
-            raise Rewound(
-                f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
-                "after the handle's position"
-            )
-
-    def _look(self) -> None:
-        super()._look()
-        self._job._tell_progress()
-
-    def _lose(self, error: Exception) -> None:
-        if not self._is_closed:
-            self._job._workers.fail(self._job, error)
 
 
 def _pack(plan: Plan) -> Any:

@@ -141,7 +141,8 @@ class RayWorkers:
             return self._made(worker)
 
         # The name of an actor is free once Ray knows that it has died.
-        again = Retry(within_s=self._config.deploy_timeout_s, first_pause_s=_CHECK_S / 10, factor=1.0, on=ValueError)
+        within_s = min(self._config.deploy_timeout_s, threading.TIMEOUT_MAX)
+        again = Retry(within_s=within_s, first_pause_s=_CHECK_S / 10, factor=1.0, on=ValueError)
         self.actors[worker] = again.call(made)
 
     def call(
@@ -282,8 +283,8 @@ class RayWorkers:
         except TidewheelError as error:
             self.fail(job, error)
         if attachments.have_ended != had_ended:
-            with job._changed:
-                job._changed.notify_all()
+            with job._life.changed:
+                job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
         """Fail one job; fail all if the death of a worker is behind the error. From any thread."""

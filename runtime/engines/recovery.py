@@ -104,7 +104,7 @@ class Recovery:
             cause = self._go_back_again_and_again(cause)
         if cause is not None:
             raise cause
-        self._job._check_alive()
+        self._job._life.check_alive()
 
     def close(self) -> None:
         """End a recovery that is under way, as the job ends. Idempotent."""

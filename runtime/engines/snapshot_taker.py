@@ -4,9 +4,9 @@ import logging
 import threading
 
 from tidewheel.host.log_lines import about
+from tidewheel.runtime.engines.driver_feed import DriverFeed
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
-from tidewheel.runtime.inputs.ray_feed import RayFeed
 from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
@@ -24,7 +24,7 @@ class SnapshotTaker:
         snapshots: the folder.
     """
 
-    def __init__(self, job: Job, feed: RayFeed, snapshots: JobSnapshots) -> None:
+    def __init__(self, job: Job, feed: DriverFeed, snapshots: JobSnapshots) -> None:
         self._job = job
         self._feed = feed
         self._snapshots = snapshots
@@ -44,7 +44,7 @@ class SnapshotTaker:
         if not is_done:
             raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
         if not self._snapshots.outcome_of(number):
-            self._job._check_alive()
+            self._job._life.check_alive()
             raise SnapshotError(
                 f"snapshot {number} was not taken, as job {self._job.name!r} goes back to the one before: ask again"
             )
@@ -100,9 +100,9 @@ class SnapshotTaker:
         """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
             snapshots = self._snapshots
-            if snapshots.is_under_way or not self._job._started:
+            if snapshots.is_under_way or not self._job._life.has_started:
                 return None
-            is_awaited = snapshots.is_awaited(max(status.awaits for status in self._feed.statuses))
+            is_awaited = snapshots.is_awaited(max(status.awaits for status in self._feed.link.statuses))
             if snapshots.has_ended or not (self._is_asked or snapshots.is_due or is_awaited):
                 return None
             self._is_asked = False

@@ -110,7 +110,7 @@ class Explainer:
     def stuck(self, probe: str | None) -> str:
         """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
         assert self._feed is not None, "only a driver asks"
-        is_fed = bool(self._feed.left_open)
+        is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:
             explanation = self.explain(probe)
             if not is_fed:
@@ -121,7 +121,7 @@ class Explainer:
             behind = {
                 name for operator, name in self._input_names.items() if self._plan.operators[operator].name in holders
             }
-            return f"advance or close the inputs first ({self._feed.describe(behind)})"
+            return f"advance or close the inputs first ({self._feed.inputs.describe(behind)})"
         explanations = (self.explain(name) for name, end in self._ends.items() if len(self._view.frontier(end)))
         if not is_fed:
             return f"all inputs are closed, but {next(explanations, None) or self._held()}"
@@ -130,7 +130,7 @@ class Explainer:
             amiss = next(filter(self._needs_more_than_inputs, explanations), None)
             if amiss is not None:
                 return str(amiss)
-        return f"advance or close the inputs first ({self._feed.describe()})"
+        return f"advance or close the inputs first ({self._feed.inputs.describe()})"
 
     def _needs_more_than_inputs(self, explanation: Explanation) -> bool:
         inputs = {self._plan.operators[operator].name for operator in self._input_names}

@@ -1,11 +1,9 @@
 """The questions of a process that feeds a dataflow to its workers, and their answers as they come."""
 
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.messages.envelope import Envelope
@@ -32,31 +30,34 @@ def ask_workers(
     return reports
 
 
-class Asking(ABC):
-    """The part of a feed that asks workers.
-
-    Attributes:
-        lock: what to hold while the sender is used.
-        told: how many envelopes each worker has to hear before it has all but questions.
-    """
+class Carrier(Protocol):
+    """The feed that carries questions to the workers."""
 
     lock: RLock
 
-    def __init__(self) -> None:
-        self.told = Counter[int]()
-        self._answers: dict[int, list[Answer]] = {}
-
-    @abstractmethod
     def check_alive(self) -> None:
         """Raise JobError if the job has failed or was stopped, as far as is known."""
 
-    @abstractmethod
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""
+        """Send a worker an envelope."""
 
-    @abstractmethod
-    def _envelope(self, worker: int, **parts: Any) -> Envelope:
+    def envelope(self, worker: int, **parts: Any) -> Envelope:
         """Return the next envelope for a worker."""
+
+    def receive_answers(self) -> None:
+        """Have `Asking.hear` called with the answers that have come, where no thread does that."""
+
+
+class Asking:
+    """The questions that one process has asked the workers, and their answers as they come.
+
+    Args:
+        carrier: carries the questions.
+    """
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self._answers: dict[int, list[Answer]] = {}
 
     def ask(self, worker: int, question: Question) -> None:
         """Ask a worker something.
@@ -66,23 +67,18 @@ class Asking(ABC):
             Rewound: the job goes back to a snapshot.
             TypeError, AttributeError, PicklingError: a key cannot be pickled.
         """
-        with self.lock:
-            self.check_alive()
+        with self._carrier.lock:
+            self._carrier.check_alive()
             self._answers[question.number] = []
-            self.send(worker, self._envelope(worker, question=question))
+            self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
         """Expect no answer any more. Have the worker forget the question, too, if it may still know of it."""
-        with self.lock, suppress(TidewheelError):
+        with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
-                self.check_alive()
+                self._carrier.check_alive()
                 forgotten = Question(question.number, question.operator)
-                self.send(worker, self._envelope(worker, question=forgotten))
-
-    def note_sent(self, worker: int, envelope: Envelope) -> None:
-        """Note that an envelope was sent, the number of which is one less than how many there are now."""
-        if envelope.question is None:
-            self.told[worker] = envelope.sequence + 1
+                self._carrier.send(worker, self._carrier.envelope(worker, question=forgotten))
 
     def hear(self, answer: Answer) -> None:
         """Receive an answer; one that nobody waits for any more changes nothing."""
@@ -90,4 +86,5 @@ class Asking(ABC):
 
     def answers(self, numbers: Collection[int]) -> list[Answer]:
         """Return the answers to some questions that have come."""
+        self._carrier.receive_answers()
         return [answer for number in numbers for answer in self._answers.get(number, ())]

@@ -4,16 +4,13 @@ A bridge has to end the other system with the job, and to fail the job with the 
 snapshot has, too. A program that feeds an input needs none of that, so the methods are not those of its handle.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.inputs.end_calls import EndCall
 
 if TYPE_CHECKING:
     from tidewheel.runtime.inputs.input_handle import InputHandle
-
-EndCall: TypeAlias = Callable[[Exception | None], None]
-"""Told that a job is over, with why it has failed, if it has."""
 
 
 class FedJob:
@@ -53,11 +50,11 @@ class FedJob:
         That is so in the driver's process. In another process the call may be a second late, and a job that was stopped
         counts as lost, so ``failure`` is a JobError. Once all handles there are closed, nothing is called.
         """
-        self._handle._feed.when_over(call)
+        self._handle._feed.end_calls.add(call)
 
     def forget(self, call: EndCall) -> None:
         """Take back `when_over`. Idempotent."""
-        self._handle._feed.forget(call)
+        self._handle._feed.end_calls.remove(call)
 
     @property
     def goes_on(self) -> bool:

@@ -13,7 +13,8 @@ import msgspec
 from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
-from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.untold_threads import UntoldThreads
 from tidewheel.runtime.messages.credit import OVERHEAD_BYTES
 from tidewheel.runtime.messages.envelope import FIRST_HANDLE, InputAction, InputCommand
@@ -107,6 +108,15 @@ class InputHandle:
         self._epochs_ahead = fed.feed.epochs_ahead
         if useless_because is None:
             fed.open[number] = self
+
+    def _begin_at(self, position: InputPosition) -> None:
+        self._time: Time = position.time
+        self._batches: int = position.batches
+        self._records: int = position.records
+        self._ends: int = position.ends
+        self._batches_at_time: int = position.batches_at_time
+        self._is_first: bool = position.is_first
+        self._next_worker: int = (self.number + self._batches) % self.workers
 
     @property
     def time(self) -> Time:
@@ -363,12 +373,6 @@ class InputHandle:
         self._fed.open[number] = self
         if position != before:
             self._untold.note_return()
-
-    def _begin_at(self, position: InputPosition) -> None:
-        self._time: Time = position.time
-        self._batches, self._records, self._ends = position.batches, position.records, position.ends
-        self._batches_at_time, self._is_first = position.batches_at_time, position.is_first
-        self._next_worker = (self.number + self._batches) % self.workers
 
     @property
     def _is_missed(self) -> bool:

@@ -6,22 +6,26 @@ import secrets
 import threading
 import time as clock
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
 from tidewheel.host.ray_cluster import NAMESPACE
 from tidewheel.host.until import until
 from tidewheel.host.worker_names import worker_name
+from tidewheel.progress import Antichain, TimeDomain
 from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.asking import ask_workers
-from tidewheel.runtime.inputs.feed import WORKER_THREAD, FedInput
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import WORKER_THREAD, Admission, Feed
 from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink, link_ends
 from tidewheel.runtime.messages.envelope import Envelope, InputCommand
-from tidewheel.runtime.messages.feeder_status import FeederName
+from tidewheel.runtime.messages.feeder_status import FeederName, FeederStatus
 from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.runtime.messages.worker_report import BusyWorker
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.transport.socket_address import DRIVER
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,7 +49,12 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
         return feed.take_over(name, handle, position, snapshot)
 
 
-class RemoteFeed(RayFeed):
+def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
+    """Return what a handle is pickled as, once it was handed over in a snapshot: a function and its arguments."""
+    return take_over, (address, name, handle, position, snapshot)
+
+
+class RemoteFeed(Feed):
     """One process's end of the inputs of a dataflow whose driver is another process.
 
     It leaves once all handles are closed. Until then worker 0 hears from it every second: if its process ends without
@@ -60,7 +69,12 @@ class RemoteFeed(RayFeed):
 
     def __init__(self, address: FeedAddress) -> None:
         number = DRIVER - 1 - secrets.randbits(_NUMBER_BITS)
-        super().__init__(address, number, threading.RLock(), threading.Condition())
+        super().__init__(number, len(address.actors), threading.RLock(), address.config, address.probes)
+        self.incarnation = address.incarnation
+        self._address = address
+        self._changed = threading.Condition()
+        self._link = WorkerLink(self, address, link_ends(address, number), self._changed)
+        self._given_up: str | None = None
         self._claimed: set[int] = set()
         self._taken_over: set[int] = set()
         self._unclaimed: deque[tuple[int, str]] = deque()
@@ -73,7 +87,7 @@ class RemoteFeed(RayFeed):
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
         """Return a handle that was handed over to this process; it is claimed soon, also if nobody uses it."""
-        self._snapshot_begun(snapshot)
+        self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
             fed = self.inputs[name] = FedInput(name, self._address.inputs[name], self, WeakValueDictionary())
@@ -85,10 +99,25 @@ class RemoteFeed(RayFeed):
         self._taken_over.add(handle)
         self._claimed.discard(handle)  # which it is if this process has made it, and handed it over
         self._unclaimed.append((handle, name))
-        if self._thread.ident is None:
-            self.join()
-        self._receiver.wake()
+        if not self._link.has_joined:
+            self._link.join()
+        self._link.wake()
         return found
+
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        """Return the frontier at a probe, as worker 0 last told it."""
+        return self._link.frontier(probe, domain)
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
+        return self._link.wait(condition, timeout)
+
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
+        """Return what a handle is pickled as."""
+        return ticket(self._address, name, handle, position, self.snapshot)
+
+    def _taken(self, worker: int) -> int:
+        return self._link.statuses[worker].taken
 
     def abandon(self, name: str, reason: str) -> None:
         """Fail the dataflow: what was to be sent by this handle is missing.
@@ -109,14 +138,16 @@ class RemoteFeed(RayFeed):
         Raises:
             JobError: for ``hang_timeout_s`` nothing has come from the workers, though none runs an operator.
         """
-        self._receiver.wake()
+        self._link.wake()
         if threading.current_thread().name.startswith(WORKER_THREAD):
             return
         patience_s = self._address.config.hang_timeout_s
         while not self._is_flushed(patience_s):
             reports = ask_workers(self._address.actors, self._address.job)
             if not any(isinstance(report, BusyWorker) and report.operator is not None for report in reports):
-                missing = [worker for worker, sent in enumerate(self.sequences) if self.statuses[worker].heard != sent]
+                missing = [
+                    worker for worker, sent in enumerate(self.sequences) if self._link.statuses[worker].heard != sent
+                ]
                 raise JobError(
                     f"job {self._address.job!r}: for {patience_s:g} s, worker {', '.join(map(str, missing))} has not "
                     "confirmed what this process has sent (RuntimeConfig.hang_timeout_s), so some may be lost"
@@ -127,9 +158,9 @@ class RemoteFeed(RayFeed):
     def _is_flushed(self, patience_s: float) -> bool:
         """Wait until a handle is open or the workers have all that was sent; return False if no news came so long."""
         with self._changed:
-            while not (self._is_used or self._is_closed):
+            while not (self._is_used or self._link.is_closed):
                 if not self._changed.wait(patience_s):
-                    return self._is_used or self._is_closed
+                    return self._is_used or self._link.is_closed
         return True
 
     @property
@@ -151,11 +182,13 @@ class RemoteFeed(RayFeed):
     def send(self, worker: int, envelope: Envelope) -> int:
         """Send a worker an envelope; what cannot be sent may be the first that is heard of the job's end."""
         try:
-            return super().send(worker, envelope)
+            size = self._link.send(worker, envelope)
         except JobError as error:
-            self._lose(error)
+            self.lose(error)
             self.check_alive()
             raise
+        self.note_sent(worker, envelope)
+        return size
 
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that this one is known.
@@ -179,7 +212,7 @@ class RemoteFeed(RayFeed):
         try:
             until(is_own, within_s=_DEATH_TOLD_WITHIN_S if self._address.goes_back else 0.0)
         except ray.exceptions.RayError as error:
-            self._lose(self._ended(error))
+            self.lose(self._link.why_ended(error))
             self.check_alive()
             raise
         [claim] = claims
@@ -238,9 +271,26 @@ class RemoteFeed(RayFeed):
                 self._is_decided = True
             return self._end or end
 
-    # ------------------------------------------------------------------ on the thread
+    # ------------------------------------------------------------------ for the link
 
-    def _snapshot_begun(self, number: int) -> None:
+    def tell(self, worker: int, *, is_leaving: bool = False) -> None:
+        """Tell a worker the status of this feeder, and nothing after its leave: the worker would not count that."""
+        with self.lock:
+            if worker in self._told_to_leave:
+                return
+            if is_leaving:
+                self._told_to_leave.add(worker)
+            if not self._link.is_closed:
+                status = FeederStatus(self._link.listens_at, self.inputs.statistics(), self._given_up, is_leaving)
+                self.send(worker, self.envelope(worker, status=status))
+
+    def written(self, part: WrittenPart) -> None:
+        """Do nothing: only the driver gets reports."""
+
+    def snapshot_begun(self, number: int) -> None:
+        """Take part in a snapshot that a worker has begun, from when worker 0 knows this process."""
+        if number <= self.snapshot:
+            return
         with self.lock:
             if number > self.snapshot:
                 if self._is_member:
@@ -248,19 +298,11 @@ class RemoteFeed(RayFeed):
                 else:
                     self.snapshot = number
 
-    def _look(self) -> None:
-        super()._look()
-        self._tell(0)
+    def look(self) -> None:
+        """Give worker 0 a sign of life."""
+        self.tell(0)
 
-    def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder, and nothing after its leave: the worker would not count that."""
-        with self.lock:
-            if worker not in self._told_to_leave:
-                if is_leaving:
-                    self._told_to_leave.add(worker)
-                super()._tell(worker, is_leaving=is_leaving)
-
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Claim what was handed over; leave if nothing is open."""
         while self._unclaimed:
             handle, name = self._unclaimed.popleft()
@@ -280,20 +322,21 @@ class RemoteFeed(RayFeed):
         """Take leave of worker 0 once the others have all that was sent: if this process died before, it would know."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
-                self._tell(worker, is_leaving=True)
-            if any(self.statuses[worker].heard != self.sequences[worker] for worker in workers):
+                self.tell(worker, is_leaving=True)
+            if any(self._link.statuses[worker].heard != self.sequences[worker] for worker in workers):
                 return
-        self._is_closed = True
+        self._link.is_closed = True
 
-    def _lose(self, error: Exception) -> None:
+    def lose(self, error: Exception) -> None:
+        """Take note that the job has failed, or that the link has broken."""
         self._end = self._end or error
-        self.has_left = self._is_closed = True
-        self._receiver.wake()
+        self.has_left = True
+        self._link.end()
 
-    def _disconnect(self) -> None:
-        super()._disconnect()
+    def disconnected(self) -> None:
+        """Tell those who want to know that the job has ended, if it has."""
         if self._end is not None:
-            self.tell_end(self._decided_end(self._end))
+            self.end_calls.tell(self._decided_end(self._end))
 
 
 def has_gone_back(address: FeedAddress) -> bool:

@@ -229,7 +229,7 @@ class Collector:
         if seen.feed is None:
             return {}
         parts: dict[str, Document] = {}
-        for name, counts in seen.feed.statistics(reports).items():
+        for name, counts in seen.feed.inputs.statistics(reports).items():
             fed = seen.feed.inputs[name]
             times = fed.times
             parts[name] = {

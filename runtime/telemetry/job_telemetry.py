@@ -112,7 +112,7 @@ class JobTelemetry(NoTelemetry):
         """Have the job described now; a worker that has died stays dead until the job has gone back."""
         job = self._job()
         if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
-            self._dead[error.worker] = job._returns
+            self._dead[error.worker] = job._life.returns
         self._wake.set()
 
     def finish(self, state: str, *, waits: bool) -> None:
@@ -208,9 +208,9 @@ class JobTelemetry(NoTelemetry):
         """Return the job as it is now, within about a second."""
         from tidewheel.runtime.telemetry.observation import Observation
 
-        error = job._error
+        error = job._life.error
         state, reports = (job._state, ()) if error is not None else job._look(_ANSWER_S)
-        dead = [worker for worker, returns in self._dead.copy().items() if returns == job._returns]
+        dead = [worker for worker, returns in self._dead.copy().items() if returns == job._life.returns]
         living = (report for report in reports if report.worker not in dead)
         taken = job._snapshots
         return Observation(
@@ -220,7 +220,7 @@ class JobTelemetry(NoTelemetry):
             feed=job._feed,
             error=None if error is None else str(error),
             notes=(*job._notes(), *job._attachments.problems()),
-            returns=job._returns,
+            returns=job._life.returns,
             topics={} if self._is_over or state == "going back" else self._topics(job),
             next_snapshot="" if taken is None else taken.next,
             snapshots=None if taken is None else {"folder": taken.url, **taken.last},

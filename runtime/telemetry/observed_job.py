@@ -1,8 +1,9 @@
 """A running job as its telemetry sees it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from tidewheel.host.attachment import RunningAttachment
 from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
@@ -10,8 +11,28 @@ from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
-if TYPE_CHECKING:
-    from tidewheel.runtime.engines.running_attachments import RunningAttachments
+
+class Life(Protocol):
+    """Whether a job runs, and if not, why."""
+
+    @property
+    def error(self) -> TidewheelError | None:
+        """Why it has failed."""
+
+    @property
+    def returns(self) -> int:
+        """How often it has gone back to a snapshot."""
+
+
+class Attachments(Protocol):
+    """The attachments of a job."""
+
+    @property
+    def by_name(self) -> Mapping[str, RunningAttachment]:
+        """Those that run."""
+
+    def problems(self) -> list[str]:
+        """Say for each topic that is not published at present what prevents it."""
 
 
 class ObservedJob(Protocol):
@@ -23,11 +44,16 @@ class ObservedJob(Protocol):
     engine: Literal["local", "ray"]
     config: RuntimeConfig
     _host: str
-    _error: TidewheelError | None
-    _returns: int
     _feed: Feed
-    _attachments: "RunningAttachments"
     _snapshots: JobSnapshots | None
+
+    @property
+    def _life(self) -> Life:
+        """Whether it runs."""
+
+    @property
+    def _attachments(self) -> Attachments:
+        """What it publishes."""
 
     @property
     def _compiled(self) -> CompiledGraph:

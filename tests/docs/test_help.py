@@ -27,6 +27,9 @@ SHOWN = {
     tw.TimestampToken: "clone delayed discard domain downgrade is_live key label time",
     tw.TumblingWindows: "length offset",
     tw.SessionWindows: "gap",
+    tw.InputHandle: (
+        "advance_to clone close delayed end_substream is_closed position send statistics time wait_until_saved"
+    ),
     tw.ProbeHandle: "advances frontier has_reached is_complete wait_until",
 }
 
@@ -68,5 +71,5 @@ def test_help_shows_no_inner_works(made: type) -> None:
 
 @pytest.mark.parametrize("made", SHOWN, ids=lambda made: made.__name__)
 def test_help_of_what_operators_work_with_is_short(made: type) -> None:
-    """Ports, tokens and probes have a few names each; whoever adds one adds it here."""
+    """Ports, tokens, probes and handles have a few names each; whoever adds one adds it here."""
     assert sorted(shown_by_help(made)) == SHOWN[made].split()

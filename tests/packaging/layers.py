@@ -74,7 +74,6 @@ APART = {("runtime", "pubsub"), ("pubsub", "runtime"), ("differential", "runtime
 """Root folders that do not import each other, whatever the order."""
 
 TYPES_ABOVE = {
-    ("runtime/telemetry", "runtime/engines"),  # a job as its telemetry sees it
     ("runtime/tokens", "runtime/worker"),  # a token belongs to a port, which makes tokens
 }
 """Folders that name types of a folder above them, under TYPE_CHECKING."""

@@ -33,8 +33,8 @@ def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw
     FedJob(handle).forget(calls["forgotten"])
     assert told == []
     failure = tw.JobError("an operator has failed")
-    feed.tell_end(failure)
-    feed.tell_end(None)
+    feed.end_calls.tell(failure)
+    feed.end_calls.tell(None)
     FedJob(handle).when_over(calls["late"])
     assert told == [("kept", failure), ("late", failure)]
 
@@ -51,7 +51,7 @@ def test_a_call_that_raises_does_not_keep_others_from_being_told(
     FedJob(handle).when_over(fails)
     FedJob(handle).when_over(told.append)
     failure = tw.JobError("an operator has failed")
-    feed.tell_end(failure)
+    feed.end_calls.tell(failure)
     FedJob(handle).when_over(fails)
     assert told == [failure]
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["no telephone"] * 2

@@ -10,6 +10,7 @@ from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.engines import job_block as job_module
+from tidewheel.runtime.engines.job_block import warn_of_open_inputs
 from tidewheel.runtime.explaining.explainer import Explainer
 from tidewheel.runtime.messages.worker_report import WorkerReport
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -150,7 +151,7 @@ def test_a_wait_says_where_a_clone_is_that_the_program_has_dropped(caplog: pytes
     with tw.run(flow, engine="local") as job:
         job.input("numbers").clone()
         job.input("numbers").close()
-        job._warn_of_open_inputs()
+        warn_of_open_inputs(job)
         assert "close() 'numbers'; job.handles('numbers') has the clones, also if the program has not" in caplog.text
         for handle in job.handles("numbers"):
             handle.close()

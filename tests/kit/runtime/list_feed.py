@@ -7,7 +7,8 @@ from typing import Any
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
-from tidewheel.runtime.inputs.feed import Admission, FedInput, Feed
+from tidewheel.runtime.inputs.fed_inputs import FedInput
+from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.messages.input_position import InputPosition

@@ -12,6 +12,7 @@ import ray
 
 import tidewheel as tw
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+from tidewheel.runtime.inputs.fed_job import FedJob
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -83,7 +84,7 @@ def test_who_waits_hears_that_the_job_is_over(tmp_path: Path, fails: bool) -> No
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     if fails:
-        numbers.fail("it rains")
+        FedJob(numbers).fail("it rains")
     job.stop()
     waiting.join(DEADLINE_S)
     reason = ".*it rains" if fails else "job 'cut short-.*' was stopped"

@@ -98,7 +98,7 @@ def test_other_content_is_an_error(tmp_path: Path) -> None:
             r"in the log there is 'record 33', which has not come"
         )
         with pytest.raises(tw.JobError, match=expected), live(99) as job:  # noqa: PT012 - the job fails later
-            assert eventually(lambda: job._error is not None, DEADLINE_S)
+            assert eventually(lambda: job._life.error is not None, DEADLINE_S)
             job.wait(DEADLINE_S)
         with pytest.raises(tw.JobError, match=expected), live(99, 1) as job:  # noqa: PT012 - the job fails later
             job.input("numbers").close()

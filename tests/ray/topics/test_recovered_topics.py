@@ -300,7 +300,7 @@ def test_the_death_of_a_best_effort_publisher_ends_a_job_that_may_not_go_back(tm
         job.snapshot()
         publication: Any = job.topic("lost publisher")
         kill_actor(publication._publishers[0])
-        assert eventually(lambda: job._error is not None, DEADLINE_S)
+        assert eventually(lambda: job._life.error is not None, DEADLINE_S)
         job.input("numbers").send([2])
 
 

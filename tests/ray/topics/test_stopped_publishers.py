@@ -73,17 +73,26 @@ def test_a_job_with_snapshots_goes_back(tmp_path: Path, ray_cluster: str) -> Non
 
 
 def test_a_job_that_keeps_nothing_fails_soon() -> None:
-    """Neither log nor snapshots: the job ends with the error that the death of a publisher has."""
-    topic = "stopped-without-anything"
+    """Neither log nor snapshots: job and subscriber end with the errors that the death of a publisher has."""
+    with nothing_left(), pytest.raises(tw.JobError, match="publisher is dead"):
+        stop_the_only_publisher("stopped-without-anything")
+
+
+def stop_the_only_publisher(topic: str) -> None:
+    """Run a job whose publisher is stopped after an epoch, to its end."""
     flow = tw.Dataflow(topic)
-    flow.input("numbers").publish(topic)
-    with nothing_left(), tw.run(flow, workers=1) as job:
+    flow.input("numbers").publish(topic, wait_for=1)
+    with tw.run(flow, workers=1) as job:
         stop = Stopper(job.topic(topic), 0)
         numbers = job.input("numbers")
-        numbers.send([1])
-        numbers.advance_to(1)
-        job.topic(topic).wait_for_subscribers(0, DEADLINE_S)
-        stop()
-        with pytest.raises(tw.TidewheelError, match="publisher is dead"):
-            job.wait(PATIENCE_S + RESTARTED_S)
+        with tw.subscribe(topic, timeout=DEADLINE_S) as subscription:
+            numbers.send([1])
+            numbers.advance_to(1)
+            epochs = subscription.epochs(timeout=PATIENCE_S + RESTARTED_S)
+            assert next(epochs).records == [1]
+            stop()
+            with pytest.raises(tw.PublisherLost):
+                next(epochs)
         assert eventually(stop.has_gone, DEADLINE_S)
+        numbers.close()
+        job.wait(DEADLINE_S)

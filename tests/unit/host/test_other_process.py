@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,7 +15,10 @@ from tidewheel.host.other_process import OtherProcess
 def test_a_process_that_is_stopped_is_seen_and_killed() -> None:
     """SIGKILL ends a stopped process, too; to kill it again does nothing."""
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as child, OtherProcess(child.pid) as process:
+    with ExitStack() as stack:
+        child = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE))
+        stack.callback(child.kill)
+        process = stack.enter_context(OtherProcess(child.pid))
         assert (process.pid, process.is_stopped) == (child.pid, False)
         os.kill(child.pid, signal.SIGSTOP)
         assert eventually(lambda: process.is_stopped)

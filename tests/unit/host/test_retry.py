@@ -154,8 +154,16 @@ def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
         Retry(**wrong)  # type: ignore[arg-type]
 
 
+def test_a_call_needs_an_end() -> None:
+    """Before the first attempt: a function that always fails would never return."""
+    with pytest.raises(ValueError, match="give attempts or within_s"):
+        Retry(on=OSError).call(failing(0))
+    with pytest.raises(ValueError, match="give attempts or within_s"):
+        asyncio.run(Retry(on=OSError).call_async(lambda: asyncio.sleep(0)))
+
+
 def test_it_is_a_value() -> None:
-    """Frozen and comparable, so that a configuration may have one; without an end it goes on for ever."""
+    """Frozen and comparable, so that a configuration may have one; pauses alone need no end."""
     assert Retry(attempts=3) == Retry(attempts=3)
     with pytest.raises(FrozenInstanceError):
         Retry().attempts = 3  # type: ignore[misc]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -280,7 +280,9 @@ def test_a_publisher_that_is_stopped_is_killed(
     monkeypatch.setattr("tidewheel.pubsub.publishers.watched_publisher.PATIENCE_S", 1.0)
     address = f"tidewheel-test-{os.getpid()}"
     command = [sys.executable, "-c", LISTENS, address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as publisher:
+    with ExitStack() as stack:
+        publisher = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        stack.callback(publisher.kill)
         assert publisher.stdout is not None
         assert publisher.stdout.readline()
 

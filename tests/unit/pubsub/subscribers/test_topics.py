@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import eventually
+from tidewheel.host.retry import Retry
 from tidewheel.progress import IntegerDomain, TidewheelError
 from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, watch_topics
 from tidewheel.pubsub.catalog import catalog_actor
@@ -148,7 +149,8 @@ def test_a_watch_that_is_dropped_leaves_no_thread(cluster: PlayedCluster) -> Non
 
 def test_a_cluster_that_is_gone_for_good_is_an_error(cluster: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while in which it was looked for, which is short here; and then the watch is closed."""
-    monkeypatch.setattr("tidewheel.pubsub.subscribers.topics._GIVE_UP_S", 0.1)
+    again = Retry(within_s=0.1, first_pause_s=0.02)
+    monkeypatch.setattr("tidewheel.pubsub.subscribers.topics._SEARCHES", again)
     with watching(cluster) as watch:
         cluster.is_gone = True
         cluster.die()

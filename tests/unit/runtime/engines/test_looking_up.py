@@ -6,9 +6,9 @@ step in any order, and the program goes on to further epochs. In each epoch all 
 
 import collections
 from collections.abc import Callable
-from itertools import count
 from random import Random
 from threading import RLock
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +17,8 @@ import tidewheel as tw
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.engines import looking_up
-from tidewheel.runtime.engines.looking_up import LookedUp, LookUp
-from tidewheel.runtime.engines.readable_job import ReadableJob
+from tidewheel.runtime.engines.job_life import JobLife
+from tidewheel.runtime.engines.looking_up import LookedUp, LookUp, LookUps
 from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question, Questions
@@ -27,32 +27,33 @@ KEYS = range(8)
 MOST_ACTIONS = 20_000
 
 
-class GroupFeed(Asking):
-    """Asks the workers of a group."""
+class GroupFeed:
+    """Carries questions to the workers of a group."""
 
     def __init__(self, group: WorkerGroup) -> None:
-        super().__init__()
         self.lock = RLock()
         self.group = group
+        self.questions = Asking(self)
 
     def check_alive(self) -> None:
         """Do nothing: the group lives."""
+
+    def receive_answers(self) -> None:
+        """Do nothing: a step of the job has them heard."""
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Put an envelope on its way."""
         self.group.in_flight[worker].append(envelope)
         return 0
 
-    def _envelope(self, worker: int, **parts: Any) -> Envelope:
+    def envelope(self, worker: int, **parts: Any) -> Envelope:
+        """Return the next envelope for a worker."""
         self.group.tell(worker, **parts)
         return self.group.in_flight[worker].pop()
 
 
 class GroupJob:
-    """A job of which everything is driven by chance; it stands in for a `ReadableJob`."""
-
-    _read_until = ReadableJob._read_until
-    _note_read = ReadableJob._note_read
+    """A job of which everything is driven by chance; it stands in for a `Job`."""
 
     def __init__(self, seed: int, workers: int, **more: Any) -> None:
         self.random = Random(seed)
@@ -61,8 +62,9 @@ class GroupJob:
         self.group = WorkerGroup(flow, workers, **more)
         self.plan = self.group.cores[0].plan
         self._feed = GroupFeed(self.group)
-        self._questions, self._read, self._lock = count(), dict[str, Any](), RLock()
-        self._goes_back = False
+        self._life, self._captures = JobLife("job"), SimpleNamespace(note_wait=lambda: None)
+        job: Any = self
+        self._lookups = LookUps(job)
         self.epoch = 0
         self.goes_on = True
         self._change()
@@ -93,7 +95,7 @@ class GroupJob:
             core.receive(envelope)
         elif not core.is_idle:
             group.step(worker)
-        core.questions.tell(self._feed.hear)
+        core.questions.tell(self._feed.questions.hear)
 
     def _wait_for(self, condition: Callable[[], bool], *_: object) -> None:
         for _action in range(MOST_ACTIONS):
@@ -109,7 +111,7 @@ class GroupJob:
         for key, owner in zip(some, owners_of(some, len(self.group.cores)), strict=True):
             keys.setdefault(owner, []).append(key)
         job: Any = self
-        found = LookUp(job, "pairs", keys, time, None).run()
+        found = LookUp(job, self._lookups, "pairs", keys, time, None).run()
         assert sorted(found.counts) == sorted(some)
         return found
 
@@ -197,7 +199,7 @@ def test_an_idle_worker_stays_idle() -> None:
     job.group.run()
     for worker, core in enumerate(job.group.cores):
         before = core.steps_at_rest
-        job._feed.ask(worker, Question(worker, job.plan.lookups["pairs"], [1]))
+        job._feed.questions.ask(worker, Question(worker, job.plan.lookups["pairs"], [1]))
         job.group.deliver(worker)
         assert core.is_idle
         assert [answer.time for answer in core.questions.answers] == [0]
@@ -207,7 +209,7 @@ def test_an_idle_worker_stays_idle() -> None:
 def test_what_cannot_be_sent_is_said() -> None:
     """A worker that cannot send what it has found says so, and goes on."""
     job: Any = GroupJob(0, 1)
-    question = LookUp(job, "pairs", {0: [1]}, None, None)
+    question = LookUp(job, job._lookups, "pairs", {0: [1]}, None, None)
     with pytest.raises(tw.JobError, match="look-up 'pairs': worker 0 cannot answer: no lock"):
         question._check(0, Answer(0, 1, problem="no lock"))
 
@@ -219,21 +221,21 @@ def test_it_asks_again_when_the_job_goes_back() -> None:
     wait = job._wait_for
 
     def wait_for(condition: Callable[[], bool], *rest: object) -> None:
-        if asked and job._feed is first and not job._goes_back:
-            job._goes_back = True
+        if asked and job._feed is first and not job._life.goes_back:
+            job._life.goes_back = True
             assert condition(), "the wait ends"
             return
-        if job._goes_back:
+        if job._life.goes_back:
             assert not condition(), "it waits for other workers"
             job._feed = GroupFeed(job.group)
             assert not condition(), "they are not there yet"
-            job._goes_back = False
+            job._life.goes_back = False
         wait(condition, *rest)
 
     def ask(worker: int, question: Question) -> None:
         asked.append(question)
 
-    job._wait_for, first.ask = wait_for, ask  # type: ignore[method-assign]
+    job._wait_for, first.questions.ask = wait_for, ask  # type: ignore[method-assign]
     found = job.look_up()
     assert asked, "it has asked before"
     assert found.counts == {key: {found.time: 1} for key in found.counts}

@@ -8,7 +8,9 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
 from tests.links.link_kind import Task
+from tidewheel.runtime.engines.job_life import JobLife
 from tidewheel.runtime.engines.ray_job import RayJob
+from tidewheel.runtime.inputs.driver_handles import DriverHandles
 
 DEADLINE_S = 30.0
 
@@ -17,8 +19,8 @@ DEADLINE_S = 30.0
 def job(feed: ListFeed, handle: tw.InputHandle, monkeypatch: pytest.MonkeyPatch) -> RayJob:
     """A job with one input and no workers."""
     made = object.__new__(RayJob)
-    made.name, made._stopped, made._error, made._changed = "job", False, None, threading.Condition()
-    made._feed = feed
+    made.name, made._life, made._handles = "job", JobLife("job"), DriverHandles("job")
+    made._feed = feed  # type: ignore[assignment]
     monkeypatch.setattr(made, "_timed_out", lambda *_: TimeoutError())
     feed.inputs[handle.name] = handle._fed
     return made
@@ -38,9 +40,9 @@ def waits(job: RayJob, looked: threading.Event, condition: Callable[[], bool] = 
 
 
 def goes_back(job: RayJob, handle: tw.InputHandle, position: tw.InputPosition) -> None:
-    with job._changed:
+    with job._life.changed:
         handle._go_back(handle._feed, handle.number, position)
-        job._changed.notify_all()
+        job._life.changed.notify_all()
 
 
 def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.InputHandle) -> None:
@@ -75,7 +77,7 @@ def test_a_wait_does_not_end_as_if_all_had_come(
         next(looks)()
 
     looks = iter([lambda: None, use])  # before the wait, and after it
-    monkeypatch.setattr(job, "_check_alive", check_alive)
+    monkeypatch.setattr(job._life, "check_alive", check_alive)
     with pytest.raises(tw.Rewound):
         job._wait_for(lambda: False, "something", DEADLINE_S)
     handle.close()
@@ -92,8 +94,8 @@ def test_who_has_sent_and_waits_is_told(job: RayJob, handle: tw.InputHandle) -> 
         job._wait_for(lambda: False, "what is missing", DEADLINE_S)
     handle.send([1])
     comes.set()
-    with job._changed:
-        job._changed.notify_all()
+    with job._life.changed:
+        job._life.changed.notify_all()
     other.join(DEADLINE_S)
 
 
@@ -114,18 +116,15 @@ def test_a_job_whose_worker_dies_as_it_starts_goes_back(job: RayJob, *, is_repla
     """Which starts the other workers, so `start` only waits for that; it raises the error if the job has failed."""
 
     def then() -> None:
-        with job._changed:
+        with job._life.changed:
             if is_replaced:
-                job._goes_back = True
+                job._life.goes_back = True
             else:
-                job._error = tw.JobError("worker 1 died, and was the last that may")
-            job._changed.notify_all()
-        with job._changed:
-            job._goes_back, job._returns = False, job._returns + 1
-            job._changed.notify_all()
+                job._life.error = tw.JobError("worker 1 died, and was the last that may")
+            job._life.changed.notify_all()
+        job._life.have_gone_back()
 
-    job._lock, job._started = threading.RLock(), False
-    job._goes_back, job._returns, job.workers = False, 0, 2
+    job._lock, job.workers = threading.RLock(), 2
     workers = Workers(then)
     job._workers = workers  # type: ignore[assignment]
     if is_replaced:

@@ -9,6 +9,7 @@ import pytest
 import tidewheel as tw
 from tests.links.link_kind import Task
 from tidewheel.runtime.engines import recovery
+from tidewheel.runtime.engines.job_life import JobLife
 from tidewheel.runtime.engines.recovery import Recovery
 
 DEADLINE_S = 30.0
@@ -72,7 +73,7 @@ class ComingUp:
     def __init__(self, *outcomes: tw.JobError | None, restarts: int = 2) -> None:
         self._outcomes = iter(outcomes)
         self.returns = 0
-        job: Any = SimpleNamespace(name="job", dataflows={}, _go_back=self._go_back, _check_alive=lambda: None)
+        job: Any = SimpleNamespace(name="job", dataflows={}, _go_back=self._go_back, _life=JobLife("job"))
         job._give_up_going_back = lambda: None
         self.recovery = Recovery(job, cast(Any, SimpleNamespace(restarts=restarts, describe=lambda: "its beginning")))
 

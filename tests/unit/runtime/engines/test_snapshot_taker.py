@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.host.retry import Retry
 from tidewheel.runtime.description.dataflow_description import description_of
+from tidewheel.runtime.engines.job_life import JobLife
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots import job_snapshots
@@ -37,8 +38,11 @@ class Bench:
         self.saved: list[int] = []
         self.statuses = [SimpleNamespace(awaits=-1) for _ in range(2)]
         self._made = threading.Event()
-        feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, statuses=self.statuses)
-        job: Any = SimpleNamespace(name="job", _started=True, _fail=self._fail, _check_alive=lambda: None)
+        link = SimpleNamespace(statuses=self.statuses)
+        feed: Any = SimpleNamespace(begin_snapshot=self._begin, tell_saved=self.saved.append, link=link)
+        life = JobLife("job")
+        life.has_started = True
+        job: Any = SimpleNamespace(name="job", _life=life, _fail=self._fail)
         self.taker = SnapshotTaker(job, feed, self.snapshots)
         self._made.set()
 

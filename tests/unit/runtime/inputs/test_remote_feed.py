@@ -8,12 +8,12 @@ import pytest
 
 import tidewheel as tw
 from tests.links.link_kind import Task
-from tests.unit.runtime.inputs.test_ray_feed import DEADLINE_S, Workers
+from tests.unit.runtime.inputs.test_worker_link import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
 from tidewheel.runtime.inputs import remote_feed
 from tidewheel.runtime.inputs.feeders import Claim
-from tidewheel.runtime.inputs.ray_feed import FeedAddress
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
+from tidewheel.runtime.inputs.worker_link import FeedAddress, LinkEnds
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
@@ -26,16 +26,12 @@ POSITIONS = {"numbers": {HANDLE: tw.InputPosition(2)}}
 def feed(monkeypatch: pytest.MonkeyPatch) -> RemoteFeed:
     """Return a feed that is linked to two workers of the test, and whose claims are granted."""
 
-    def connect(feed: Any) -> None:
-        feed.sender = workers
-        feed._receiver = workers.receiver
-
     def claim(feed: Any, handle: int, name: str) -> None:
         feed._claimed.add(handle)
         feed._is_member = True
 
     workers = Workers()
-    monkeypatch.setattr(RemoteFeed, "_connect", connect)
+    monkeypatch.setattr(remote_feed, "link_ends", lambda *_: LinkEnds(workers, workers.receiver))
     monkeypatch.setattr(RemoteFeed, "_claim", claim)
     address = FeedAddress("job", [None, None], None, {"numbers": IntegerDomain()}, {}, tw.RuntimeConfig())
     return RemoteFeed(address)
@@ -54,7 +50,7 @@ def said(sent: list[tuple[int, Envelope]]) -> list[tuple[int, str]]:
 
 def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
     """It watches over this process until all others have what was sent; closing waits for that."""
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close()
     assert said(workers.sent) == [(0, "close"), (1, "close"), (1, "leave"), (0, "leave")]
     assert workers.is_closed
@@ -64,7 +60,7 @@ def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
 
 def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: RemoteFeed) -> None:
     """The thread may look at any moment while a handle is closed: here, after one worker was told of two."""
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     looks: list[Task] = []
     send = workers.send
@@ -72,7 +68,7 @@ def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: Remo
     def send_and_look(peer: int, item: Envelope) -> int:
         size: int = send(peer, item)
         if item.commands and not looks:
-            looks.append(Task(feed._go_on))
+            looks.append(Task(feed.go_on))
             with pytest.raises(AssertionError):
                 looks[0].join(0.2)
         return size
@@ -85,15 +81,15 @@ def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: Remo
 
 def test_worker_0_is_told_nothing_after_the_leave(feed: RemoteFeed) -> None:
     """It has forgotten this process by then and would count no further envelope, so closing would wait for ever."""
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     send, is_answered = workers.send, threading.Event()
 
     def send_and_stay_silent(peer: int, item: Envelope) -> int:
         leaves = isinstance(item.status, FeederStatus) and item.status.is_leaving and peer == 0
         if leaves:
             workers.silent.add(0)
-            feed._look()  # as the thread does every second; before the answer is there
-            feed._tell(0)  # as a wait on another thread does
+            feed._link._look()  # as the thread does every second; before the answer is there
+            feed.tell(0)  # as a wait on another thread does
             workers.tell(0, WorkerStatus(Phase.RUNNING, heard=item.sequence + 1))
             is_answered.set()
         size: int = send(peer, item)
@@ -113,18 +109,18 @@ def test_closing_ends_with_an_error_if_the_workers_do_not_answer(
     """A worker that runs an operator for long is waited for; one that has nothing to do should have answered."""
     reports: list[list[WorkerReport | BusyWorker]] = [[BusyWorker(0), BusyWorker(1)], [BusyWorker(0, "slow")]]
     monkeypatch.setattr(remote_feed, "ask_workers", lambda actors, job: reports.pop())
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     workers.silent.add(1)
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     object.__setattr__(feed._address, "config", tw.RuntimeConfig(hang_timeout_s=1.0))
     with pytest.raises(tw.JobError, match=r"for 1 s, worker .*1 has not confirmed"):
         handle.close()
     assert not reports
-    feed.close()
+    feed._link.close()
 
 
 def markers(feed: RemoteFeed) -> list[tuple[int, int, Any]]:
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     return [(worker, sent.snapshot, sent.marker) for worker, sent in workers.sent if sent.marker is not None]
 
 
@@ -133,14 +129,14 @@ def test_it_takes_part_in_a_snapshot_that_a_worker_tells_of(feed: RemoteFeed) ->
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2, 3, 4), 0)
     handle.send([1, 2])
     for _ in range(2):
-        feed._snapshot_begun(1)
+        feed.snapshot_begun(1)
     position = tw.InputPosition(2, 4, 6, batches_at_time=1)
     assert markers(feed) == [(0, 1, {"numbers": {HANDLE: position}}), (1, 1, ())]
     handle.send([3])
-    workers: Any = feed.sender
+    workers: Any = feed._link._ends.sender
     assert [sent.snapshot for _, sent in workers.sent if sent.commands] == [0, 1]
     handle.close()
-    feed._snapshot_begun(2)
+    feed.snapshot_begun(2)
     assert len(markers(feed)) == 2
     assert said(workers.sent)[-2:] == [(1, "leave"), (0, "leave")]
 
@@ -168,25 +164,20 @@ def test_it_joins_in_the_snapshot_that_it_has_heard_of(
     monkeypatch: pytest.MonkeyPatch, worker_0_is_in: int, told: list[Any]
 ) -> None:
     """Where worker 0 has not begun that, all workers wait for this process in it: so it tells them, before all else."""
-
-    def connect(feed: Any) -> None:
-        feed.sender = workers
-        feed._receiver = workers.receiver
-
     workers = Workers()
-    monkeypatch.setattr(RemoteFeed, "_connect", connect)
+    monkeypatch.setattr(remote_feed, "link_ends", lambda *_: LinkEnds(workers, workers.receiver))
     monkeypatch.setattr("ray.get", lambda claim, timeout: claim)
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: None))
     inputs = {"numbers": IntegerDomain()}
     feed = RemoteFeed(FeedAddress("job", [Claims(worker_0_is_in), None], None, inputs, {}, tw.RuntimeConfig()))
-    monkeypatch.setattr(feed, "join", lambda: None)  # without the thread, the first use claims
+    monkeypatch.setattr(feed._link, "join", lambda: None)  # without the thread, the first use claims
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2), 3)
-    feed._snapshot_begun(4)  # from worker 1
+    feed.snapshot_begun(4)  # from worker 1
     handle.send([1])
     assert markers(feed) == told
     assert [sent.snapshot for _, sent in workers.sent if sent.commands] == [max(worker_0_is_in, 4)]
     assert workers.sent[-1][1].commands
-    feed.close()
+    feed._link.close()
     handle._ended = "is of no more use"
 
 
@@ -198,11 +189,11 @@ def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
     monkeypatch.setattr(remote_feed, "has_gone_back", lambda address: True)
     object.__setattr__(feed._address, "goes_back", goes_back)
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
-    feed._lose(tw.JobError("worker 1 has died", worker=1))
+    feed.lose(tw.JobError("worker 1 has died", worker=1))
     with pytest.raises(error, match=r"driver has the handles of this process again|worker 1 has died"):
         handle.send([1])
     failed = RemoteFeed(feed._address)
-    failed._lose(tw.JobError("operator 'map' failed", operator="map"))
+    failed.lose(tw.JobError("operator 'map' failed", operator="map"))
     with pytest.raises(tw.JobError, match="operator 'map' failed"):
         failed.check_alive()
 

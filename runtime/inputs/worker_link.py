@@ -1,22 +1,25 @@
-"""The feed of a job that runs in Ray actors: a member of the link, in the driver's process or in another one."""
+"""The link of one process that feeds a job on Ray to the workers of the job.
+
+It is in the driver's process or in another one. Commands go to the workers, and the workers' statuses come on a thread.
+"""
 
 import threading
 import time as clock
-from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tidewheel.host.ray_cluster import left, membership, node_id
 from tidewheel.progress import Antichain, TidewheelError, TimeDomain
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
-from tidewheel.runtime.inputs.feed import Admission, Domains, Feed
+from tidewheel.runtime.inputs.asking import Asking
+from tidewheel.runtime.inputs.feed import Admission, Domains
 from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
-from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
-from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.feeder_status import Phase, WorkerStatus
 from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.transport.link import PeerLost, Receiver
+from tidewheel.transport.link import PeerLost, Receiver, Sender
 from tidewheel.transport.ray_link import FetchReceiver, RaySender
 from tidewheel.transport.socket_address import DRIVER, SocketAddress, SocketPeers
 from tidewheel.transport.socket_link import SocketReceiver, SocketSender
@@ -53,48 +56,103 @@ class FeedAddress:
     goes_back: bool = False
 
 
-class RayFeed(Feed):
-    """Sends commands to the workers, and receives their statuses on a thread of its own.
+@dataclass(frozen=True, slots=True)
+class LinkEnds:
+    """The two ends of a link in this process.
 
-    Args:
-        address: of the dataflow.
-        number: by which envelopes name this feeder.
-        lock: what to hold while an input, or the sender, is used.
-        changed: notified when a status has come.
+    Attributes:
+        sender: sends to the workers.
+        receiver: receives from them.
+        listens_at: where it does; None if the workers answer calls.
     """
 
-    def __init__(self, address: FeedAddress, number: int, lock: threading.RLock, changed: threading.Condition) -> None:
-        super().__init__(number, len(address.actors), lock, address.config, address.probes)
-        self._address = address
-        self.incarnation = address.incarnation
-        self._joined = membership()
-        self._changed = changed
-        self._given_up: str | None = None
-        self._is_closed = False
-        self._news = [0] * self.workers
-        self.statuses = [WorkerStatus(Phase.RUNNING)] * self.workers
-        self._thread = threading.Thread(target=self._run, name=f"tidewheel-feed-{address.job}", daemon=True)
-        self._listens_at: SocketAddress | None = None
-        self._receiver: Receiver[Envelope]
-        self._connect()
+    sender: Sender[Envelope]
+    receiver: Receiver[Envelope]
+    listens_at: SocketAddress | None = None
 
-    def _connect(self) -> None:
-        node, job, sockets = node_id(), self._address.job, self._address.sockets
-        if sockets is None or not sockets.reachable_from(node):
-            self._receiver = FetchReceiver(self._address.actors, job, self.number, ENVELOPES)
-            self.sender = RaySender(self._address.actors, job, ENVELOPES)
-            return
-        keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
-        with lost_peers_fail_the_job():
-            listener = listen_here(keys if any(peer.node != node for peer in peers.values()) else None)
-        receiver = SocketReceiver(listener, ENVELOPES)
-        self._receiver, self._listens_at = receiver, listener.address
-        sender = SocketSender(
-            self.number, node, peers, keys, self.incarnation, ENVELOPES, listener.context, copies=True
-        )
-        self.sender = sender
-        if self.number != DRIVER:
-            sender.patience_s = 0.0  # only the driver is told why a worker has gone
+
+def link_ends(address: FeedAddress, number: int) -> LinkEnds:
+    """Connect a feeder of this number to the workers."""
+    node, job, sockets = node_id(), address.job, address.sockets
+    if sockets is None or not sockets.reachable_from(node):
+        receiver = FetchReceiver(address.actors, job, number, ENVELOPES)
+        return LinkEnds(RaySender(address.actors, job, ENVELOPES), receiver)
+    keys, peers = sockets.keys, dict(enumerate(sockets.addresses))
+    with lost_peers_fail_the_job():
+        listener = listen_here(keys if any(peer.node != node for peer in peers.values()) else None)
+    sender = SocketSender(number, node, peers, keys, address.incarnation, ENVELOPES, listener.context, copies=True)
+    if number != DRIVER:
+        sender.patience_s = 0.0  # only the driver is told why a worker has gone
+    return LinkEnds(sender, SocketReceiver(listener, ENVELOPES), listener.address)
+
+
+class LinkedFeed(Protocol):
+    """A feed as its link sees it. All methods but the first two are called on the thread of the link."""
+
+    lock: threading.RLock
+    told: Counter[int]
+    questions: Asking
+
+    def check_alive(self) -> None:
+        """Raise an error if the job has ended, or goes on by another feed."""
+
+    def tell(self, worker: int) -> None:
+        """Tell a worker the status of this feeder; it answers with its own."""
+
+    def written(self, part: WrittenPart) -> None:
+        """Receive the report on a part of a snapshot; only the driver gets any."""
+
+    def snapshot_begun(self, number: int) -> None:
+        """Hear from a worker in which snapshot it is."""
+
+    def look(self) -> None:
+        """Do what is to be done every second."""
+
+    def go_on(self) -> None:
+        """Do what may be to be done after a status has come, or after a wake-up."""
+
+    def lose(self, error: Exception) -> None:
+        """Take note that the job has failed, or that the link has broken; from any thread."""
+
+    def disconnected(self) -> None:
+        """Do what is to be done at the end of the thread."""
+
+
+class WorkerLink:
+    """Sends envelopes to the workers, and receives their statuses on a thread of its own.
+
+    Args:
+        feed: what is to be told of them.
+        address: of the dataflow.
+        ends: the two ends of the link.
+        changed: notified when a status has come.
+
+    Attributes:
+        statuses: the last of each worker.
+        is_closed: whether nothing is sent or received any more.
+    """
+
+    def __init__(self, feed: LinkedFeed, address: FeedAddress, ends: LinkEnds, changed: threading.Condition) -> None:
+        self._feed = feed
+        self._address = address
+        self._ends = ends
+        self._changed = changed
+        self._joined = membership()
+        self._workers = range(len(address.actors))
+        self._news = [0] * len(self._workers)
+        self._thread = threading.Thread(target=self._run, name=f"tidewheel-feed-{address.job}", daemon=True)
+        self.statuses = [WorkerStatus(Phase.RUNNING)] * len(self._workers)
+        self.is_closed = False
+
+    @property
+    def listens_at(self) -> SocketAddress | None:
+        """Where it receives; None if the workers answer calls."""
+        return self._ends.listens_at
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether `join` was called."""
+        return self._thread.ident is not None
 
     def join(self, answers_by: float | None = None) -> None:
         """Have the workers tell their statuses, and receive them from now on.
@@ -105,15 +163,15 @@ class RayFeed(Feed):
         Raises:
             JobError: a worker has not, or the job has failed meanwhile.
         """
-        for worker in range(self.workers):
-            self._tell(worker)
+        for worker in self._workers:
+            self._feed.tell(worker)
         self._thread.start()
         if answers_by is None:
             return
         with self._changed:
             left_s = max(0.0, answers_by - clock.monotonic())
-            self._changed.wait_for(lambda: all(self._news) or self._is_closed, left_s)
-        self.check_alive()
+            self._changed.wait_for(lambda: all(self._news) or self.is_closed, left_s)
+        self._feed.check_alive()
         missing = ", ".join(str(worker) for worker, news in enumerate(self._news) if not news)
         if missing:
             raise JobError(
@@ -124,19 +182,32 @@ class RayFeed(Feed):
     def give_up(self) -> None:
         """Have `join` wait no longer; from any thread."""
         with self._changed:
-            self._is_closed = True
+            self.is_closed = True
             self._changed.notify_all()
 
     def close(self) -> None:
         """Disconnect, and receive nothing more; from any thread. Idempotent."""
-        self._is_closed = True
-        self._receiver.wake()
-        if self._thread.ident is None:
+        self.end()
+        if not self.has_joined:
             self._disconnect()
         elif self._thread is not threading.current_thread():
             self._thread.join(_END_TIMEOUT_S)
 
-    # ------------------------------------------------------------------ for handles
+    def end(self) -> None:
+        """Have the thread disconnect, soon; from any thread."""
+        self.is_closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the thread call `LinkedFeed.go_on`, soon; from any thread."""
+        self._ends.receiver.wake()
+
+    # ------------------------------------------------------------------ for the feed
+
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope, and return its size; the caller has the lock of the feed."""
+        with lost_peers_fail_the_job():
+            return self._ends.sender.send(worker, envelope)
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         """Return the frontier at a probe, as worker 0 last told it."""
@@ -152,12 +223,12 @@ class RayFeed(Feed):
             if deadline is not None and clock.monotonic() >= deadline:
                 return Admission.TIMED_OUT
             # The steps of each worker; None for one that has something to do, or has not answered.
-            steps = [one.steps if one.heard >= self.told[at] else None for at, one in enumerate(self.statuses)]
+            steps = [one.steps if one.heard >= self._feed.told[at] else None for at, one in enumerate(self.statuses)]
             before, earlier = steps, before
             if before == earlier and None not in before:
                 return Admission.LET_IN
-            for worker in range(self.workers):
-                self._tell(worker)
+            for worker in self._workers:
+                self._feed.tell(worker)
 
     def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until ``condition()`` holds, at most so long, and no longer than until the job has ended."""
@@ -169,57 +240,40 @@ class RayFeed(Feed):
             # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
             with self._changed:
                 if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
-                    self.check_alive()
+                    self._feed.check_alive()
                     return False
-
-    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return what a handle is pickled as."""
-        from tidewheel.runtime.inputs.remote_feed import take_over
-
-        return take_over, (self._address, name, handle, position, self.snapshot)
-
-    def _taken(self, worker: int) -> int:
-        return self.statuses[worker].taken
-
-    def _tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder; it answers with its own."""
-        with self.lock:
-            if not self._is_closed:
-                status = FeederStatus(self._listens_at, self.statistics(), self._given_up, is_leaving)
-                self.send(worker, self._envelope(worker, status=status))
 
     # ------------------------------------------------------------------ on the thread
 
     def _run(self) -> None:
         next_look = 0.0
         try:
-            while not self._is_closed:
+            while not self.is_closed:
                 self._receive(_LOOK_S)
                 if clock.monotonic() >= next_look:
                     next_look = clock.monotonic() + _LOOK_S
                     self._look()
-                self._go_on()
+                self._feed.go_on()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
-            self._lose(self._ended(error))
+            self._feed.lose(self.why_ended(error))
         finally:
             self._disconnect()
 
     def _receive(self, timeout_s: float) -> None:
         """Receive statuses; one that is older than the last of its worker is late, and changes nothing."""
-        for envelope in self._receiver.receive(timeout_s):
+        for envelope in self._ends.receiver.receive(timeout_s):
             worker, number, status = envelope.sender, envelope.sequence, envelope.status
             if not isinstance(status, WorkerStatus):
                 continue  # a greeting
             if status.written is not None:
-                self._written(status.written)
+                self._feed.written(status.written)
             if status.answer is not None:
                 with self._changed:
-                    self.hear(status.answer)
+                    self._feed.questions.hear(status.answer)
                     self._changed.notify_all()
-            if envelope.snapshot > self.snapshot:
-                self._snapshot_begun(envelope.snapshot)
+            self._feed.snapshot_begun(envelope.snapshot)
             if status.failure is not None:
-                self._lose(status.failure)
+                self._feed.lose(status.failure)
             elif self._news[worker] < number:
                 with self._changed:
                     self.statuses[worker] = status
@@ -229,36 +283,26 @@ class RayFeed(Feed):
     def _look(self) -> None:
         """Look for connections that have broken, every second."""
         try:
-            with self.lock:
-                if not self._is_closed:
-                    self.sender.check()
+            with self._feed.lock:
+                if not self.is_closed:
+                    self._ends.sender.check()
         except PeerLost:
             self._receive(0.0)  # a worker that has failed may have said why before it went
             raise
-
-    def _written(self, part: WrittenPart) -> None:
-        """Receive the report on a part of a snapshot; only the driver gets any."""
-
-    def _snapshot_begun(self, number: int) -> None:
-        """Hear that a worker has begun a snapshot; the driver knows, as it begins them all."""
-
-    def _go_on(self) -> None:
-        """Do what may be to be done after a status has come, or after a wake-up."""
+        self._feed.look()
 
     def _disconnect(self) -> None:
-        with self.lock:
-            self._is_closed = True
-            self.sender.close()
-        self._receiver.close()
+        with self._feed.lock:
+            self.is_closed = True
+            self._ends.sender.close()
+        self._ends.receiver.close()
         with self._changed:
             self._changed.notify_all()
+        self._feed.disconnected()
 
-    def _ended(self, error: BaseException) -> JobError:
+    def why_ended(self, error: BaseException) -> JobError:
+        """Return what to say of a job whose workers cannot be reached."""
         cause = getattr(error, "cause", None) or error
         reason = left(self._joined) or (cause if isinstance(cause, TidewheelError) else repr(cause))
         worker = getattr(cause, "worker", None)
         return JobError(f"job {self._address.job!r}, which this process feeds, has ended: {reason}", worker=worker)
-
-    @abstractmethod
-    def _lose(self, error: Exception) -> None:
-        """Take note that the job has failed, or that the link has broken; from any thread."""

@@ -5,17 +5,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
-from typing import Any
 
 import pytest
 
 import tidewheel as tw
+from tests.kit.runtime.list_feed import ListFeed
 from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
-from tidewheel.runtime.inputs.ray_feed import FeedAddress, RayFeed
+from tidewheel.runtime.inputs.worker_link import FeedAddress, LinkEnds, WorkerLink
 from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.questions import Question
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.transport.link import PeerLost, Sender
 from tidewheel.transport.ray_link import CallReceiver
 
@@ -54,34 +55,48 @@ class Workers(Sender[Envelope]):
         self.is_closed = True
 
 
-class OwnFeed(RayFeed):
+class OwnFeed(ListFeed):
     """A feeder that is linked to two workers of the test."""
 
-    def __init__(self, workers: Workers, probes: Any = None) -> None:
-        self._workers = workers
+    def __init__(self, workers: Workers) -> None:
+        super().__init__(2)
+        self.number = NUMBER
         self.lost: list[Exception] = []
-        address = FeedAddress("job", [None, None], None, {}, probes or {}, tw.RuntimeConfig())
-        super().__init__(address, NUMBER, threading.RLock(), threading.Condition())
-
-    def _connect(self) -> None:
-        self.sender, self._receiver = self._workers, self._workers.receiver
+        address = FeedAddress("job", [None, None], None, {}, {}, tw.RuntimeConfig())
+        self.link = WorkerLink(self, address, LinkEnds(workers, workers.receiver), threading.Condition())
 
     def check_alive(self) -> None:
         if self.lost:
             raise self.lost[0]
 
-    def _lose(self, error: Exception) -> None:
+    def send(self, worker: int, envelope: Envelope) -> int:
+        size = self.link.send(worker, envelope)
+        self.note_sent(worker, envelope)
+        return size
+
+    def tell(self, worker: int) -> None:
+        with self.lock:
+            if not self.link.is_closed:
+                self.send(worker, self.envelope(worker, status=FeederStatus(None)))
+
+    def lose(self, error: Exception) -> None:
         self.lost.append(error)
-        self._is_closed = True
+        self.link.is_closed = True
 
-    def abandon(self, name: str, reason: str) -> None:
+    def written(self, part: WrittenPart) -> None:
         raise NotImplementedError
 
-    def fail(self, error: tw.JobError) -> None:
-        raise NotImplementedError
+    def snapshot_begun(self, number: int) -> None:
+        """Take part in no snapshot."""
 
-    def flush(self) -> None:
-        raise NotImplementedError
+    def look(self) -> None:
+        """Do nothing."""
+
+    def go_on(self) -> None:
+        """Do nothing."""
+
+    def disconnected(self) -> None:
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -91,7 +106,8 @@ def workers() -> Workers:
 
 @pytest.fixture
 def feed(workers: Workers) -> Iterator[OwnFeed]:
-    with closing(OwnFeed(workers)) as feed:
+    feed = OwnFeed(workers)
+    with closing(feed.link):
         yield feed
 
 
@@ -105,20 +121,20 @@ def never() -> bool:
 
 def test_the_newest_status_of_each_worker_counts(feed: OwnFeed, workers: Workers) -> None:
     """Small envelopes may overtake others: one that is older than the last changes nothing."""
-    feed.join(soon())
+    feed.link.join(soon())
     newest = WorkerStatus(Phase.RUNNING, {"done": (3,)}, taken=10)
     workers.tell(1, newest, number=9)
     workers.tell(1, WorkerStatus(Phase.RUNNING), number=8)
     workers.tell(0, WorkerStatus(Phase.COMPLETE))
-    assert eventually(lambda: feed.statuses[0].phase is Phase.COMPLETE)
-    assert feed.statuses[1] == newest
+    assert eventually(lambda: feed.link.statuses[0].phase is Phase.COMPLETE)
+    assert feed.link.statuses[1] == newest
 
 
 def test_a_worker_that_does_not_answer_is_named(feed: OwnFeed, workers: Workers) -> None:
     """Deploying fails in time, and can be cleaned up."""
     workers.silent = {1}
     with pytest.raises(tw.JobError, match="nothing came from worker 1: can the nodes reach each other"):
-        feed.join(time.monotonic() + 0.2)
+        feed.link.join(time.monotonic() + 0.2)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +147,13 @@ def test_a_worker_that_does_not_answer_is_named(feed: OwnFeed, workers: Workers)
 )
 def test_what_goes_wrong_is_told(feed: OwnFeed, workers: Workers, breaks: Callable[[Workers], None]) -> None:
     """A worker that fails, a link that breaks, or what cannot be read: the thread does not end in silence."""
-    feed.join(soon())
+    feed.link.join(soon())
     breaks(workers)
     workers.receiver.wake()
     assert eventually(lambda: bool(feed.lost))
     assert isinstance(feed.lost[0], tw.JobError)
     with pytest.raises(tw.JobError):
-        feed.wait(never, None)
+        feed.link.wait(never, None)
     assert eventually(lambda: workers.is_closed)
 
 
@@ -152,67 +168,67 @@ def test_a_worker_that_fails_and_goes_is_heard(
         raise PeerLost("the connection to worker 1 has broken")
 
     monkeypatch.setattr(workers, "check", tell_and_break)
-    feed.join()
+    feed.link.join()
     assert eventually(lambda: bool(feed.lost))
     assert feed.lost[0] is failure
 
 
 def test_closing_ends_the_thread(feed: OwnFeed, workers: Workers) -> None:
     """Nothing listens any more after close, and closing twice does nothing."""
-    feed.join(soon())
-    feed.close()
-    feed.close()
-    assert not feed._thread.is_alive()
+    feed.link.join(soon())
+    feed.link.close()
+    feed.link.close()
+    assert not feed.link._thread.is_alive()
     assert workers.is_closed
 
 
 def test_waiting_ends_when_there_is_room(feed: OwnFeed, workers: Workers) -> None:
     """A status that changes something is looked at when it comes."""
-    feed.join(soon())
+    feed.link.join(soon())
     waited = threading.Thread(target=lambda: workers.tell(0, WorkerStatus(Phase.RUNNING, taken=5)), daemon=True)
 
     def has_room() -> bool:
         if waited.ident is None:
             waited.start()
-        return feed.statuses[0].taken == 5
+        return feed.link.statuses[0].taken == 5
 
-    assert feed.wait(has_room, DEADLINE_S) is Admission.ROOM
+    assert feed.link.wait(has_room, DEADLINE_S) is Admission.ROOM
 
 
 def test_waiting_ends_in_time(feed: OwnFeed) -> None:
     """At once if there is no time to wait."""
-    feed.join(soon())
-    assert feed.wait(never, 0) is Admission.TIMED_OUT
-    assert feed.wait(never, 0.3) is Admission.TIMED_OUT
+    feed.link.join(soon())
+    assert feed.link.wait(never, 0) is Admission.TIMED_OUT
+    assert feed.link.wait(never, 0.3) is Admission.TIMED_OUT
 
 
 def test_who_waits_for_workers_at_rest_is_let_in(feed: OwnFeed, workers: Workers) -> None:
     """They have to say so twice, with no step in between; not one that has something to do, or does not answer."""
-    feed.join(soon())
-    assert feed.wait(never, 1.0) is Admission.TIMED_OUT
+    feed.link.join(soon())
+    assert feed.link.wait(never, 1.0) is Admission.TIMED_OUT
     workers.steps = [3, 5]
     workers.silent = {0}
-    assert feed.wait(never, 1.0) is Admission.TIMED_OUT
+    assert feed.link.wait(never, 1.0) is Admission.TIMED_OUT
     workers.silent = set()
-    assert feed.wait(never, None) is Admission.LET_IN
+    assert feed.link.wait(never, None) is Admission.LET_IN
 
 
 def test_questions_do_not_keep_workers_from_rest(feed: OwnFeed, workers: Workers) -> None:
     """One that is always under way neither, as no step answers it."""
-    feed.join(soon())
+    feed.link.join(soon())
     workers.steps = [3, 5]
     numbers = count()
 
     def ask() -> bool:
-        feed.ask(0, Question(next(numbers), 0, ["a"]))
+        feed.questions.ask(0, Question(next(numbers), 0, ["a"]))
         return False
 
-    assert feed.wait(ask, 10.0) is Admission.LET_IN
+    assert feed.link.wait(ask, 10.0) is Admission.LET_IN
 
 
 def test_what_cannot_be_sent_leaves_no_gap(feed: OwnFeed, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Envelopes to each worker are numbered without a gap, so the job goes on."""
-    feed.join(soon())
+    feed.link.join(soon())
 
     def refuse(peer: int, item: Envelope) -> None:
         raise TypeError("it stays here")

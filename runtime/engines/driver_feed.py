@@ -1,0 +1,119 @@
+"""The feed of a job on Ray in its driver."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.progress import Antichain, TimeDomain
+from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.remote_feed import ticket
+from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink, link_ends
+from tidewheel.runtime.messages.envelope import Envelope
+from tidewheel.runtime.messages.feeder_status import FeederStatus
+from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.written_part import WrittenPart
+from tidewheel.transport.socket_address import DRIVER
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.ray_job import RayJob
+
+
+class DriverFeed(Feed):
+    """Feeds the inputs of a job on Ray from its driver.
+
+    Args:
+        job: the job.
+        address: where its workers are; after a return to a snapshot there are others, and another feed.
+
+    Attributes:
+        link: the link to the workers.
+    """
+
+    def __init__(self, job: "RayJob", address: FeedAddress) -> None:
+        super().__init__(DRIVER, len(address.actors), job._lock, address.config, address.probes)
+        self.incarnation = address.incarnation
+        self._address = address
+        self._job = job
+        self._take_snapshot = None if job._snapshots is None else job.snapshot
+        self.link = WorkerLink(self, address, link_ends(address, DRIVER), job._life.changed)
+
+    def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope and return its size."""
+        size = self.link.send(worker, envelope)
+        self.note_sent(worker, envelope)
+        return size
+
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
+        """Return the frontier at a probe, as worker 0 last told it."""
+        return self.link.frontier(probe, domain)
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
+        if not self._job._life.has_started:
+            return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
+        return self.link.wait(condition, timeout)
+
+    def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
+        """Return what a handle is pickled as."""
+        return ticket(self._address, name, handle, position, self.snapshot)
+
+    def fail(self, error: JobError) -> None:
+        """Fail the job."""
+        self._job._fail(error)
+
+    def wait_until_usable(self) -> None:
+        """Wait while the job goes back to a snapshot."""
+        job, life = self._job, self._job._life
+        if self.link.is_closed:
+            with life.changed:
+                life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
+
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped, Rewound if it goes on by another feed."""
+        self._job._life.check_alive()
+        if self.link.is_closed:
+            raise Rewound(
+                f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
+                "after the handle's position"
+            )
+
+    def go_on_from(self, before: Feed) -> None:
+        """Take over the inputs and the end calls of a feed whose workers have died."""
+        self.inputs = before.inputs
+        self.end_calls.take_over(before.end_calls)
+
+    def _taken(self, worker: int) -> int:
+        return self.link.statuses[worker].taken
+
+    # ------------------------------------------------------------------ for the link
+
+    def tell(self, worker: int) -> None:
+        """Tell a worker what was sent; it answers with its own status."""
+        with self.lock:
+            if not self.link.is_closed:
+                status = FeederStatus(self.link.listens_at, self.inputs.statistics())
+                self.send(worker, self.envelope(worker, status=status))
+
+    def written(self, part: WrittenPart) -> None:
+        """Receive the report on a part of a snapshot."""
+        if self._job._taker is not None:
+            self._job._taker.add(part)
+
+    def snapshot_begun(self, number: int) -> None:
+        """Do nothing: the driver begins all snapshots."""
+
+    def look(self) -> None:
+        """Log how far the job has come."""
+        if self._job._life.has_started:
+            self._job._logged.look()
+
+    def go_on(self) -> None:
+        """Do nothing: the driver stays until the job ends."""
+
+    def lose(self, error: Exception) -> None:
+        """Fail the job, or have it go back to a snapshot."""
+        if not self.link.is_closed:
+            self._job._workers.fail(self._job, error)
+
+    def disconnected(self) -> None:
+        """Do nothing: the job tells its end."""

@@ -1,0 +1,34 @@
+"""The lines of the log that say how far a job has come."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from tidewheel.host.log_lines import about
+
+_LOGGER = logging.getLogger(__name__)
+_EVERY_S = 60.0
+
+
+class LoggedProgress:
+    """Logs how far a job has come, if it has moved: often in its first minute, later once a minute.
+
+    Args:
+        job: the name of the job.
+        describe: says how far it has come.
+    """
+
+    def __init__(self, job: str, describe: Callable[[], str]) -> None:
+        self._job = job
+        self._describe = describe
+        self._since_s = time.monotonic()
+        self._next_s = self._since_s
+        self._told = ""
+
+    def look(self) -> None:
+        """Log a line if it is time for one; to be called often, once the job has started."""
+        if _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_s:
+            before, self._told = self._told, self._describe()
+            self._next_s = time.monotonic() + min(_EVERY_S, 1.0 + (time.monotonic() - self._since_s) / 4)
+            if self._told != before:
+                _LOGGER.info("job %r: %s", self._job, self._told, extra=about(self._job))

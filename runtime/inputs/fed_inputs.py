@@ -1,0 +1,117 @@
+"""The inputs of a dataflow as one process feeds them: what it sent to each, and which handles it has open."""
+
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from tidewheel.batches.held_bytes import RecordSizes
+from tidewheel.progress import Time, TimeDomain
+from tidewheel.runtime.errors import TokenError
+from tidewheel.runtime.messages.envelope import FIRST_HANDLE
+from tidewheel.runtime.messages.input_position import InputPosition
+from tidewheel.runtime.messages.statistics import InputStatistics
+from tidewheel.runtime.messages.worker_report import WorkerReport
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.inputs.feed import Feed
+    from tidewheel.runtime.inputs.input_handle import InputHandle
+
+
+@dataclass(slots=True, eq=False)
+class FedInput:
+    """An input as one process feeds it: what it sent there in all, and the handles that it has open.
+
+    Attributes:
+        name: the input's name.
+        domain: its times.
+        feed: what carries commands to the workers.
+        open: the handles, by number; where it does not keep them, one that is dropped is noticed.
+        batches, records, bytes: what was sent.
+        waited_s: for how long that waited.
+        handed_over: how many handles other processes have.
+        sizes: of the records that were sent.
+        check: raises TypeError for a batch that is not of the input's type, given how many came before it; None takes
+            all.
+        closed_at: where its first handle was when that was closed.
+        ended: the handles that were closed or handed over, by each number that they had, also in other processes.
+    """
+
+    name: str
+    domain: TimeDomain
+    feed: "Feed"
+    open: "MutableMapping[int, InputHandle]" = field(default_factory=dict)
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    waited_s: float = 0.0
+    handed_over: int = 0
+    sizes: RecordSizes = field(default_factory=RecordSizes)
+    check: Callable[[Any, int], object] | None = None
+    closed_at: InputPosition | None = None
+    ended: "WeakValueDictionary[int, InputHandle]" = field(default_factory=WeakValueDictionary)
+
+    @property
+    def positions(self) -> Mapping[int, InputPosition]:
+        """Where the handles are that are open, and the first one."""
+        closed = {} if self.closed_at is None else {FIRST_HANDLE: self.closed_at}
+        return closed | {handle.number: handle.position for handle in list(self.open.values())}
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The times of the handles that are open."""
+        return tuple(handle.time for handle in list(self.open.values()))
+
+    def is_at(self, time: Time) -> bool:
+        """Tell whether the first handle is open and at a time."""
+        first = self.open.get(FIRST_HANDLE)
+        return first is not None and first.time == time
+
+    def check_worker(self, worker: object) -> None:
+        """Raise TokenError unless this is the number of a worker, or None."""
+        is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
+        if worker is not None and not (is_number and worker in range(self.feed.workers)):
+            raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.feed.workers}, from 0 on")
+
+    @property
+    def statistics(self) -> InputStatistics:
+        """What was sent, and how long it waited for the dataflow."""
+        return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
+
+
+class FedInputs(dict[str, FedInput]):
+    """The inputs that one process feeds, or has fed, by name."""
+
+    @property
+    def left_open(self) -> list[str]:
+        """The names of the inputs that this process has open."""
+        return [name for name, fed in self.items() if fed.open]
+
+    @property
+    def to_close(self) -> str:
+        """The names of the inputs that this process has open, for people, and where the clones are."""
+        clones = [name for name, fed in self.items() if set(fed.open) - {FIRST_HANDLE}]
+        names = ", ".join(map(repr, self.left_open))
+        return names + "".join(
+            f"; job.handles({name!r}) has the clones, also if the program has not" for name in clones
+        )
+
+    def describe(self, among: Collection[str] | None = None) -> str:
+        """Say for people which inputs are open; ``among`` has the names of those that matter, None if all do."""
+        handles = [
+            handle for name, fed in self.items() if among is None or name in among for handle in list(fed.open.values())
+        ]
+        open_here = ", ".join(f"{handle.name!r} at time {handle.time!r}" for handle in handles)
+        handed_over = [f"{fed.handed_over} of {name!r}" for name, fed in self.items() if fed.handed_over]
+        elsewhere = f"; handles that were handed to other processes: {', '.join(handed_over)}" if handed_over else ""
+        lost = {f"; job.handles({one.name!r}) has the clones" for one in handles if one.number != FIRST_HANDLE}
+        here = f"open inputs: {open_here}{''.join(sorted(lost))}" if handles else "all inputs are closed"
+        return here + elsewhere
+
+    def statistics(self, reports: Sequence[WorkerReport] = ()) -> dict[str, InputStatistics]:
+        """Return what was sent to each input: by this process and, as workers report it, by others."""
+        inputs = {name: fed.statistics for name, fed in list(self.items())}
+        for report in reports:
+            inputs.update({name: inputs[name] + one for name, one in report.fed.items()})
+        return inputs
