@@ -289,7 +289,7 @@ def decode(message: EncodedMessage) -> Message:
         count = len(fields)
         if count == 4 and fields[1] in _ENCODINGS and isinstance(fields[2], int) and isinstance(fields[3], int):
             return DataMessage(_time(fields[0]), message.payload, fields[1], fields[2], message.head)
-        if count == 1 and isinstance(fields[0], Notice):
+        if count == 1 and type(fields[0]) is not list and isinstance(fields[0], Notice):
             return fields[0]
     return _event(fields, message.head)
 
@@ -326,7 +326,8 @@ def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
             return PartitionEnded()
         if len(fields) == 1 and isinstance(fields[0], list):
             try:
-                return LowerFrontierUpdate([(_time(time), change) for time, change in fields[0]], head)
+                updates = [(time if type(time) is int else _time(time), change) for time, change in fields[0]]
+                return LowerFrontierUpdate(updates, head)
             except (TypeError, ValueError):
                 pass  # it is not one of pairs
     raise ProtocolError(f"the head is of no message but {fields!r:.100}")

@@ -191,6 +191,9 @@ def _check(ranges: Iterable[TickRange]) -> None:
 
 def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
     """Return the messages of a frame, each with its part of the payload."""
+    if len(entries) == 1 and entries[0][2] == len(payload):  # as most frames have
+        tick, head, _ = entries[0]
+        return ((tick, EncodedMessage(head, payload)),)
     if len(payload) >= LARGE and all(size < LARGE for _, _, size in entries):
         payload = bytes(payload)  # so that they are copies
     is_copied = isinstance(payload, bytes)

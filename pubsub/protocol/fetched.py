@@ -8,6 +8,8 @@ from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMes
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import Numbered
 
+_NONE: dict[int, int] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
@@ -27,6 +29,7 @@ def opened(told: Iterable[Downstream]) -> list[Numbered]:
     for knowledge in told:
         if not isinstance(knowledge, KnowledgeMessage):
             raise ProtocolError(f"a publisher without a log does not tell {knowledge!r}")
-        silence = {end: end - first for first, end in knowledge.final}
-        found += [Numbered(number, decode(message), silence.get(number, 0)) for number, message in knowledge.data]
+        silence = {end: end - first for first, end in knowledge.final} if knowledge.final else _NONE
+        for number, message in knowledge.data:
+            found.append(Numbered(number, decode(message), silence.get(number, 0)))
     return found
