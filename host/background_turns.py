@@ -20,6 +20,9 @@ SHARE: Final = 8
 SMALL_SHARE: Final = 24
 """The same where threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
 
+MOST_WAIT_S: Final = 0.5
+"""The longest wait, in seconds: on a machine with far too much to do a turn of a few milliseconds may take long."""
+
 _SHORT: Final = 0.2
 """Cores are short if a thread that could run has lately waited for one for this part of the time."""
 
@@ -80,7 +83,7 @@ class BackgroundTurns:
             progress = self._progress()
             is_busy, self._last_progress = progress != self._last_progress, progress
             share = SMALL_SHARE if self._scarcity.look() else SHARE
-            self._next_s = ended_s + (ended_s - began_s) * (share - 1) * is_busy
+            self._next_s = ended_s + min(MOST_WAIT_S, (ended_s - began_s) * (share - 1)) * is_busy
         if is_more:
             self.wake()
 

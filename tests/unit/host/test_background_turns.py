@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tidewheel.host.background_turns import SHARE, SMALL_SHARE, BackgroundTurns
+from tidewheel.host.background_turns import MOST_WAIT_S, SHARE, SMALL_SHARE, BackgroundTurns
 
 TURN_S = 0.002
 
@@ -50,6 +50,7 @@ class Work:
         self.left = turns
         self.others = 0
         self.waited_part = waited_part
+        self.turn_s = TURN_S
         loop = cast(asyncio.AbstractEventLoop, self.loop)
         self.turns = BackgroundTurns(loop, self._turn, lambda: self.others, self._scheduled)
 
@@ -59,7 +60,7 @@ class Work:
 
     def _turn(self) -> bool:
         self.left -= 1
-        self.loop.now_s += TURN_S
+        self.loop.now_s += self.turn_s
         return self.left > 0
 
 
@@ -87,6 +88,17 @@ def test_a_busy_loop_gives_a_share_of_its_time(waited_part: float, share: int) -
         work.loop.run()
         work.turns.wake()
     assert 1 / share * 0.95 < 100 * TURN_S / work.loop.now_s < 1 / share * 1.05
+
+
+def test_a_turn_that_took_long_is_not_waited_for_ever() -> None:
+    """A turn that the system has interrupted for a second must not stop the work."""
+    work = Work(2, waited_part=0.9)
+    work.others += 1
+    work.turn_s = 1.0
+    work.turns.wake()
+    work.loop.run()
+    work.loop.run()
+    assert (work.left, work.loop.waited_s) == (0, MOST_WAIT_S)
 
 
 def test_it_takes_no_turns_once_it_is_closed() -> None:
