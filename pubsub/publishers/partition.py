@@ -42,6 +42,7 @@ from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
 from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
 from tidewheel.transport.frames import SIGN_OF_LIFE, FrameReader, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.stream_link import WAITING_BYTES
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
@@ -271,7 +272,7 @@ class Partition(ABC):
     Args:
         name: of the partition, for messages and logs.
         node: the node of the cluster that this process is on; None for a partition without sockets.
-        drained, silent_s: as for `Children`.
+        drained, silent_s, waiting_bytes: as for `Children`.
 
     Attributes:
         changed: is notified of everything that others may wait for.
@@ -292,6 +293,7 @@ class Partition(ABC):
         node: str | None,
         drained: Callable[[str], None] = lambda _: None,
         silent_s: float | None = None,
+        waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._name, self._node = name, node
         self.changed = ChangeSignal()
@@ -300,7 +302,9 @@ class Partition(ABC):
         self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
         self.problem = self.refusal = ""
-        self.children = Children(CODEC, self._loop, self._hear, self._gone, drained=drained, silent_s=silent_s)
+        self.children = Children(
+            CODEC, self._loop, self._hear, self._gone, waiting_bytes, drained=drained, silent_s=silent_s
+        )
 
     def offer(self, child: str | None) -> SocketOffer | None:
         """Return where a child, or the worker if that is None, can connect to; None if there are no sockets here."""
