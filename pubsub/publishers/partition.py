@@ -9,7 +9,7 @@ The frames between a worker and its publisher are those of `transport.frames`:
 =============  ====================================================  ============================================
 from           what                                                  head; payload
 =============  ====================================================  ============================================
-the worker     where it begins to send, once, first                  a `WorkerPosition`, pickled; none
+the worker     where it begins to send, once, first                  none; a `WorkerPosition`, pickled
 the worker     messages, in order                                    those of the message
 the publisher  how many more of them are confirmed, and the number   both, as msgpack; none
                of the last one's message in its log; 0 and -1 at
@@ -61,7 +61,7 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
     place = (position.lower, position.sent, position.events)
-    return frame_of(dumps((*place, *position.generation, position.number, position.history)), ())
+    return frame_of(b"", (dumps((*place, *position.generation, position.number, position.history)),))
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
@@ -75,7 +75,7 @@ def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
 
 
 def _position_of(first: EncodedMessage) -> WorkerPosition:
-    match unpickled(first.head):
+    match unpickled(first.payload):
         case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number), history):
             return WorkerPosition(lower, sent, events, Generation(generation, complete), number, history)
         case fields:

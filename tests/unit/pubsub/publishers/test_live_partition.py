@@ -105,23 +105,26 @@ def test_a_late_subscriber_misses_nothing_that_comes_after_it() -> None:
 
 
 def test_what_comes_behind_a_long_history_is_not_lost() -> None:
-    """A history fills the connection by itself. What was published until a subscriber connects waits behind it."""
+    """A history fills the connection by itself. What was published until a subscriber connects waits behind it.
+
+    It is longer than a head may be.
+    """
     with ActorThread(has_history=True) as publisher:
         feed = publisher.feed()
-        for time in range(3):
+        for time in range(5):
             feed.send([encode_batch(time, [(f"{time}{'x' * 16_000_000}", 1)]), moved(time)])
-        assert eventually(lambda: publisher.statistics().sequence == 6)
-        offer = publisher.call(publisher.actor.attach("late"))
-        feed.send([encode_batch(3, [("3", 1)]), moved(3), encode_batch(4, [("4", 1)]), moved(4)])
         assert eventually(lambda: publisher.statistics().sequence == 10)
+        offer = publisher.call(publisher.actor.attach("late"))
+        feed.send([encode_batch(5, [("5", 1)]), moved(5), encode_batch(6, [("6", 1)]), moved(6)])
+        assert eventually(lambda: publisher.statistics().sequence == 14)
         reader = LiveSource(info_of([Offering(offer)]), "late", EVERYTHING, NODE)
         numbers: list[int] = []
-        while numbers[-1:] != [10]:
+        while numbers[-1:] != [14]:
             found = reader.fetch(DEADLINE_S)
             assert found, f"nothing comes behind {numbers}"
             numbers += [numbered.sequence for fetched in found for numbered in fetched.messages]
         reader.release()
-    assert numbers == [6, 7, 8, 9, 10]
+    assert numbers == [10, 11, 12, 13, 14]
 
 
 def test_several_partitions_are_read_at_once() -> None:
