@@ -9,11 +9,12 @@ and only filters and subscribers look into a payload.
 the rest  as many as that says                                                4 bytes
 payload   the head, as msgpack: of a batch an array of its time, encoding,    length
           records and number; of a frontier one of its updates; of the end    of the
-          an empty one; of a notice one of the notice                         head
+          an empty one; of a notice one of the notice, or of nil              head
 ========  ==================================================================  =======
 
 A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each an extension of
-type 1. In a log of an earlier release the whole head is pickled.
+type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head has nil.
+In a log of an earlier release the whole head is pickled.
 
 The payload comes first, so that its checksum is part of the checksum of the message.
 
@@ -33,6 +34,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Encoding,
+    InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Notice,
@@ -221,11 +223,14 @@ def encode(message: Message, number: int | None = None) -> EncodedMessage:
         if message.head:
             return EncodedMessage(message.head, b"")
         return EncodedMessage(_encode(([(_plain(time), change) for time, change in message.updates],)), b"")
+    if isinstance(message, InitialFrontierSnapshot):
+        return EncodedMessage(_SNAPSHOT_HEAD, dumps(message))
     fields = () if isinstance(message, PartitionEnded) else (_pickled_part(message),)
     return EncodedMessage(_encode(fields), b"")
 
 
 _encode = msgspec.msgpack.Encoder().encode
+_SNAPSHOT_HEAD = _encode((None,))
 
 
 def _plain(time: Time) -> Any:
@@ -298,8 +303,10 @@ def decode(message: EncodedMessage) -> Message:
     found = _opened(message.head)
     if type(found) is _BatchHead:  # a match statement takes three times as long
         return DataMessage(_time(found.time), message.payload, found.encoding, found.records, message.head)
-    if type(found) is list and len(found) == 1 and type(found[0]) is not list and isinstance(found[0], Notice):
-        return found[0]
+    if type(found) is list and len(found) == 1 and type(found[0]) is not list:
+        notice = unpickled(message.payload) if found[0] is None else found[0]
+        if isinstance(notice, Notice):
+            return notice
     return _event(found, message.head)
 
 
