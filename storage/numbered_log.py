@@ -90,6 +90,8 @@ class NumberedLog:
     def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
         """Check that the store refuses a second object of a number that has one.
 
+        A later writer may have removed the object meanwhile. Then nothing is put, and this writer learns of it later.
+
         Args:
             number: of an object that was put.
             url: where the log is, for the message.
@@ -101,7 +103,7 @@ class NumberedLog:
         """
         name = self.name(number)
         data = yield Get(name)
-        if (yield PutNew(name, data or b"")):
+        if data is not None and (yield PutNew(name, data)):
             raise error(
                 f"{url} is not used: its store puts an object although there is one (it ignores If-None-Match), so "
                 f"{harm}. Use a store with conditional writes"

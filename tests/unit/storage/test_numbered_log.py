@@ -65,6 +65,14 @@ def test_a_store_that_overwrites_is_found_out() -> None:
         run(LOG.check_store(1, "s3://b/log", "two could win", OSError), store)
 
 
+def test_a_check_of_the_store_puts_nothing_in_place_of_a_removed_object() -> None:
+    """A later writer has claimed the log, and removed what it replaces: an object without content would be damage."""
+    store = Store()
+    run(LOG.put(2, b"the later claim"), store)
+    run(LOG.check_store(1, "s3://b/log", "two could win", OSError), store)
+    assert store.objects == {"log/0002.json": b"the later claim"}
+
+
 @pytest.mark.parametrize("name", ["log/1.json", "log/0001.txt", "0001.json", "log/0001.json.7f.partial", "log/x1.json"])
 def test_other_names_are_no_objects(name: str) -> None:
     """Half-written files neither, and they are known as such."""
