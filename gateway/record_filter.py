@@ -159,7 +159,8 @@ def _error(text: str, place: int, what: str) -> BadRequest:
 def _field(text: str, begin: int, end: int) -> str | None:
     name = text[begin:end].strip()
     if name.startswith((f"{_RECORD}[", f"{_RECORD}.")):
-        raise _error(text, begin, "a condition is not Python: give the name alone, in JSON quotes if it begins like this")
+        what = "a condition is not Python: give the name alone, in JSON quotes if it begins like this"
+        raise _error(text, begin, what)
     if not name.startswith('"'):
         return None if name == _RECORD else name
     try:
