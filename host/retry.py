@@ -85,7 +85,7 @@ class Retry:
         try:
             pause_s = self.first_pause_s * self.factor ** (failures - 1)
         except OverflowError:
-            pause_s = inf
+            pause_s = inf if self.first_pause_s else 0.0
         pause_s = min(pause_s, self.longest_pause_s) * (1 - self.jitter * draw() if self.jitter else 1)
         return min(pause_s, self.within_s - elapsed_s)
 

@@ -90,7 +90,7 @@ class NumberedLog:
     def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
         """Check that the store refuses a second object of a number that has one.
 
-        A later writer may have removed the object meanwhile. Then nothing is put, and this writer learns of it later.
+        Nothing is put if the object is gone: a later writer has removed it, which the next put finds out.
 
         Args:
             number: of an object that was put.

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -80,7 +81,8 @@ class LivePartition(Partition):
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(name, node, lambda _: self.go_on_soon(), lease_s)
+        # `_fill` bounds what waits; what a link drops would never come, as the queue takes it for sent.
+        super().__init__(name, node, lambda _: self.go_on_soon(), lease_s, sys.maxsize)
         self._sink, self.room_for, self.is_eager = self, lambda _size: None, False
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
         self._publisher = self.awaiting = Publisher(

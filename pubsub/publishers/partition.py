@@ -9,7 +9,7 @@ The frames between a worker and its publisher are those of `transport.frames`:
 =============  ====================================================  ============================================
 from           what                                                  head; payload
 =============  ====================================================  ============================================
-the worker     where it begins to send, once, first                  a `WorkerPosition`, pickled; none
+the worker     where it begins to send, once, first                  none; a `WorkerPosition`, pickled
 the worker     messages, in order                                    those of the message
 the publisher  how many more of them are confirmed, and the number   both, as msgpack; none
                of the last one's message in its log; 0 and -1 at
@@ -42,6 +42,7 @@ from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
 from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
 from tidewheel.transport.frames import SIGN_OF_LIFE, FrameReader, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.socket_writer import SocketWriter
+from tidewheel.transport.stream_link import WAITING_BYTES
 from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
@@ -60,7 +61,7 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 def position_frame(position: WorkerPosition) -> list[Any]:
     """Return the parts of the first frame."""
     place = (position.lower, position.sent, position.events)
-    return frame_of(dumps((*place, *position.generation, position.number, position.history)), ())
+    return frame_of(b"", (dumps((*place, *position.generation, position.number, position.history)),))
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
@@ -74,7 +75,7 @@ def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
 
 
 def _position_of(first: EncodedMessage) -> WorkerPosition:
-    match unpickled(first.head):
+    match unpickled(first.payload):
         case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number), history):
             return WorkerPosition(lower, sent, events, Generation(generation, complete), number, history)
         case fields:
@@ -271,7 +272,7 @@ class Partition(ABC):
     Args:
         name: of the partition, for messages and logs.
         node: the node of the cluster that this process is on; None for a partition without sockets.
-        drained, silent_s: as for `Children`.
+        drained, silent_s, waiting_bytes: as for `Children`.
 
     Attributes:
         changed: is notified of everything that others may wait for.
@@ -292,6 +293,7 @@ class Partition(ABC):
         node: str | None,
         drained: Callable[[str], None] = lambda _: None,
         silent_s: float | None = None,
+        waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._name, self._node = name, node
         self.changed = ChangeSignal()
@@ -300,7 +302,9 @@ class Partition(ABC):
         self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
         self.problem = self.refusal = ""
-        self.children = Children(CODEC, self._loop, self._hear, self._gone, drained=drained, silent_s=silent_s)
+        self.children = Children(
+            CODEC, self._loop, self._hear, self._gone, waiting_bytes, drained=drained, silent_s=silent_s
+        )
 
     def offer(self, child: str | None) -> SocketOffer | None:
         """Return where a child, or the worker if that is None, can connect to; None if there are no sockets here."""

@@ -36,14 +36,13 @@ class ActorThread:
     Its clock, which is that of its loop too, goes on as clocks do, and jumps with `advance`.
     """
 
-    def __init__(self, capacity_bytes: int = PLENTY, *, has_sockets: bool = True) -> None:
+    def __init__(self, capacity_bytes: int = PLENTY, *, has_sockets: bool = True, has_history: bool = False) -> None:
         self._ahead_s = 0.0
         self.loop = asyncio.new_event_loop()
         self.loop.time = self.now_s  # type: ignore[method-assign]
         node = NODE if has_sockets else None
-        self.actor = CatalogPublisher(
-            partial(LivePartition, "'ranks'[0]", IntegerDomain(), capacity_bytes, node=node, clock=self.now_s)
-        )
+        make = partial(LivePartition, "'ranks'[0]", IntegerDomain(), capacity_bytes, node=node, clock=self.now_s)
+        self.actor = CatalogPublisher(partial(make, has_history=has_history))
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._partition: LivePartition | None = None
         self._feeds: list[Feed] = []

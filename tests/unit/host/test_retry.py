@@ -76,6 +76,13 @@ def test_the_last_attempt_begins_at_the_deadline() -> None:
     assert clock.slept == [2.0, 2.0, 1.0]
 
 
+def test_without_pauses_there_are_none_however_many_failures_there_were() -> None:
+    """The factor of pauses grows beyond all numbers, and nothing times that is still nothing."""
+    clock = Clock()
+    assert tried(Retry(attempts=5000, first_pause_s=0.0), failing(4999), clock) == "tide"
+    assert clock.slept == []
+
+
 def test_other_errors_are_raised_at_once() -> None:
     """Only those of ``on`` have another attempt."""
     clock = Clock()

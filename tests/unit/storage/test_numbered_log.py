@@ -65,12 +65,12 @@ def test_a_store_that_overwrites_is_found_out() -> None:
         run(LOG.check_store(1, "s3://b/log", "two could win", OSError), store)
 
 
-def test_a_check_of_the_store_puts_nothing_in_place_of_a_removed_object() -> None:
-    """A later writer has claimed the log, and removed what it replaces: an object without content would be damage."""
+def test_an_object_that_a_later_writer_has_removed_is_not_put_again() -> None:
+    """A writer that was suspended after its claim looks at the store late: other bytes would damage the log."""
     store = Store()
-    run(LOG.put(2, b"the later claim"), store)
+    run(LOG.put(2, b"later"), store)
     run(LOG.check_store(1, "s3://b/log", "two could win", OSError), store)
-    assert store.objects == {"log/0002.json": b"the later claim"}
+    assert store.objects == {"log/0002.json": b"later"}
 
 
 @pytest.mark.parametrize("name", ["log/1.json", "log/0001.txt", "0001.json", "log/0001.json.7f.partial", "log/x1.json"])

@@ -19,6 +19,7 @@ from tests.kit.pubsub.actor_thread import (
     data,
     ended,
     epoch,
+    info_of,
     moved,
     subscription_of,
 )
@@ -27,8 +28,8 @@ from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.messages.delivery_messages import Ack
-from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import (
     Failed,
@@ -48,6 +49,7 @@ from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.partition import message_frame, position_frame
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.subscribers.live_source import LiveSource
 
 EPOCHS = 30
 SIZES = (1, 100, 40_000, 700_000)
@@ -100,6 +102,29 @@ def test_a_late_subscriber_misses_nothing_that_comes_after_it() -> None:
             feed.send([ended(EPOCHS)])
             feed.finish()
             assert [time for time, _ in sizes_of(late)] == list(range(1, EPOCHS))
+
+
+def test_what_comes_behind_a_long_history_is_not_lost() -> None:
+    """A history fills the connection by itself. What was published until a subscriber connects waits behind it.
+
+    It is longer than a head may be.
+    """
+    with ActorThread(has_history=True) as publisher:
+        feed = publisher.feed()
+        for time in range(5):
+            feed.send([encode_batch(time, [(f"{time}{'x' * 16_000_000}", 1)]), moved(time)])
+        assert eventually(lambda: publisher.statistics().sequence == 10)
+        offer = publisher.call(publisher.actor.attach("late"))
+        feed.send([encode_batch(5, [("5", 1)]), moved(5), encode_batch(6, [("6", 1)]), moved(6)])
+        assert eventually(lambda: publisher.statistics().sequence == 14)
+        reader = LiveSource(info_of([Offering(offer)]), "late", EVERYTHING, NODE)
+        numbers: list[int] = []
+        while numbers[-1:] != [14]:
+            found = reader.fetch(DEADLINE_S)
+            assert found, f"nothing comes behind {numbers}"
+            numbers += [numbered.sequence for fetched in found for numbered in fetched.messages]
+        reader.release()
+    assert numbers == [10, 11, 12, 13, 14]
 
 
 def test_several_partitions_are_read_at_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.messages.wire import WorkerPosition
+from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.partition import (
     TOLD_BYTES,
@@ -76,12 +76,14 @@ class Pubend:
 
     def __init__(self, room_for: Callable[[int], memoryview | None]) -> None:
         self.room_for = room_for
+        self.begun: WorkerPosition | None = None
         self.sent: list[EncodedMessage] = []
         self.messages = self.message_bytes = 0
         self.is_slow = False
 
-    def begin(self, _: WorkerPosition) -> None:
-        """Take note that a worker begins."""
+    def begin(self, position: WorkerPosition) -> None:
+        """Take note where a worker begins."""
+        self.begun = position
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
         """Take messages."""
@@ -98,10 +100,19 @@ class Pubend:
         return confirmed
 
 
+_FIRST = WorkerPosition([0], {})
+
+
 class Linked:
     """A worker's end of a link, and what it is told."""
 
-    def __init__(self, *, has_room: bool = True, room_for: Callable[[int], memoryview | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        position: WorkerPosition = _FIRST,
+        *,
+        has_room: bool = True,
+        room_for: Callable[[int], memoryview | None] = lambda _: None,
+    ) -> None:
         self.loop, self.pubend = Loop(), Pubend(room_for)
         self.pubend.has_room = has_room
         self._worker, theirs = socket.socketpair()
@@ -111,18 +122,18 @@ class Linked:
         self.link: WorkerLink = link(theirs, self.loop, self.pubend, pytest.fail)
         self._answers = FrameReader(self._worker, decode_answer)
         self.first_told = self.told()
-        self._write(position_frame(WorkerPosition([0], {})))
+        self._write(position_frame(position))
 
     def _write(self, parts: list[Any]) -> None:
-        self._worker.sendall(b"".join(parts))
-        self.loop.readable()
-
-    def send(self, size_bytes: int = 1) -> list[tuple[int, int] | str]:
-        """Send a message of that size in parts that the socket takes; return what the worker is told."""
-        frame = b"".join(message_frame(EncodedMessage(b"head", bytes(size_bytes))))
+        """Send a frame in parts that the socket takes."""
+        frame = b"".join(parts)
         for begin in range(0, len(frame), 100_000):
             self._worker.sendall(frame[begin : begin + 100_000])
             self.loop.readable()
+
+    def send(self, size_bytes: int = 1) -> list[tuple[int, int] | str]:
+        """Send a message of that size; return what the worker is told."""
+        self._write(message_frame(EncodedMessage(b"head", bytes(size_bytes))))
         return self.told()
 
     def told(self) -> list[tuple[int, int] | str]:
@@ -158,6 +169,15 @@ def test_a_worker_is_told_when_it_is_read_for_the_first_time() -> None:
     assert later.told() == [(0, -1)]
     at_once.close()
     later.close()
+
+
+def test_a_worker_begins_behind_a_history_that_is_longer_than_a_head_may_be() -> None:
+    """As its job goes back to a snapshot: the publisher that takes the place of a dead one has it from the worker."""
+    history = History((3,), ((-1, DataMessage(3, bytes(70_000_000), "pickle", 1)),))
+    position = WorkerPosition([4], {}, history=history)
+    linked = Linked(position)
+    assert linked.pubend.begun == position
+    linked.close()
 
 
 def test_what_comes_often_is_told_together(linked: Linked) -> None:
