@@ -101,12 +101,15 @@ def test_times_of_any_domain(topic: str) -> None:
 
 
 def test_a_topic_that_fails_fails_the_job_that_reads_it(topic: str) -> None:
-    """The error names the topic, and what went wrong there."""
+    """The error names the topic, and what went wrong there.
+
+    Where the thread that reads the topic runs the step that fails, it meets the error itself.
+    """
     first = tw.Dataflow("first")
     first.input("numbers").map(lambda n: 1 // n).publish(topic)
     second = tw.Dataflow("second")
     second.from_topic(topic).capture("numbers")
-    with pytest.raises(tw.JobError, match=f"from_topic.*{topic[:10]}.*the publisher failed") as caught:
+    with pytest.raises(tw.JobError, match=f"from_topic {topic}.*(the publisher failed|JobError)") as caught:
         fail_and_read(first, second, topic)
     assert "ZeroDivisionError" in str(caught.value)
 
