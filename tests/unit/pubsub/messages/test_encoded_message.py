@@ -147,10 +147,24 @@ def test_what_is_too_short_is_no_message(content: bytes) -> None:
         (msgspec.msgpack.encode([1, "zip", 3]), "no message"),
         (msgspec.msgpack.encode(msgspec.msgpack.Ext(9, b"")), "an extension of type 9"),
         (pickle.dumps((1, "pickle", 3)), "no message"),
+        (msgspec.msgpack.encode([1, "zip", 3, 0]), "no message"),
+        (msgspec.msgpack.encode([1, "pickle", "3", 0]), "no message"),
         (pickle.dumps((1, "zip", "3", 0)), "no message"),
         (pickle.dumps((1,)), "no message"),
     ],
-    ids=["garbage", "no pickle", "a number", "no pairs", "three fields", "an extension", "three", "a text", "no list"],
+    ids=[
+        "garbage",
+        "no pickle",
+        "a number",
+        "no pairs",
+        "three fields",
+        "an extension",
+        "three",
+        "an encoding",
+        "no count",
+        "a text",
+        "no list",
+    ],
 )
 def test_what_is_no_head_is_named(head: bytes, text: str) -> None:
     """By who decodes it; whoever passes it on need not know."""
