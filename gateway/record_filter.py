@@ -83,12 +83,11 @@ class Comparison:
         if end == begin:
             quoted = text.startswith('"', begin)
             raise _error(text, begin, "the name of a field has no end" if quoted else "the name of a field is missing")
-        field = _field(text, begin, end)
         compares = _after(_BLANKS, text, end)
         behind = _after(_OPERATOR, text, compares)
         if behind == compares:
             raise _error(text, compares, "one of == != < <= > >= is missing")
-        operator = text[compares:behind]
+        field, operator = _field(text, begin, end), text[compares:behind]
         value = _value(text, _after(_BLANKS, text, behind))
         if value is None and operator not in {"==", "!="}:
             raise _error(text, compares, "nothing is less or greater than null: compare with == or !=")
@@ -159,6 +158,9 @@ def _error(text: str, place: int, what: str) -> BadRequest:
 
 def _field(text: str, begin: int, end: int) -> str | None:
     name = text[begin:end].strip()
+    if name.startswith((f"{_RECORD}[", f"{_RECORD}.")):
+        what = "a condition is not Python: give the name alone, in JSON quotes if it begins like this"
+        raise _error(text, begin, what)
     if not name.startswith('"'):
         return None if name == _RECORD else name
     try:

@@ -40,7 +40,7 @@ def check_sink(
     workers: int = 2,
     workers_after: int = 3,
 ) -> None:
-    """Check that a sink stores each epoch once, and whole, wherever it crashes.
+    """Check that a sink stores each epoch once, and whole, whichever of its calls a crash comes before or after.
 
     A job on the local engine stores some epochs. Each run crashes at another moment: before or after a call of the
     sink. Then the job goes on with another object, from its last snapshot or from its beginning. In the end each epoch

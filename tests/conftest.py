@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.kit.messages import BOOK
 from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port, use_endpoint  # noqa: F401 - fixtures
 from tidewheel.spark_bridge.java import find_java, java_environment
 
@@ -64,11 +65,17 @@ _OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPA
 _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that has tests write the messages of errors instead of comparing them."""
+    parser.addoption("--write-messages", action="store_true", help="put the words of errors into tests/messages.txt")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of Hypothesis here unless `--hypothesis-seed` names one, so that it can be printed."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
+    BOOK.is_written = config.option.write_messages
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         _have_an_environment(config)
 
@@ -92,6 +99,12 @@ def _have_an_environment(config: pytest.Config) -> None:
 
 def _how_to_repeat(config: pytest.Config) -> str:
     return f"repeat the random choices of this run with: --hypothesis-seed={config.option.hypothesis_seed}"
+
+
+def pytest_sessionfinish() -> None:
+    """Write the messages that tests have met, if that is asked for."""
+    if BOOK.is_written:
+        BOOK.save()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

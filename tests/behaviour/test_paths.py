@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.progress import TidewheelError
 from tidewheel.spark_bridge.structured_streaming.feed import feed
 from tidewheel.spark_bridge.structured_streaming.write_epochs import write_epochs
@@ -50,7 +51,7 @@ def nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("call", LOCAL)
 def test_a_url_is_refused(call: str, form: Callable[[str], Any], url: str) -> None:
     """As a text, and as a path, which has one slash less. The error shows the URL without its secret."""
-    with pytest.raises(TidewheelError, match="is a URL, which is not supported here") as error:
+    with raises(TidewheelError) as error:
         LOCAL[call](form(url))
     if form is str:
         assert "secret" not in str(error.value)

@@ -37,7 +37,7 @@ LAYERS = {
     "pubsub": "topics: publishers, subscribers, logs, relays, the catalog",
     "pubsub/errors": "",
     "pubsub/messages": "wire messages, events, schemas",
-    "pubsub/protocol": "publisher and subscriber without I/O",
+    "pubsub/protocol": "publisher and subscriber without I/O, and the policies for slow subscribers",
     "pubsub/log": "the durable log of one partition",
     "pubsub/exactly_once": "pubends, subends, relays and subscriptions without I/O",
     "pubsub/publishers": "the actor of a partition, its log and its readers",

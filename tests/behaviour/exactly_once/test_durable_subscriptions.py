@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.exactly_once.partitions import DEADLINE_S, Partition, cursors, opened
+from tests.kit.messages import raises
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_messages import Begun, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode
@@ -59,7 +60,7 @@ def test_the_newest_reader_has_it(tmp_path: Path, restarts: bool) -> None:
             partition = Partition(tmp_path)
         partition.ack("first", (0, 1 << 60))
         assert partition.strangers() == [("first", "first")]
-        with pytest.raises(DeliveryError, match=r"another reader has taken subscription 'billing' over"):
+        with raises(DeliveryError):
             partition.core.subscribe("billing", "first", 5, durable=True, again=True)
         assert partition.core.subscribe("billing", "second", durable=True, again=True).acknowledged == ((0, 5),)
         partition.ack("second", (0, 6))
@@ -73,7 +74,7 @@ def test_a_reader_has_one_subscription(tmp_path: Path) -> None:
     """Its id is its own."""
     with opened(tmp_path) as partition:
         partition.core.subscribe("one", "reader", durable=False)
-        with pytest.raises(DeliveryError, match=r"reader 'reader' has subscription 'one'"):
+        with raises(DeliveryError):
             partition.core.subscribe("other", "reader", durable=False)
         assert partition.core.subscribe("one", "reader", durable=False, again=True).lost_end == 0
 
@@ -149,7 +150,7 @@ def test_one_that_was_ended_does_not_come_back_by_itself(tmp_path: Path) -> None
         partition.settle()
     with opened(tmp_path) as partition:
         publish(partition, 0)
-        with pytest.raises(DeliveryError, match=r"subscription 'billing' has been ended"):
+        with raises(DeliveryError):
             partition.core.subscribe("billing", "first", 0, durable=True, again=True)
         begun = partition.core.subscribe("billing", "second", durable=True)
         assert end_of(begun) == partition.core.written_tick + 1

@@ -19,6 +19,7 @@ from tests.kit.exactly_once.hosts import (
     told,
 )
 from tests.kit.exactly_once.partitions import DOMAIN, IDENTITY, Full, cursors, opened
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
@@ -65,7 +66,7 @@ def test_who_was_taken_over_from_is_told_at_once(tmp_path: Path) -> None:
         second = Reader(host, "billing")
         assert first.hear() == [Stranger(0, first.id)]
         for _ in range(2):
-            with pytest.raises(DeliveryError, match=r"another reader has taken subscription 'billing' over"):
+            with raises(DeliveryError):
                 host.call(host.actor.subscribe("billing", first.id, 0, durable=True, again=True))
             host.restart()
         published(host, 3)
@@ -99,7 +100,7 @@ def test_one_that_is_ended_tells_its_reader(tmp_path: Path) -> None:
         host.call(host.actor.end_subscription("away"))
         assert relay.strangers() == ["elsewhere"]
         relay.close()
-        with pytest.raises(DeliveryError, match=r"'billing' has been ended"):
+        with raises(DeliveryError):
             host.call(host.actor.subscribe("billing", reader.id, 0, durable=True, again=True))
         reader.close()
 
@@ -122,7 +123,7 @@ def test_an_end_that_is_not_durable_is_tried_again(tmp_path: Path, monkeypatch: 
         await seats.subscribe("billing", "reader", 0, durable=True, again=False)
         room, files.room = files.room, 0
         for _ in range(2):
-            with pytest.raises(LogError, match="'billing' is could not be noted"):
+            with raises(LogError):
                 await seats.end_durable("billing")
         files.room = room
         core.resume()

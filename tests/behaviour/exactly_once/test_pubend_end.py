@@ -23,6 +23,7 @@ from tests.kit.exactly_once.hosts import (
     send,
     told,
 )
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogError
@@ -92,7 +93,7 @@ def test_it_retires_when_everybody_has_read(
         assert (retiring.result(), exits) == (None, ["exit"])
         assert [poll.result(10.0) for poll in polls] == ["", 2], "Ray keeps an actor alive for the calls that it is in"
         assert [type(one) for one in readers[1].hear()] == [Rejected]
-        with pytest.raises(DeliveryError, match=r"its topic has ended"):
+        with raises(DeliveryError):
             host.call(host.actor.subscribe("late", "late"))
         host.restart()
         host.call(host.actor.open())
@@ -148,12 +149,12 @@ def test_a_topic_that_fails_tells_everybody_why(tmp_path: Path) -> None:
         assert host.call(host.actor.ended(0.0))
         assert host.call(host.actor.problem()) == "it rains"
         assert host.call(host.actor.drained(0.0))
-        with pytest.raises(FeedRefused, match="it rains"):
+        with raises(FeedRefused):
             finish(feed, 1)
         another = Feed(SentEvents(DOMAIN), host.connection)
-        with pytest.raises(FeedRefused, match="it rains"):
+        with raises(FeedRefused):
             finish(another, 0)
-        with pytest.raises(DeliveryError, match="it rains"):
+        with raises(DeliveryError):
             host.call(host.actor.subscribe("late", "late"))
         late = ParentLink(CODEC, host.connection("late"))
         late.say([Join("late", None)])
@@ -190,7 +191,7 @@ def test_what_was_acknowledged_before_a_failure_is_noted_after_it(tmp_path: Path
         again = Reader(host, "a", start=0)
         assert host.run(lambda: host.actor._durable.core.subscriptions.known["a"].acknowledged.prefix_end) >= tick
         again.close()
-        with pytest.raises(FeedRefused, match="it rains"):
+        with raises(FeedRefused):
             finish(feed, 1)
 
 
@@ -229,7 +230,7 @@ def test_a_worker_is_refused_at_the_end(tmp_path: Path) -> None:
             )
         )
         host.call(host.actor.close())
-        with pytest.raises(FeedRefused, match=r"is closed: its topic has ended"):
+        with raises(FeedRefused):
             finish(feed, 1)
         host.call(host.actor.close())
         assert host.call(host.actor.problem("", 5.0)) == ""
@@ -324,6 +325,6 @@ def test_a_subscription_that_cannot_be_noted_is_refused(tmp_path: Path, monkeypa
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(FILES, "write", write)
-        with pytest.raises(LogError, match=r"subscription 'billing' .* could not be noted: .* No space left"):
+        with raises(LogError):
             host.call(host.actor.subscribe("billing", "p/billing/1", durable=True))
         monkeypatch.undo()

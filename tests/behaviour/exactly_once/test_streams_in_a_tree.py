@@ -8,10 +8,10 @@ what is needed is sent often enough.
 from dataclasses import dataclass, field
 from random import Random
 
-import pytest
 from hypothesis import given
 
 from tests.kit.exactly_once.lattice import Knowledge, value_of
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings, randoms
 from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
 from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
@@ -201,6 +201,6 @@ def test_a_pubend_that_uses_a_tick_again_is_found_out() -> None:
         source.knowledge.accumulate_data(5, message)
         source.tell(0, LENGTH)
     relay.receive(relay.inbox[0])
-    with pytest.raises(ContradictionError, match="tick 5 has two different messages, first 1, now 2"):
+    with raises(ContradictionError):
         relay.receive(relay.inbox[1])
     assert value_of(relay.knowledge, 5) is Knowledge.D

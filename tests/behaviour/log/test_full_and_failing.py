@@ -26,6 +26,7 @@ from tests.kit.log.faulty_files import (
     segments_in,
     ticks_of,
 )
+from tests.kit.messages import raises
 from tidewheel.pubsub.log.errors import LogError, LogFailed, LogFull
 from tidewheel.pubsub.log.segmented_log import Log
 from tidewheel.storage.files import Part
@@ -41,7 +42,7 @@ def test_a_full_disk_loses_nothing_and_is_gone_on_with(tmp_path: Path, code: int
         log.sync()
         files.refuses["write"] = code
         for _ in range(2):
-            with pytest.raises(LogFull, match="It goes on when there is room"):
+            with raises(LogFull):
                 log.append(entries([2, 3]))
         assert ticks_of(log) == [1]
         assert log.sync() == 1
@@ -88,7 +89,7 @@ def test_a_log_that_was_removed_confirms_nothing(tmp_path: Path, *, removes_fold
         else:
             segments_in(folder)[-1].unlink()
         log.append(entries([2]))
-        with pytest.raises(LogFailed, match="was removed"):
+        with raises(LogFailed):
             log.sync()
         with pytest.raises(LogFailed):
             log.append(entries([3]))
@@ -183,12 +184,12 @@ def test_after_a_failure_the_log_takes_nothing_until_it_is_opened_anew(tmp_path:
     log.sync()
     log.append(entries([1] if call == "sync" else []))
     files.refuses[failing] = errno.EIO
-    with pytest.raises(LogFailed, match="Input/output error"):
+    with raises(LogFailed):
         CALLS[call](log)
     files.refuses.clear()
     files.calls.clear()
     for each in CALLS.values():
-        with pytest.raises(LogFailed, match="open the log again"):
+        with raises(LogFailed):
             each(log)
     assert ticks_of(log) == [1]
     log.close()
@@ -206,9 +207,9 @@ def test_a_disk_that_is_found_full_too_late_has_failed(tmp_path: Path, failing: 
     log = open_log(tmp_path, files)
     log.append(entries([1]))
     files.refuses[failing] = errno.ENOSPC
-    with pytest.raises(LogFailed, match="No space left"):
+    with raises(LogFailed):
         log.begin_segment(b"")
-    with pytest.raises(LogFailed, match="open the log again"):
+    with raises(LogFailed):
         log.append(entries([2]))
     abandon(log, files)
     with open_log(tmp_path) as again:
@@ -238,7 +239,7 @@ def test_what_was_not_synced_is_written_again_before_it_is_told(tmp_path: Path) 
     durable = segments_in(tmp_path)[0].stat().st_size
     log.append(entries([2, 3]))
     files.refuses["sync"] = errno.EIO
-    with pytest.raises(LogFailed, match="fdatasync"):
+    with raises(LogFailed):
         log.sync()
     assert ticks_of(log) == [1]
     abandon(log, files)
@@ -293,7 +294,7 @@ def test_a_segment_that_cannot_be_removed_is_still_there(tmp_path: Path) -> None
         log.append(entries([1]))
         log.begin_segment(b"")
         files.refuses = dict.fromkeys(("rename", "remove"), errno.EACCES)
-        with pytest.raises(LogError, match=r"00001.segment cannot be removed: .*Permission denied"):
+        with raises(LogError):
             log.trim(5)
         assert ticks_of(log) == [1]
         files.refuses.clear()
@@ -312,7 +313,7 @@ def test_a_log_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     with open_log(tmp_path / "log"):
         pass
     (tmp_path / "file").touch()
-    with pytest.raises(LogFailed, match="cannot be opened"):
+    with raises(LogFailed):
         open_log(tmp_path / "file" / "log")
 
 
@@ -380,7 +381,7 @@ def test_a_name_that_cannot_be_taken_away_is_taken_away_later(tmp_path: Path, ca
         if call == "rename":
             assert log.trim(5) > 0
         else:
-            with pytest.raises(LogError, match=r"00001.segment cannot be removed"):
+            with raises(LogError):
                 log.trim(5)
         files.refuses.clear()
         log.trim(5)

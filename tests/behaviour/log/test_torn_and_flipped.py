@@ -21,6 +21,7 @@ from tests.kit.log.faulty_files import (
     segments_in,
     ticks_of,
 )
+from tests.kit.messages import raises
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
 from tidewheel.storage.log_records import HEAD_BYTES, Entry
@@ -167,7 +168,7 @@ def test_a_flipped_byte_is_noticed_by_who_has_the_log_open(tmp_path: Path) -> No
         data[data.index(b"33333")] ^= 1
         path.write_bytes(data)
         assert [one.tick for one in log.read(0, 1 << 20)] == [1, 2]
-        with pytest.raises(LogCorrupted, match="tick 3") as caught:
+        with raises(LogCorrupted) as caught:
             log.read(3, 1 << 20)
         assert caught.value.tick == 3
         assert [one.tick for one in log.read(4, 1 << 20)] == [4, 5]
@@ -269,7 +270,7 @@ def test_records_of_another_segment_are_none(tmp_path: Path) -> None:
     assert len(one) == len(other)
     start = len(one) - HEAD_BYTES - len(record(1).payload)
     segments_in(tmp_path)[2].write_bytes(other[:start] + one[start:])
-    with pytest.raises(LogCorrupted, match="does not match its checksum"):
+    with raises(LogCorrupted):
         open_log(tmp_path)
 
 
@@ -282,7 +283,7 @@ def test_another_format_is_named(tmp_path: Path) -> None:
         with pytest.raises(LogMismatch, match=f"format {version}, and this is a reader of format 3"):
             open_log(tmp_path)
     path.write_bytes(b"something else altogether")
-    with pytest.raises(LogCorrupted, match="does not begin as a segment"):
+    with raises(LogCorrupted):
         open_log(tmp_path)
     assert path.read_bytes() == b"something else altogether"
 
@@ -295,12 +296,12 @@ def test_a_file_that_a_disk_does_not_give_is_named(tmp_path: Path) -> None:
         path = segments_in(tmp_path)[0]
         path.unlink()
         path.mkdir()
-        with pytest.raises(LogCorrupted, match="cannot be read"):
+        with raises(LogCorrupted):
             log.read(0, 1)
         path.rmdir()
-        with pytest.raises(LogCorrupted, match="the file is missing"):
+        with raises(LogCorrupted):
             log.read(0, 1)
-        with pytest.raises(LogCorrupted, match="the file is missing"):
+        with raises(LogCorrupted):
             log.snapshot_at(0)
 
 

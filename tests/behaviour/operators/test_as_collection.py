@@ -9,6 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.collections.plain_collection import PlainCollection
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ARRAYS, LISTS, Bags, Feed
 from tests.kit.operators.operator_case import ONLY_ARROW, ONLY_LISTS, OperatorCase, by_time
 
@@ -170,7 +171,7 @@ def test_batches_that_do_not_fit_fail_the_job(batch: Any, arguments: dict[str, A
 
 def test_times_of_other_kinds_are_refused() -> None:
     flow = tw.Dataflow("test", domain=tw.ProductDomain(tw.IntegerDomain(), tw.UnitDomain()))
-    with pytest.raises(tw.GraphError, match="a collection has whole numbers as epochs"):
+    with raises(tw.GraphError):
         flow.input("records").as_collection()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, Case, cases, expected, operator_settings, run
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
@@ -92,7 +93,7 @@ def test_branches_have_their_names() -> None:
     assert list(branches) == [branches.count, branches.index, branches.rest]
     assert len(branches) == 3
     assert {"count", "index", "rest"} <= set(dir(branches))
-    with pytest.raises(AttributeError, match=r"no attribute 'cuont'; it has the streams \.count, \.index and \.rest"):
+    with raises(AttributeError):
         _ = branches.cuont
     assert not hasattr(branches, "_rest")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import LISTS, Bags, Case, bags, cases, expected, operator_settings, run
 from tests.kit.operators.operator_case import (
     ALL_KINDS,
@@ -133,5 +133,5 @@ def test_it_groups_the_rounds_of_a_loop(case: Case) -> None:
 def test_a_key_that_cannot_be_one_is_refused() -> None:
     """The error names the operator."""
     stream: Any = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="'cogroup': a key is a function of a record, the name of a column or a"):
+    with raises(tw.GraphError):
         stream.cogroup(stream, None)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.runtime.description.dataflow_description import description_of
 
 Batches = list[tuple[int, Any]]
@@ -157,7 +158,7 @@ def test_a_count_that_outgrows_64_bits_over_time_names_its_record(describe: Any,
     flow = tw.Dataflow("test")
     describe(flow.source("changes", tw.IterableSource([changes])).as_collection(diff=True)).changes().capture("made")
     with (
-        pytest.raises(tw.JobError, match=r"the count of \('a', \(?'x'.* needs more than 64 bits"),
+        raises(tw.JobError),
         tw.run(flow, workers=workers, engine="local") as job,
     ):
         job.wait(60)
@@ -167,7 +168,7 @@ def test_a_count_from_outside_has_64_bits() -> None:
     flow = tw.Dataflow("test")
     flow.source("changes", tw.IterableSource([[(0, [("a", 1), ("b", 2**63)])]])).as_collection(diff=True).changes()
     with (
-        pytest.raises(tw.JobError, match="counts of 64 bits, and 'b' is there 9223372036854775808 times"),
+        raises(tw.JobError),
         tw.run(flow, engine="local") as job,
     ):
         job.wait(60)
@@ -179,9 +180,9 @@ def test_a_threshold_may_be_a_condition() -> None:
 
 def test_a_collection_says_how_it_becomes_a_stream() -> None:
     numbers: Any = tw.Dataflow("test").input("a").as_collection()
-    with pytest.raises(AttributeError, match=r"has no capture\(\), .* write collection\.changes\(\)\.capture\("):
+    with raises(AttributeError):
         numbers.capture("all")
-    with pytest.raises(AttributeError, match="'Collection' object has no attribute 'chang'"):
+    with raises(AttributeError):
         numbers.chang()
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import (
     ARRAYS,
     RECORD_BATCHES,
@@ -131,13 +132,13 @@ def test_in_a_loop_what_was_found_is_not_gone_through_again() -> None:
 def test_arguments_are_checked() -> None:
     """The error says which of them is wrong, and what cannot be a key."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="operator 'deduplicate': a key is a function"):
+    with raises(tw.GraphError):
         stream.deduplicate(3)  # type: ignore[arg-type]
-    with pytest.raises(tw.GraphError, match="operator 'deduplicate': order by a function"):
+    with raises(tw.GraphError):
         stream.deduplicate(order=3)  # type: ignore[arg-type]
-    with pytest.raises(tw.JobError, match=r"'deduplicate: partial' failed .* \{1\} of type set cannot be a key"):
+    with raises(tw.JobError):
         deduplicated([{1}])
-    with pytest.raises(tw.JobError, match=r"'deduplicate: partial' failed .* \[1\] of type list cannot be a key"):
+    with raises(tw.JobError):
         deduplicated([1], key=lambda n: [n])
 
 
@@ -161,5 +162,5 @@ def test_equal_float_keys_are_one_and_the_order_decides() -> None:
 def test_times_that_would_be_merged_are_refused() -> None:
     """Python's times of day have no nanoseconds."""
     table = pa.table({"x": pa.array([1, 2], pa.time64("ns"))})
-    with pytest.raises(tw.JobError, match=r"column 'x' has times of day with nanoseconds, and as a key these would be"):
+    with raises(tw.JobError):
         deduplicated(table, key="x")

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.operators.stream import _ELSEWHERE
 
 
@@ -20,7 +21,7 @@ def test_an_operator_by_another_name_is_named(name: str) -> None:
 def test_any_other_name_is_refused_as_ever() -> None:
     """Without a hint; what Python looks for is not found either."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(AttributeError, match=r"^'Stream' object has no attribute 'mop'$"):
+    with raises(AttributeError):
         getattr(stream, "mop")  # noqa: B009 - type checkers know it
     assert not hasattr(stream, "__array__")
     assert copy.copy(stream)._outlet is stream._outlet

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, Case, Feed, run
 from tests.kit.operators.operator_case import OperatorCase, number_of
 
@@ -53,7 +54,7 @@ def test_what_is_no_round_is_an_error(at: Any) -> None:
     def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
         return stream.enter_at(stream.flow.scope("loop"), lambda _: at)
 
-    with pytest.raises(tw.JobError, match=r"enter_at' failed on worker 0 at time 5: .* no time here, .* for 7"):
+    with raises(tw.JobError):
         run(describe, Case([(5, [7])]))
 
 
@@ -61,7 +62,7 @@ def test_only_a_loop_is_entered() -> None:
     """What is no loop, or one that lies elsewhere, is refused as `enter` refuses it."""
     flow = tw.Dataflow("test")
     stream: tw.Stream[int] = flow.input("numbers")
-    with pytest.raises(tw.GraphError, match=r"enter_at: a stream enters a loop of flow.scope\(name\), not 'loop'"):
+    with raises(tw.GraphError):
         stream.enter_at("loop", abs)  # type: ignore[arg-type]
-    with pytest.raises(tw.GraphError, match=r"enter_at: .* does not lie directly in"):
+    with raises(tw.GraphError):
         stream.enter_at(flow.scope("outer").inner("inner"), abs)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import (
     LISTS,
     RECORD_BATCHES,
@@ -77,11 +78,11 @@ def test_all_workers_get_their_share() -> None:
 def test_a_key_that_cannot_be_one_is_refused(key: Any) -> None:
     """A key is a function, a name or some names; nothing else is taken, when the dataflow is described."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match=r"operator 'exchange': .* not "):
+    with raises(tw.GraphError):
         stream.exchange(key)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
     """The error says what could have been meant."""
-    with pytest.raises(tw.JobError, match=r"no column 'm' to exchange by; the batch has \['n'\]"):
+    with raises(tw.JobError):
         run(lambda stream: stream.exchange("m"), Case([(0, [1])], TABLES, workers=2))

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, Case, bags, cases, gather, operator_settings, run, send
 
 
@@ -78,6 +78,6 @@ def test_what_passes_the_greatest_time_is_an_error() -> None:
     back.connect(numbers)
     job = tw.run(flow, engine="local")
     send(job, "numbers", [(2, [1])])
-    with pytest.raises(tw.JobError, match=r"'feedback' failed on worker 0 at time 3: .*nothing passes at this time"):
+    with raises(tw.JobError):
         job.wait()
     job.stop()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Case, run, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
@@ -63,7 +64,7 @@ def test_a_probe_tells_what_was_done() -> None:
     for time in range(3):
         job.input("numbers").send([time])
         job.input("numbers").advance_to(time + 1)
-    with pytest.raises(tw.JobError, match="'for_each_epoch' failed on worker 0 at time 1: OSError: disk full"):
+    with raises(tw.JobError):
         job.probe("done").wait_until(3, DEADLINE_S)
     assert calls == [0]
 
@@ -76,5 +77,5 @@ def test_what_it_returns_goes_on() -> None:
 
 def test_only_a_function_will_do() -> None:
     """When the dataflow is described."""
-    with pytest.raises(tw.GraphError, match="for_each_epoch takes a function, not 'print'"):
+    with raises(tw.GraphError):
         tw.Dataflow("test").input("numbers").for_each_epoch("print")  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import (
     DEADLINE_S,
     TABLES,
@@ -225,7 +226,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], sai
 def test_a_column_that_is_not_there_is_refused() -> None:
     """When the dataflow is described, if the columns of what goes round are known."""
     rows = tw.Dataflow("test").input("rows", pa.schema({"n": pa.int64()}))
-    with pytest.raises(tw.GraphError, match=r"there is no column 'm'; the stream has \(n: int64\)"):
+    with raises(tw.GraphError):
         rows.iterate(lambda inner: inner.with_schema(pa.schema({"n": pa.int64()})), until=bool, measure="m")
 
 
@@ -234,14 +235,14 @@ def test_a_stream_of_another_scope_cannot_go_round_beside() -> None:
     flow = tw.Dataflow("test")
     with flow.scope("elsewhere") as scope:
         within = flow.input("others").enter(scope)
-        with pytest.raises(tw.GraphError, match="scope 'iterate' does not lie directly in the stream's"):
+        with raises(tw.GraphError):
             flow.input("numbers").iterate(lambda inner, other: inner.concat(other), rounds=2, beside=[within])
 
 
 def test_substreams_have_to_be_put_together_before() -> None:
     """A test of a round is of all its records, so a divided stream is refused, and the error says what to do."""
     walks = tw.Dataflow("test").input("walks", int).substreams("walks", key=lambda n: n)
-    with pytest.raises(tw.GraphError, match="without_substreams"):
+    with raises(tw.GraphError):
         walks.iterate(step, until=bool, measure=lambda n: n)
 
 

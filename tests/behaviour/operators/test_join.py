@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import LISTS, Case, bags, cases, expected, operator_settings, run, settle
 from tests.kit.operators.operator_case import ALL_KINDS, ONLY_LISTS, OperatorCase, each_epoch, number_of
 from tests.kit.operators.two_sides import (
@@ -122,18 +123,18 @@ def test_other_arguments_that_cannot_be_used_are_refused() -> None:
     flow = tw.Dataflow("test")
     left, right = flow.input("left"), flow.input("right")
     untyped: Any = left
-    with pytest.raises(tw.GraphError, match="'join': how is one of 'inner', 'left', 'right', 'outer', not 'full'"):
+    with raises(tw.GraphError):
         untyped.join(right, len, how="full")
-    with pytest.raises(tw.GraphError, match="suffix='_b' is for names of columns; functions make pairs"):
+    with raises(tw.GraphError):
         untyped.join(right, len, suffix="_b")
-    with pytest.raises(tw.GraphError, match="'join' reads streams, not 7"):
+    with raises(tw.GraphError):
         untyped.join(7, "a", how="left")
-    with pytest.raises(tw.GraphError, match=r"joins streams of .* and of .*: enter\(\) or leave\(\) first"):
+    with raises(tw.GraphError):
         left.join(right.enter(flow.scope("loop")), len)
 
 
 def test_a_key_that_cannot_be_one_is_named() -> None:
     """A key that cannot be hashed is an error that says which operator it came to."""
     unhashable: Any = lambda row: [row.key]  # noqa: E731
-    with pytest.raises(tw.JobError, match=r"'join'.*list"):
+    with raises(tw.JobError):
         run_two(lambda one, other: [one.join(other, unhashable)], ([(0, [Row(1, 1)])], []))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import TABLES, Case, operator_settings, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
 from tests.kit.operators.two_sides import (
@@ -160,7 +161,7 @@ def test_the_key_keeps_its_name_before_the_left_side_is_known(how: Any) -> None:
     assert (first.time, second.time) == (0, 1)
     assert first.batch.to_pylist() == [{"id": 1, "id_r": 10, "x": "a"}, {"id": 2, "id_r": 20, "x": "b"}]
     assert second.batch.select(["id", "id_r", "x"]).to_pylist() == first.batch.to_pylist()
-    with pytest.raises(tw.JobError, match=r"at time 0: ValueError: both sides of the join have a column 'id'\. Rename"):
+    with raises(tw.JobError):
         run("")
 
 
@@ -230,7 +231,7 @@ def test_structured_arrays_have_columns_too() -> None:
 
     (result,) = run(describe, Case([(0, [4])]))
     assert result.batch.to_pylist() == [{"n": 4, "m": -4.0, "m_2": -4.0}]
-    with pytest.raises(tw.JobError, match="a list has no columns: use functions of a record instead of names"):
+    with raises(tw.JobError):
         run(lambda stream: stream.map(lambda n: {"n": n}).join(stream.map(lambda n: {"n": n}), "n"), Case([(0, [4])]))
 
 
@@ -243,7 +244,7 @@ def both_have(names: tuple[str, str], suffix: str) -> Any:
 
 def test_columns_of_one_name_need_a_suffix() -> None:
     """Two columns of one name are an error that says so; with a suffix the other's gets it, and only where needed."""
-    with pytest.raises(tw.JobError, match=r"both sides of the join have a column 'x'\. Rename one before, or give"):
+    with raises(tw.JobError):
         both_have(("x", "x"), "")
     assert both_have(("x", "x"), "_b") == [{"k": 1, "x": 7, "x_b": 7}]
     assert both_have(("x", "y"), "_b") == [{"k": 1, "x": 7, "y": 7}]
@@ -253,14 +254,14 @@ def test_keys_that_do_not_go_into_one_column_are_named() -> None:
     """An outer join of words with numbers would have both in its key: the error says which columns these are."""
     make = (table_of(pa.string(), "k", "l"), table_of(pa.int64(), "j", "r"))
     feeds: tuple[Feed, Feed] = ([(0, [Row("a", 1)])], [(0, [Row(1, 1)])])
-    with pytest.raises(tw.JobError, match="key columns 'k' of string and 'j' of int64 do not go into one column"):
+    with raises(tw.JobError):
         run_two(lambda one, other: [one.join(other, "k", "j", how="outer")], feeds, make=make)
 
 
 def test_a_column_that_is_not_there_is_named() -> None:
     """The error says what could have been meant."""
     make = (table_of(pa.int64(), "k", "l"), table_of(pa.int64(), "j", "r"))
-    with pytest.raises(tw.JobError, match=r"no column 'k' to exchange by; the batch has \['j', 'r'\]"):
+    with raises(tw.JobError):
         run_two(lambda one, other: [one.join(other, "k")], ([], [(0, [Row(1, 1)])]), make=make)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 
 SELDOM_S = 1000.0
 SEED = 7
@@ -62,7 +63,7 @@ def test_the_last_state_stays_until_the_block_ends() -> None:
         job.wait(10)
         assert job.lookup("prices", "tea") == tw.LookedUp(None, {"tea": {4: 1}})
         assert job.lookup("prices", "tea", time=1) == tw.LookedUp(1, {"tea": {4: 1}})
-    with pytest.raises(tw.JobError, match=r"was stopped: use it inside its with block"):
+    with raises(tw.JobError):
         job.lookup("prices", "tea")
 
 
@@ -120,9 +121,7 @@ def test_epochs_before_the_newest_are_kept_no_more() -> None:
     with run() as job:
         feed(job, {"tea": 3}, {"tea": 4}, {"tea": 5})
         job.probe("done").wait_until(3, 10)
-        with pytest.raises(
-            tw.JobError, match=r"look-up 'prices': worker . has no state of epoch 0 any more: .* epoch 2"
-        ):
+        with raises(tw.JobError):
             job.lookup("prices", "tea", time=0)
         assert job.lookup("prices", "tea", time=2).values == [5]
         job.stop()
@@ -148,7 +147,7 @@ def test_times_that_are_none_are_refused() -> None:
     wrong: Any
     with run() as job:
         for wrong in (-1, "now", 1.5):
-            with pytest.raises(tw.JobError, match="is as of an epoch, a whole number from 0 on, not as of"):
+            with raises(tw.JobError):
                 job.lookup("prices", "tea", time=wrong)
         job.stop()
 
@@ -157,24 +156,24 @@ def test_it_is_said_why_there_is_no_answer() -> None:
     """No epoch is complete, the job is paused, or it has failed."""
     with run() as job:
         job.input("prices").send([("tea", 3)])
-        with pytest.raises(tw.JobError, match=r"answer to look-up 'prices' as of epoch 2, .*'prices' at time 0"):
+        with raises(tw.JobError):
             job.lookup("prices", "tea", time=2)
-        with pytest.raises(tw.JobError, match=r"answer to look-up 'prices', but the local job has nothing left to do"):
+        with raises(tw.JobError):
             job.lookup("prices", "tea")
         assert "'prices'" in str(job.explain("prices"))
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.probe("done").wait_until(1, 10)
         assert not any(core.questions._open for core in job._cores)  # type: ignore[attr-defined]
         job.stop()
     with run(paused=True) as job:
-        with pytest.raises(tw.JobError, match=r"is paused, .* call start\(\) first"):
+        with raises(tw.JobError):
             job.lookup("prices", "tea")
         job.stop()
     flow = tw.Dataflow("numbers")
     flow.input("numbers").as_collection().lookups("numbers")
     job = run(flow)
     job.input("numbers").send([7])
-    with pytest.raises(tw.JobError, match=r"operator 'lookup numbers: by key' could not exchange .* takes pairs"):
+    with raises(tw.JobError):
         job.lookup("numbers", 7)
 
 
@@ -182,10 +181,10 @@ def test_look_ups_that_cannot_be_are_refused() -> None:
     """Those in a loop, and of a name that another has."""
     flow = tw.Dataflow("test")
     pairs = flow.input("pairs").as_collection()
-    with pytest.raises(tw.GraphError, match=r"look-ups 'inner' are in a loop, .*: use its result"):
+    with raises(tw.GraphError):
         pairs.iterate(lambda inner: inner.lookups("inner"))
     assert pairs.lookups("pairs") is pairs
-    with pytest.raises(tw.GraphError, match="has a lookup named 'pairs' already"):
+    with raises(tw.GraphError):
         pairs.lookups("pairs")
 
 
@@ -199,7 +198,7 @@ def test_a_job_that_goes_on_has_the_state_of_its_snapshot(tmp_path: Path, worker
     with run(snapshots=tw.Snapshots(tmp_path, every_s=SELDOM_S), workers=workers) as job:
         found = job.lookup("prices", list("abcde"))
         assert (found.time, [found[key] for key in "abcde"]) == (2, [[], [2], [2], [1], [1]])
-        with pytest.raises(tw.JobError, match="has no state of epoch 1 any more"):
+        with raises(tw.JobError):
             job.lookup("prices", list("abcde"), time=1)
         feed(job, {"b": 5})
         assert job.lookup("prices", "b", time=3).values == [5]

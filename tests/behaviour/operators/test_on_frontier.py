@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 
@@ -59,5 +59,5 @@ def test_a_function_that_raises_fails_the_job() -> None:
     def complain(frontier: tw.Antichain, worker: int) -> None:
         raise RuntimeError("too late")
 
-    with pytest.raises(tw.JobError, match="'on_frontier' failed on worker 0: RuntimeError: too late"):
+    with raises(tw.JobError):
         run(lambda stream: stream.on_frontier(complain), Case([(1, [1])]))

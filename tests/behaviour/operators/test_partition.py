@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, LISTS, Case, run
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
@@ -64,5 +65,5 @@ def test_integers_of_numpy_are_numbers_too() -> None:
 def test_there_is_at_least_one_part(parts: Any) -> None:
     """How many there are is said when the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="partition: parts is a whole number, 1 or more, not"):
+    with raises(tw.GraphError):
         stream.partition(parts, int)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Feed, feeds, operator_settings, send
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -119,7 +120,7 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
     flow = tw.Dataflow("test")
     flow.operator("clock", [], 1, counting)[0].probe("clock")
     with tw.run(flow, engine="local") as job:
-        with pytest.raises(TimeoutError, match=r"waited 0 s for probe 'clock' to reach 1000000"):
+        with raises(TimeoutError):
             job.probe("clock").wait_until(1_000_000, timeout=0)
         job.probe("clock").wait_until(50)
         assert job.probe("clock").has_reached(50)
@@ -132,7 +133,7 @@ def test_only_a_time_can_be_waited_for(time: Any) -> None:
     flow = tw.Dataflow("test")
     flow.input("numbers").probe("done")
     with tw.run(flow, engine="local") as job:
-        with pytest.raises(tw.TidewheelError, match="'done'"):
+        with raises(tw.TidewheelError):
             job.probe("done").wait_until(time)
         job.stop()
 
@@ -165,10 +166,10 @@ def test_who_follows_a_probe_that_nobody_moves_is_told() -> None:
     with tw.run(flow, engine="local") as job:
         advances = job.probe("done").advances()
         next(advances)
-        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to move, but .* advance or close the inputs"):
+        with raises(tw.JobError):
             next(advances)
         advances = job.probe("done").advances(timeout=0)
         next(advances)
-        with pytest.raises(TimeoutError, match="waited 0 s for probe 'done' to move"):
+        with raises(TimeoutError):
             next(advances)
         job.stop()

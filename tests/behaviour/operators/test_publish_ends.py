@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.behaviour.operators.test_substreams import Sessions, assert_nothing_left, sessions
+from tests.kit.messages import raises
 from tests.kit.operators.harness import operator_settings, settle
 
 DEADLINE_S = 20.0
@@ -265,10 +266,10 @@ def test_from_topic_leaves_ends_out(topic: str) -> None:
 def test_a_stream_without_substreams_is_refused(topic: str) -> None:
     """As it is described, with what to do; so is one that has them no more."""
     flow = tw.Dataflow("plain")
-    with pytest.raises(tw.GraphError, match=r"publish .* with ends=True: the stream has no substreams.*substreams\("):
+    with raises(tw.GraphError):
         flow.input("lines").publish(topic, ends=True)
     left = flow.input("others").substreams("orders", lambda line: line[0]).without_substreams()
-    with pytest.raises(tw.GraphError, match=r"publish before without_substreams\(\)"):
+    with raises(tw.GraphError):
         left.publish(topic, ends=True)
     left.publish(topic)
 
@@ -281,5 +282,5 @@ def test_times_in_no_order_are_refused(topic: str) -> None:
         return halve(walks)
 
     flow = tw.Dataflow("loop")
-    with pytest.raises(tw.GraphError, match="Publish what leaves the loop"):
+    with raises(tw.GraphError):
         flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(body)

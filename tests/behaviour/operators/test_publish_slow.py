@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 
@@ -99,7 +100,7 @@ def test_one_that_never_reads_is_cut_off_and_the_job_completes(topic: str) -> No
         job.wait(timeout=DEADLINE_S)
         assert LIMIT_S <= time.monotonic() - began_s < DEADLINE_S / 2
         assert source.read == 300
-        with pytest.raises(tw.DeliveryError, match=r"held back what is published for 0\.3 s without taking any of it"):
+        with raises(tw.DeliveryError):
             list(subscription)
 
 
@@ -121,7 +122,7 @@ def test_another_one_in_the_same_thread_waits_for_the_limit(topic: str) -> None:
         tw.subscribe(topic, slow="block") as read,
     ):
         assert [epoch.time for epoch in read.epochs(timeout=DEADLINE_S)] == list(range(100))
-        with pytest.raises(tw.DeliveryError, match="held back what is published"):
+        with raises(tw.DeliveryError):
             list(unread)
 
 

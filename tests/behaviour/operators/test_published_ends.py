@@ -3,9 +3,8 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.operators.sinks.publish import PublishedEnds, build_publish
 from tidewheel.progress import Antichain, IntegerDomain, TimeDomain
 from tidewheel.pubsub.publications.publication import Publication
@@ -215,11 +214,9 @@ def test_records_at_times_in_no_order_are_an_error() -> None:
     ends.note((0, "a"), 2)
     ends.note((0, "a"), 4)
     port.ends.add(["a"])
-    with pytest.raises(
-        tw.DeliveryError, match=r"'orders', worker 0: substream 'a' .* 4 and 6, so it ends with no single epoch"
-    ):
+    with raises(tw.DeliveryError):
         ends.note((0, "a"), 6)
-    with pytest.raises(tw.DeliveryError, match="4 and 3, so it ends with no single epoch"):
+    with raises(tw.DeliveryError):
         ends.publish(cast(tw.InputPort, port), port.frontier, cast(Any, context))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import LISTS, Case, bags, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
 
@@ -73,7 +74,7 @@ def test_in_a_loop_each_round_is_reduced() -> None:
 def test_what_is_no_function_is_refused() -> None:
     """When the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="reduce takes a function, not 0"):
+    with raises(tw.GraphError):
         stream.reduce(lambda n: n, 0)  # type: ignore[arg-type]
 
 

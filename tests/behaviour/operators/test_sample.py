@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ARRAYS, Case, cases, operator_settings, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
 from tidewheel.batches.batches import is_arrow, is_numpy, records
@@ -93,16 +94,16 @@ def test_all_records_of_a_key_are_kept_or_dropped() -> None:
 def test_a_fraction_that_is_none_is_refused(fraction: Any) -> None:
     """When the dataflow is described; so is a seed, or a key, that is none."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="operator 'sample': the fraction is a number from 0 to 1, not "):
+    with raises(tw.GraphError):
         stream.sample(fraction)
 
 
 def test_seeds_and_keys_are_checked() -> None:
     """The error says which of them is wrong, and which record has no hash."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="operator 'sample': the seed is an integer, not 'x'"):
+    with raises(tw.GraphError):
         stream.sample(0.5, "x")  # type: ignore[arg-type]
-    with pytest.raises(tw.GraphError, match="operator 'sample': a key is a function"):
+    with raises(tw.GraphError):
         stream.sample(0.5, key=3)  # type: ignore[arg-type]
-    with pytest.raises(tw.JobError, match="operator 'sample' failed on worker 0 at time 0: TypeError: a record with <"):
+    with raises(tw.JobError):
         sampled([open], 0.5)

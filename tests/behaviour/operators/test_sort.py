@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, cases, operator_settings, run, tag_with_worker
 from tests.kit.operators.operator_case import OperatorCase, by_time, each_epoch, number_of
 from tidewheel.batches.batches import records
@@ -117,7 +118,7 @@ def test_in_a_loop_each_round_is_sorted() -> None:
 def test_an_order_that_is_none_is_refused(order: Any) -> None:
     """The error says what an order is, when the dataflow is described."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match=r"operator 'sort': order by a function of a record, .* not "):
+    with raises(tw.GraphError):
         stream.sort(order)
 
 

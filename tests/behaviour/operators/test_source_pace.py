@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, settle
 from tests.kit.runtime.stuck_flows import every_spread, hoarding
 from tests.slow_operator import build_slow
@@ -83,7 +84,7 @@ def test_a_dataflow_that_needs_more_epochs_is_told() -> None:
     """On the local engine that is an error at once, which names the operator that does not let go."""
     kept: list[tw.TimestampToken] = []
     with tw.run(paced(Watched(20), 2, kept), engine="local") as job:
-        with pytest.raises(tw.JobError, match="operator 'hoarding' holds 1 token for time 0"):
+        with raises(tw.JobError):
             job.probe("done").wait_until(1, DEADLINE_S)
         job.stop()
         while kept:
@@ -102,10 +103,10 @@ def test_a_wrong_pace_is_refused(options: Any, message: str) -> None:
     flow = tw.Dataflow("test")
     with pytest.raises(tw.GraphError, match=message):
         flow.source("numbers", Watched(1), paced_by="done", **options)
-    with pytest.raises(tw.GraphError, match=r"source 'numbers': .* has no partitions that could be paced by a probe"):
+    with raises(tw.GraphError):
         flow.source("numbers", tw.QueueSource(), paced_by="done")
     flow.source("numbers", Watched(9), paced_by="dome").probe("done")
-    with pytest.raises(tw.JobError, match=r"'numbers' failed on .* no probe 'dome'; it has \['done'\]"):
+    with raises(tw.JobError):
         tw.run(flow, engine="local").wait(DEADLINE_S)
 
 
@@ -189,7 +190,7 @@ def test_a_partition_is_not_asked_before_its_pause_is_over(monkeypatch: pytest.M
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
 def test_a_pause_that_is_none_is_refused(seconds: float) -> None:
     """Where it is made, which is in the source."""
-    with pytest.raises(ValueError, match="a pause lasts some seconds, 0 or more, not"):
+    with raises(ValueError):
         tw.Pause(seconds)
 
 
@@ -203,6 +204,6 @@ def test_what_a_source_has_open_is_closed_when_the_job_ends() -> None:
     source = Watched(10**9)
     flow = flow_of(source)
     flow.source("zeros", tw.RecordSource([0])).map(lambda n: 1 // n)
-    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+    with raises(tw.JobError):
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert source.closed == [0]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.harness import LISTS, Feed, Kind, feeds, operator_settings
 from tests.kit.operators.operator_case import OperatorCase, plain_bags
@@ -273,7 +274,7 @@ def test_logs_are_of_as_many_workers_as_before(tmp_path: Path) -> None:
     flow.input("numbers").capture_to(tmp_path / "log")
     group = SnapshotGroup(flow, 2, Random(0))
     group.take_snapshot()
-    with pytest.raises(tw.JobError, match=r"capture_to cannot go on with 3 workers: .* Go on with as many as before"):
+    with raises(tw.JobError):
         group.gone_on(3)
 
 
@@ -295,5 +296,5 @@ def test_an_epoch_of_another_run_is_still_not_overwritten(tmp_path: Path) -> Non
     group.advance("numbers", 5)
     group.send("numbers", [2])
     group.advance("numbers", 6)
-    with pytest.raises(tw.JobError, match="is there already, of another run"):
+    with raises(tw.JobError):
         group.run()

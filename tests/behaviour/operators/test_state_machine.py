@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, Case, Feed, bags, run
 from tests.kit.operators.operator_case import OperatorCase, by_time, number_of
 
@@ -86,9 +87,7 @@ def test_an_argument_that_is_none_is_refused(which: str) -> None:
     """The error says which it was."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     arguments: dict[str, Any] = {"key": "n", "start": int, "step": divmod, "order": "n", which: 0}
-    with pytest.raises(
-        tw.GraphError, match=r"state_machine(, for \w+, takes|': a key is|': order by) a function.*not 0"
-    ):
+    with raises(tw.GraphError):
         stream.state_machine(**arguments)
 
 

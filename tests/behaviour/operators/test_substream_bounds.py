@@ -20,6 +20,7 @@ from tests.behaviour.operators.test_substreams import (
     seen_by,
     sessions,
 )
+from tests.kit.messages import raises
 from tests.kit.operators.harness import operator_settings
 
 DEADLINE_S = 20.0
@@ -336,7 +337,7 @@ def test_what_a_firm_bound_holds_is_said() -> None:
         handle.send([(1, 5), (2, 6)])
         handle.end_substream(2)
         handle.advance_to(1)
-        with pytest.raises(tw.JobError, match=r"1 message at time 0 at input 0 of 'pieces' .*, held(.|\n)*end it"):
+        with raises(tw.JobError):
             job.probe("pieces").wait_until(1)
         job.stop()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.runtime.description.dataflow_description import description_of
 
 DEADLINE_S = 20.0
@@ -130,12 +131,12 @@ def test_an_input_is_divided_for_all_or_none() -> None:
     flow = tw.Dataflow("read before")
     numbers = flow.input("numbers")
     numbers.capture("all")
-    with pytest.raises(tw.GraphError, match="'numbers' is read by another operator already"):
+    with raises(tw.GraphError):
         numbers.substreams("rests", rest)
     flow = tw.Dataflow("read after")
     numbers = flow.input("numbers")
     numbers.substreams("rests", rest)
-    with pytest.raises(tw.GraphError, match="divided into the substreams 'rests' since"):
+    with raises(tw.GraphError):
         numbers.map(abs)
 
 
@@ -207,7 +208,7 @@ def test_ends_of_what_there_cannot_be_are_refused() -> None:
     with (
         tw.run(divided().flow, engine="local") as job,
         job.input("numbers") as handle,
-        pytest.raises(TypeError, match=r"several keys are given as end_substream\(1, 2\)"),
+        raises(TypeError),
     ):
         handle.end_substream([1, 2])
 

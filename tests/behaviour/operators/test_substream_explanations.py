@@ -6,6 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.operators.test_substream_errors import fail, rest
+from tests.kit.messages import raises
 
 
 def test_explain_says_which_substreams_are_open() -> None:
@@ -18,9 +19,7 @@ def test_explain_says_which_substreams_are_open() -> None:
         handle.send([0, 1])
         handle.end_substream(0)
         handle.advance_to(1)
-        with pytest.raises(
-            tw.JobError, match=r"substreams 'rests' of 1 key\(s\) are open, such as 1. They end"
-        ) as told:
+        with raises(tw.JobError) as told:
             job.probe("done").wait_until(1)
         assert "close() lets it go on; its substreams end by end_substream(...) or close()" in str(told.value)
         assert "'collect_substream' has records of substreams that have not ended, and waits for that" in str(

@@ -7,6 +7,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.operators.test_substreams import assert_nothing_left, seen_by
+from tests.kit.messages import raises
 
 DEADLINE_S = 20.0
 SEEDS = range(8)
@@ -74,5 +75,5 @@ def test_substreams_of_two_divisions_that_meet_are_refused() -> None:
     halves = numbers.substreams("halves", lambda n: n % 2)
     both = halves.concat(numbers.substreams("thirds", lambda n: n % 3))
     both.collect_substream(lambda key, rows: key).capture("keys")
-    with pytest.raises(tw.GraphError, match=r"'collect_substream' asks .*'halves' and of 'thirds' get to its input 0"):
+    with raises(tw.GraphError):
         tw.run(flow, engine="local")

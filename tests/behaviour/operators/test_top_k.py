@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ARRAYS, Case, run
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
 from tidewheel.batches.batches import records
@@ -134,20 +135,18 @@ def test_in_a_loop_each_round_has_its_own() -> None:
 def test_a_number_that_is_none_is_refused(k: Any) -> None:
     """When the dataflow is described."""
     stream = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match=r"operator 'top_k': k is how many records are kept, 1 or more, not "):
+    with raises(tw.GraphError):
         stream.top_k(k)
 
 
 def test_keys_and_orders_are_checked() -> None:
     """The error says which of them is wrong."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="operator 'top_k': a key is a function"):
+    with raises(tw.GraphError):
         stream.top_k(1, key=3)  # type: ignore[arg-type]
-    with pytest.raises(tw.GraphError, match="operator 'top_k': order by a function"):
+    with raises(tw.GraphError):
         stream.top_k(1, order=3)  # type: ignore[arg-type]
-    with pytest.raises(
-        tw.JobError, match=r"'top_k: partial' failed .*no column 'b' for the key; the batch has \['a'\]"
-    ):
+    with raises(tw.JobError):
         greatest(lambda rows: rows.top_k(1, key="b", order="a"), pa.table({"a": [1]}))
 
 

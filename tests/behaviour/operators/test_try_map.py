@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, run
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
@@ -51,7 +52,7 @@ def test_only_what_is_to_be_caught_is() -> None:
     case = Case([(0, [1, 0])])
     failed = run(lambda stream: stream.try_map(lambda n: 1 // n, catch=(KeyError, ArithmeticError)).failures, case)
     assert [result.batch[0].error for result in failed] == ["ZeroDivisionError"]
-    with pytest.raises(tw.JobError, match=r"'try_map' failed on worker 0 at time 0: ZeroDivisionError"):
+    with raises(tw.JobError):
         run(lambda stream: stream.try_map(lambda n: 1 // n, catch=KeyError).failures, case)
 
 
@@ -59,5 +60,5 @@ def test_only_what_is_to_be_caught_is() -> None:
 def test_only_exceptions_are_caught(catch: Any) -> None:
     """What would end the process is none of them."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with pytest.raises(tw.GraphError, match="try_map: catch is an exception class, or a tuple of some, not"):
+    with raises(tw.GraphError):
         stream.try_map(str, catch)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ARRAYS, LISTS, TABLES, Case, bags, cases, expected, operator_settings, send
 from tidewheel.operators.sources.input import check_for
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -153,7 +154,7 @@ def test_what_another_process_sends_is_checked_on_the_worker(records: Any, batch
             handle.close()
             job.wait()
 
-    with pytest.raises(tw.JobError, match=r"at time 3.*TypeError: ") as caught:
+    with raises(tw.JobError) as caught:
         run()
     assert (caught.value.operator, caught.value.worker) == ("input in", 0)
 
@@ -163,7 +164,7 @@ def test_a_mistake_anywhere_in_a_batch_of_a_few(place: int) -> None:
     """Of up to 32 records, `send` looks at all."""
     batch: list[Any] = list(range(32))
     batch[place] = "wrong"
-    with pytest.raises(TypeError, match="not str: 'wrong'"):
+    with raises(TypeError):
         run_with(int, batch)
 
 
@@ -176,7 +177,7 @@ def test_a_mistake_that_each_batch_has_is_found(place: int, kind: Callable[[Any]
     check = check_for("in", int)
     assert check is not None
     sent = batch if kind is np.array else batch.tolist()
-    with pytest.raises(TypeError, match="not str: 'wrong'"):
+    with raises(TypeError):
         [check(sent, turn) for turn in range(4)]
 
 
@@ -186,7 +187,7 @@ def test_the_driver_looks_at_others_each_time() -> None:
     flow.input("in", int)
     with tw.run(flow, engine="local") as job, job.input("in") as handle:
         handle.send([1])
-        with pytest.raises(TypeError, match="not str: 'wrong'"):
+        with raises(TypeError):
             handle.send([1, "wrong"] * 32)
 
 
@@ -194,7 +195,7 @@ def test_a_worker_looks_at_other_records_than_the_driver() -> None:
     """So it may find at once what the driver has missed."""
     flow = tw.Dataflow("typed")
     flow.input("in", int).capture("out")
-    with pytest.raises(tw.JobError, match="not str: 'wrong'"):
+    with raises(tw.JobError):
         run_with(int, [1, "wrong"] * 32)
 
 
@@ -258,7 +259,7 @@ def test_bad_records_of_a_divided_input() -> None:
 def test_a_choice_that_there_is_not_is_refused(records: Any, choice: Any) -> None:
     """Such as to divert what has no type; the dataflow stays as it was."""
     flow = tw.Dataflow("typed")
-    with pytest.raises(tw.GraphError, match="input 'in': on_bad_record is None, or"):
+    with raises(tw.GraphError):
         flow.input("in", records, on_bad_record=choice)
     assert description_of(flow).size == 0
 
@@ -267,7 +268,7 @@ def test_a_choice_that_there_is_not_is_refused(records: Any, choice: Any) -> Non
 def test_what_is_no_type_is_refused(records: Any) -> None:
     """When the dataflow is described, and the dataflow stays as it was."""
     flow = tw.Dataflow("typed")
-    with pytest.raises(tw.GraphError, match="input 'in': what its records are is said by a class, such as int"):
+    with raises(tw.GraphError):
         flow.input("in", records)
     assert description_of(flow).size == 0
     flow.input("in")
@@ -275,7 +276,7 @@ def test_what_is_no_type_is_refused(records: Any) -> None:
 
 def test_a_schema_is_known_from_the_input_on() -> None:
     """A column that is not in it is an error before anything runs, and a structured array becomes a table of it."""
-    with pytest.raises(tw.GraphError, match="operator 'select': there is no column 'm'"):
+    with raises(tw.GraphError):
         tw.Dataflow("typed").input("in", SCHEMA).select("m")
     ((_, batch),) = run_with(SCHEMA, np.array([(1,), (2,)], dtype=[("n", np.int64)]))
     assert batch.to_pydict() == {"n": [1, 2]}
@@ -286,5 +287,5 @@ def test_what_is_left_has_the_schema_of_the_input() -> None:
     flow = tw.Dataflow("typed")
     good, bad = flow.input("in", SCHEMA, on_bad_record="divert")
     assert (good.schema, bad.schema) == (SCHEMA, None)
-    with pytest.raises(tw.GraphError, match="there is no column 'm'"):
+    with raises(tw.GraphError):
         good.select("m")

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.operators.collections.stages import updates_of
 
 SALES = pa.table({"user": ["ann", "ann", "bob"], "item": ["tea", None, "oil"], "price": [3, 4, 5], "day": [1, 1, 2]})
@@ -243,7 +244,7 @@ def test_whole_numbers_from_2_to_the_63_on_are_filtered() -> None:
             condition = pc.field("n") >= pa.scalar(least, pa.uint64())
             wanted = [n for _, numbers in batches for n in numbers if n >= least]
             assert kept(condition, as_collection=as_collection) == wanted
-        with pytest.raises(tw.JobError, match=r"Beside uint64, write whole numbers as pa\.scalar\(n, pa\.uint64\(\)\)"):
+        with raises(tw.JobError):
             kept(pc.field("n") > 1, as_collection=as_collection)
 
 

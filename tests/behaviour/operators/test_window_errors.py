@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, run
 from tidewheel.runtime.description.dataflow_description import description_of
 
@@ -76,14 +77,14 @@ def test_there_are_no_windows_in_loops() -> None:
     def body(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[Any]]:
         return numbers, numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=lambda n: n).results
 
-    with pytest.raises(tw.GraphError, match="outside of loops"):
+    with raises(tw.GraphError):
         tw.Dataflow("windows").input("numbers").iterate(body)
 
 
 def test_epochs_have_to_be_integers_to_be_event_times() -> None:
     """With other times ``at`` says when a record happened, if they come one after the other."""
     numbers = tw.Dataflow("once", tw.UnitDomain()).input("numbers")
-    with pytest.raises(tw.GraphError, match="has to be an integer"):
+    with raises(tw.GraphError):
         numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=None)
     numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=lambda n: n)
 
@@ -97,7 +98,7 @@ def test_an_add_that_returns_nothing_is_an_error() -> None:
     def describe(stream: tw.Stream[int]) -> tw.Stream[Any]:
         return stream.window(tw.TumblingWindows(5), key=lambda n: 0, at=lambda n: n, start=list, add=append).results
 
-    with pytest.raises(tw.JobError, match=r"'window'.*add returned None"):
+    with raises(tw.JobError):
         run(describe, Case([(0, [1])]))
 
 
@@ -118,5 +119,5 @@ def test_a_combine_that_returns_nothing_is_an_error() -> None:
             combine=forget,
         ).results
 
-    with pytest.raises(tw.JobError, match=r"'window'.*time 1.*combine returned None"):
+    with raises(tw.JobError):
         run(describe, Case([(0, [0, 8]), (1, [4])]))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ignore_others
 from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
 
@@ -71,16 +72,16 @@ def test_a_promise_that_is_none_is_refused() -> None:
     """It takes a schema, and one that does not contradict what is known."""
     stream = tw.Dataflow("test").input("rows", SCHEMA)
     assert stream.with_schema(SCHEMA).schema == SCHEMA
-    with pytest.raises(tw.GraphError, match=r"'with_schema' takes a pyarrow\.Schema, not 'n'"):
+    with raises(tw.GraphError):
         stream.with_schema("n")  # type: ignore[arg-type,unused-ignore]
-    with pytest.raises(tw.GraphError, match=r"the stream has \(word: string, n: int64\), and not \(n: int64\)"):
+    with raises(tw.GraphError):
         stream.with_schema(pa.schema({"n": pa.int64()}))
 
 
 def test_an_exchange_by_a_column_that_is_not_there_is_refused() -> None:
     """The error names the operator, the column and those there are."""
     stream = tw.Dataflow("test").input("rows", SCHEMA)
-    with pytest.raises(tw.GraphError, match=r"'exchange': there is no column 'm'; the stream has \(word: string, n:"):
+    with raises(tw.GraphError):
         stream.exchange(("word", "m"))
 
 

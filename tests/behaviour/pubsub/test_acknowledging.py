@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Batch, DeliveryError, Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
@@ -128,7 +129,7 @@ def test_batches_are_acknowledged_one_by_one_where_events_are_read() -> None:
 def test_a_table_is_acknowledged_as_a_whole() -> None:
     """All the epochs that it was made of, with what is asked for next."""
     reader, subscription = subscribed([SNAPSHOT, data(0, 1), LowerFrontierUpdate([(0, -1), (1, 1)])])
-    with pytest.raises(DeliveryError, match="rows of Arrow and dicts"):
+    with raises(DeliveryError):
         subscription.to_arrow(until=0)
     assert reader.log == []
     assert [epoch.records for epoch in subscription._complete] == [[1]]
@@ -157,8 +158,8 @@ def test_acknowledging_what_cannot_be_is_an_error() -> None:
     """By hand what is done automatically, or something else than an epoch or a batch."""
     _, subscription = subscribed()
     epoch = next(subscription.epochs())
-    with pytest.raises(DeliveryError, match="subscribe with ack='manual'"):
+    with raises(DeliveryError):
         subscription.acknowledge(epoch)
     _, subscription = subscribed(ack="manual")
-    with pytest.raises(DeliveryError, match="an Epoch, Batch or SubstreamsEnded can be acknowledged, not 3"):
+    with raises(DeliveryError):
         subscription.acknowledge(3)  # type: ignore[arg-type]

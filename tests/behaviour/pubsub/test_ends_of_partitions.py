@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import Publisher, PublisherLost
@@ -66,7 +67,7 @@ def test_a_publisher_that_dies_after_the_end_is_replaced(generation: int) -> Non
         for numbered in taken(publisher, name):
             stream.accept(numbered)
         assert stream.state is PartitionState.ENDED
-    with pytest.raises(PublisherLost, match="its last messages with it"):
+    with raises(PublisherLost):
         streams[2].accept(first)
 
 

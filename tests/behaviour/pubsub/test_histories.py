@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.pubsub import DeliveryError
 
 SOON_S = 10.0
@@ -150,7 +151,7 @@ def test_a_table_needs_all_epochs(topic: str, read: Any) -> None:
         with job.input("changes") as changes:
             changes.send([((1, "a"), 1)])
         next(iter(read(reader)))
-        with pytest.raises(DeliveryError, match=r"epochs or events .* were read otherwise"):
+        with raises(DeliveryError):
             reader.to_arrow()
         job.stop()
 
@@ -167,7 +168,7 @@ def test_a_job_cannot_receive_the_state_twice(topic: str, tmp_path: Path) -> Non
             reading.probe("read").wait_until(1, timeout=SOON_S)
             reading.snapshot(timeout=SOON_S)
             reading.stop()
-        refused = pytest.raises(tw.JobError, match="begins with its state, and the snapshot")
+        refused = raises(tw.JobError)
         with refused, tw.run(other, engine="local", snapshots=snapshots) as reading:
             reading.wait(timeout=SOON_S)
 
@@ -175,7 +176,7 @@ def test_a_job_cannot_receive_the_state_twice(topic: str, tmp_path: Path) -> Non
 def test_epochs_cannot_be_dropped(topic: str) -> None:
     """The state would lack them from then on."""
     with tw.run(collection(topic), engine="local") as job:
-        with pytest.raises(DeliveryError, match=r"has history, so each state"):
+        with raises(DeliveryError):
             tw.subscribe(topic, slow="drop_epochs")
         job.stop()
 
@@ -184,9 +185,9 @@ def test_only_epochs_have_a_history() -> None:
     """A sum needs times in one order, and ends of substreams do not add up."""
     flow = tw.Dataflow("loops")
     numbers, keys = flow.input("numbers"), flow.input("keys")
-    with pytest.raises(DeliveryError, match=r"history=True needs epochs that are whole numbers"):
+    with raises(DeliveryError):
         numbers.enter(flow.scope("loop")).publish("inside", history=True)
-    with pytest.raises(DeliveryError, match=r"history=True needs .* and no ends=True"):
+    with raises(DeliveryError):
         keys.substreams("keys", key=lambda n: n).publish("ends", history=True, ends=True)
 
 
@@ -200,7 +201,7 @@ def test_what_is_no_change_has_no_sum(topic: str) -> None:
         job.probe("done").wait_until(1, timeout=SOON_S)
         with tw.subscribe(topic) as late:
             for reader in (early, late):
-                with pytest.raises(DeliveryError, match="a topic with history has changes"):
+                with raises(DeliveryError):
                     reader.to_arrow(until=0, timeout=SOON_S)
 
 

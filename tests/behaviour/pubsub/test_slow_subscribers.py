@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.actor_thread import (
     DEADLINE_S,
     ActorThread,
@@ -117,7 +118,7 @@ def test_one_that_is_disconnected_costs_the_others_nothing(
         worker.join(DEADLINE_S)
         assert reads.is_over
         assert publisher.statistics().overflows == 1
-        with pytest.raises(DeliveryError, match=r"fell too far behind: .* keeps no more than 4000000 bytes"):
+        with raises(DeliveryError):
             times(stopped)
     assert CAPACITY / 2 < peaks[queue] <= CAPACITY
     assert worker.most_waiting <= ROOM_BYTES + 2 * SIZE
@@ -200,7 +201,7 @@ def test_one_that_blocks_for_too_long_is_cut_off(publisher: ActorThread) -> None
         assert eventually(lambda: publisher.statistics().holders == 0)
         worker.join(DEADLINE_S)
         assert worker.sent == ENOUGH
-        with pytest.raises(DeliveryError, match="held back what is published for 60 s without taking any of it"):
+        with raises(DeliveryError):
             times(holds)
     assert publisher.statistics().overflows == 1
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
 from tidewheel.pubsub import Subscription
 
@@ -81,9 +82,9 @@ def test_what_waits_for_an_epoch_that_will_not_come_is_told(topic: str) -> None:
     """A table until an epoch would be a promise, and what `take` returns says nothing of an end: these raise."""
     with stopped(topic) as subscription:
         assert subscription.to_arrow(until=OPEN - 1, timeout=DEADLINE_S).num_rows == ROWS * OPEN
-        with pytest.raises(tw.PublisherLost, match=r"has not come to its end: job 'publishing-\w+' was stopped"):
+        with raises(tw.PublisherLost):
             subscription.to_arrow(until=OPEN, timeout=DEADLINE_S)
-        with pytest.raises(tw.PublisherLost, match="was stopped"):
+        with raises(tw.PublisherLost):
             subscription.take()
 
 
@@ -91,7 +92,7 @@ def test_a_dataflow_that_reads_the_topic_fails(topic: str) -> None:
     """Its operators may have records of the open epoch; they must not take that for complete."""
     reading = tw.Dataflow("reading")
     reading.from_topic(topic).capture("numbers")
-    with pytest.raises(tw.JobError, match=r"has not come to its end: job .* was stopped"):
+    with raises(tw.JobError):
         read_stopped(reading, topic)
 
 
@@ -121,9 +122,9 @@ def test_a_block_that_is_left_too_early_is_no_stop(topic: str) -> None:
     job = tw.run(flow_of(topic), workers=WORKERS, engine="local")
     subscription = tw.subscribe(topic)
     feed_without_end(job)
-    with pytest.raises(tw.JobError, match="inputs are open: input 'numbers'"), job:
+    with raises(tw.JobError), job:
         pass
-    with subscription, pytest.raises(tw.PublisherLost, match=r"the publisher failed: job .* was stopped"):
+    with subscription, raises(tw.PublisherLost):
         list(subscription.epochs(DEADLINE_S))
 
 

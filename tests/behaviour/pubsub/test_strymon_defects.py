@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
 from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
@@ -85,7 +86,7 @@ def test_a_publisher_that_fails_does_not_freeze_its_group() -> None:
         publisher.subscribe("s")
         read(subscriber, partition, publisher)
     failed.fail("it crashed")
-    with pytest.raises(PublisherLost, match="it crashed"):
+    with raises(PublisherLost):
         read(subscriber, 0, failed)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.pubsub.actor_thread import ActorThread, ended, epoch
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tests.links.open_files import open_files
@@ -266,9 +267,9 @@ def test_errors_come_after_what_came_before(running: RunningPublication, topic: 
         waiting = asyncio.create_task(rest(subscription))
         await under_way(subscription)
         running.finish("it broke", 1)
-        with pytest.raises(PublisherLost, match="it broke"):
+        with raises(PublisherLost):
             await waiting
-        with pytest.raises(PublisherLost, match="it broke"):
+        with raises(PublisherLost):
             await anext(subscription)
 
     with subscribe(topic) as subscription:

@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
 from tidewheel.pubsub import (
     Batch,
@@ -109,7 +110,7 @@ def test_take_raises_after_what_came_before(running: RunningPublication, topic: 
         running.finish("it broke", 1)
         assert isinstance(subscription.take()[-1], Batch)
         for _ in range(2):
-            with pytest.raises(PublisherLost, match="it broke"):
+            with raises(PublisherLost):
                 subscription.take()
         assert not subscription.is_over
 
@@ -123,7 +124,7 @@ def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None
     subscription.close()
     assert subscription.is_over
     assert subscription.take(LONG_S) == []
-    with pytest.raises(DeliveryError, match="this subscription is closed"):
+    with raises(DeliveryError):
         subscription.epochs(timeout=LONG_S)
 
 
@@ -137,13 +138,13 @@ def test_an_epoch_that_is_late_comes_all_the_same(running: RunningPublication, t
         with pytest.raises(TimeoutError, match=rf"'{topic.replace('[', '.')}': no epoch .* within 0.05 s; .* after 0$"):
             next(epochs)
         batch(running, 0, "first")
-        with pytest.raises(TimeoutError, match="at or after 0"):
+        with raises(TimeoutError):
             next(epochs)
         send_epoch(running, 0, ["second"])
         send_epoch(running, 1, ["third"])
         assert next(epochs).records == ["first", "second"]
         assert next(subscription.epochs()).records == ["third"]
-        with pytest.raises(TimeoutError, match="at or after 2"):
+        with raises(TimeoutError):
             next(epochs)
         send_end(running, 2)
         assert list(epochs) == []
@@ -156,7 +157,7 @@ def test_what_is_there_is_never_late(running: RunningPublication, topic: str) ->
             send_epoch(running, at, [at])
         epochs = subscription.epochs(timeout=0)
         assert times(epochs, 3) == [0, 1, 2]
-        with pytest.raises(TimeoutError, match="within 0 s"):
+        with raises(TimeoutError):
             next(epochs)
 
 
@@ -224,7 +225,7 @@ def test_two_threads_that_read_at_once_are_told(running: RunningPublication, top
         seen: list[int] = []
         thread = threading.Thread(target=lambda: seen.extend(epoch.time for epoch in subscription.epochs()))
         thread.start()
-        with pytest.raises(DeliveryError, match=r"two threads read one subscription .* one of its own"):
+        with raises(DeliveryError):
             keep_reading(subscription)
         send_epoch(running, 0, [1])
         send_end(running, 1)

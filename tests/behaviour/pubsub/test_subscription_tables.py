@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.pubsub import DeliveryError, PublisherLost, RunningPublication, subscribe
 
@@ -50,7 +51,7 @@ def test_it_waits_until_an_epoch_is_complete(running: RunningPublication, topic:
     """Or the topic has ended; later epochs that are there come, too."""
     with subscribe(topic) as subscription:
         send_epoch(running, 0, [{"n": 0}])
-        with pytest.raises(TimeoutError, match=r"within 0.05 s; .* at or after 1$"):
+        with raises(TimeoutError):
             subscription.to_arrow(until=until, timeout=SOON_S)
         send_epoch(running, 1, [{"n": 1}])
         send_epoch(running, 2, [{"n": 2}])
@@ -140,9 +141,9 @@ def test_what_came_before_a_failure_comes_first(running: RunningPublication, top
         running.finish("it broke", 1)
         assert subscription.to_arrow().to_pydict() == {"n": [0]}
         for _ in range(2):
-            with pytest.raises(PublisherLost, match="it broke"):
+            with raises(PublisherLost):
                 subscription.to_arrow()
-        with pytest.raises(PublisherLost, match="it broke"):
+        with raises(PublisherLost):
             subscription.to_arrow(until=1)
 
 
@@ -151,7 +152,7 @@ def test_who_waits_for_what_has_failed_is_told(running: RunningPublication, topi
     with subscribe(topic) as subscription:
         send_epoch(running, 0, [{"n": 0}])
         running.finish("it broke", 1)
-        with pytest.raises(PublisherLost, match="it broke"):
+        with raises(PublisherLost):
             subscription.to_arrow(until=1)
         assert next(subscription.epochs()).records == [{"n": 0}]
 

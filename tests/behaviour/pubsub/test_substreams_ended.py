@@ -3,9 +3,8 @@
 import pickle
 import threading
 
-import pytest
-
 from tests.behaviour.pubsub.test_acknowledging import SNAPSHOT, data, subscribed
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tests.kit.pubsub.numbered import fetched, told
 from tidewheel.progress import Antichain, IntegerDomain
@@ -63,14 +62,14 @@ def test_a_connection_sends_them_as_a_message_of_no_records() -> None:
 def test_a_key_that_cannot_be_pickled_is_an_error() -> None:
     """It names the topic, the partition and the time."""
     publisher = LocalPublisher(Publisher(INTEGERS), threading.Condition(), LocalJob().host.pump)
-    with pytest.raises(DeliveryError, match=r"'orders', partition 3 at time 7: .*ends.*a key cannot be pickled"):
+    with raises(DeliveryError):
         LocalConnection("orders", 3, publisher).ends(7, [threading.Lock()])
 
 
 def test_keys_that_do_not_decode_are_an_error_when_they_are_looked_at() -> None:
     """And only then."""
     epoch = Epoch(0, (), (SubstreamsEnded(0, 0, DataMessage(0, b"no pickle", "ends", 0)),))
-    with pytest.raises(DeliveryError, match="the keys of substreams do not decode in this process"):
+    with raises(DeliveryError):
         _ = epoch.ended
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.list_feed import ListFeed
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, ignore, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread
@@ -78,7 +79,7 @@ def test_not_waiting_is_possible() -> None:
     feed.has_taken = False
     handle = feed.handle()
     handle.send([0])
-    with pytest.raises(tw.WouldBlock, match="input 'numbers' at time 0 would have to wait: too much is in flight"):
+    with raises(tw.WouldBlock):
         handle.send([1], timeout=0)
     assert (feed.last_timeout, len(feed.submitted), handle.statistics.batches) == (0, 1, 1)
     feed.has_taken = True

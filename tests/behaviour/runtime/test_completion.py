@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import captured, settle
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Build, Schedule
@@ -110,7 +111,7 @@ def test_outside_no_epoch_completes_before_the_one_that_circulates(spinning: Spi
     spinning.run_rounds(100)
     assert spinning.frontier("outside") == {0}
     assert spinning.outside == []
-    with pytest.raises(TimeoutError, match="waited 0 s for probe 'outside' to reach 1"):
+    with raises(TimeoutError):
         spinning.job.probe("outside").wait_until(1, timeout=0)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import ignore, scheduled
 from tidewheel.progress import ROOT, PathSummary
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -22,7 +23,7 @@ def flow() -> tw.Dataflow:
 def test_a_name_is_a_text_that_can_be_shown(flow: tw.Dataflow, name: Any) -> None:
     """For the dataflow and for everything in it: pages, metrics and lists of topics have it."""
     numbers = flow.input("numbers")
-    with pytest.raises(tw.GraphError, match="the name of a dataflow is a text of 1 to 200 char"):
+    with raises(tw.GraphError):
         tw.Dataflow(name)
     for add, kind in (
         (lambda: flow.input(name), "an? input"),
@@ -34,11 +35,11 @@ def test_a_name_is_a_text_that_can_be_shown(flow: tw.Dataflow, name: Any) -> Non
     ):
         with pytest.raises(tw.GraphError, match=rf"dataflow 'flow': the name of {kind} is a text of 1 to \d+ char"):
             add()
-    with pytest.raises(tw.TidewheelError, match="the name of a topic"):
+    with raises(tw.TidewheelError):
         numbers.publish(name)
-    with pytest.raises(tw.GraphError, match="the name of a scope"), flow.scope(name):
+    with raises(tw.GraphError), flow.scope(name):
         pass
-    with pytest.raises(tw.GraphError, match=r"the name of (a declaration|the substreams)"):
+    with raises(tw.GraphError):
         numbers.substreams(name, lambda record: record)
 
 
@@ -91,7 +92,7 @@ def test_operators_may_share_a_name_and_are_told_apart(flow: tw.Dataflow) -> Non
 @pytest.mark.parametrize("build", [None, 3, "build"])
 def test_a_build_is_a_function(flow: tw.Dataflow, build: Any) -> None:
     """The error names the operator, when it is described."""
-    with pytest.raises(tw.GraphError, match="operator 'subject': build must be a function of a context, not "):
+    with raises(tw.GraphError):
         flow.input("numbers").unary("subject", build)
 
 
@@ -118,15 +119,13 @@ def test_summaries_are_of_the_scopes_of_their_ports(flow: tw.Dataflow) -> None:
     """An operator in a loop has times of the loop."""
     stream = flow.input("numbers").enter(flow.scope("loop"))
     flow.operator("subject", [stream], 1, scheduled(ignore), {(0, 0): PathSummary.identity(ROOT)})
-    with pytest.raises(
-        tw.GraphError, match=r"operator 'loop/subject': the summary .* does not start and end in the scopes"
-    ):
+    with raises(tw.GraphError):
         description_of(flow).plan()
 
 
 def test_an_exchange_has_a_key_for_each_input(flow: tw.Dataflow) -> None:
     """Of `operator`, the error says how many there should be."""
-    with pytest.raises(tw.GraphError, match="operator 'subject' has 1 inputs, exchange names 2 keys"):
+    with raises(tw.GraphError):
         flow.operator("subject", [flow.input("numbers")], 1, scheduled(ignore), exchange=["a", "b"])
 
 
@@ -134,7 +133,7 @@ def test_an_exchange_has_a_key_for_each_input(flow: tw.Dataflow) -> None:
 def test_binary_has_a_key_for_each_side(flow: tw.Dataflow, exchange: Any) -> None:
     """One key is not a pair of keys, and a name of two letters least of all: the error names the operator."""
     left, right = flow.input("left"), flow.input("right")
-    with pytest.raises(tw.GraphError, match="'join'"):
+    with raises(tw.GraphError):
         left.binary(right, "join", scheduled(ignore), exchange=exchange)
 
 

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.list_feed import ListFeed
 from tidewheel.runtime.inputs.fed_job import FedJob
 
@@ -84,6 +85,6 @@ def test_a_thread_fails_the_job_that_it_feeds() -> None:
     thread = threading.Thread(target=FedJob(job.input("numbers")).fail, args=["it rains"])
     thread.start()
     thread.join(DEADLINE_S)
-    with pytest.raises(tw.JobError, match="input 'numbers' cannot be fed any more: it rains"):
+    with raises(tw.JobError):
         job.wait(timeout=DEADLINE_S)
     job.stop()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, flow_of, settle
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Build, Schedule
@@ -92,12 +93,12 @@ def test_a_thread_that_never_comes_is_waited_for_as_long_as_one_likes(
     """A timeout ends that; once nothing is expected any more, waiting in vain is an error at once."""
     with tw.run(flow_of(handing_over(desk, contexts)), engine="local") as job:
         feed(job, [1])
-        with pytest.raises(TimeoutError, match=r"waited 0\.05 s"):
+        with raises(TimeoutError):
             job.wait(timeout=0.05)
         [(token, _)] = desk.open
         desk.open.clear()
         contexts[0].activate()
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait(DEADLINE_S)
         token.discard()
         job.wait(DEADLINE_S)
@@ -277,7 +278,7 @@ def test_a_lent_token_that_is_used_late_fails_the_job(sends_in: str) -> None:
     settle(job)
     is_complete = job.is_complete
     may_answer.set()
-    with pytest.raises(tw.JobError, match="'ask' used the token lent by a message at time 0 after it returned"):
+    with raises(tw.JobError):
         job.wait(DEADLINE_S)
     assert not is_complete
     threads[0].join(DEADLINE_S)

@@ -1,8 +1,7 @@
 """`Job.explain` in dataflows of every shape: nested loops, fused chains, topics, partial orders, many holders."""
 
-import pytest
-
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread, hoarding, reading, straight, words
 from tests.laws.domains import BITEMPORAL, Bitemporal
@@ -114,7 +113,7 @@ def test_a_topic_is_explained_like_a_probe(progress: SpreadName) -> None:
         settle(job)
         [holder] = job.explain("news").holders
         assert words(holder) == ("leaky", 0, (0,), ("leaky", "publish news"), "unchanged", 0)
-        with pytest.raises(tw.JobError, match="operator 'leaky' holds 1 token"):
+        with raises(tw.JobError):
             job.wait(DEADLINE_S)
         kept.pop().discard()
         job.wait(DEADLINE_S)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, flow_of, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread, hoarding, straight, windows
 from tidewheel.progress import SpreadName
@@ -398,7 +399,7 @@ def test_a_probe_of_another_job_is_refused() -> None:
     """Though both have a probe of that name."""
     with deploy(straight()) as first, deploy(straight()) as second:
         assert first.explain(first.probe("done")).name == "done"
-        with pytest.raises(tw.JobError, match="probe 'done' belongs to another job than 'straight-"):
+        with raises(tw.JobError):
             first.explain(second.probe("done"))
         first.stop()
         second.stop()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import ignore, scheduled
 from tidewheel.runtime.description.dataflow_description import description_of
 
@@ -27,7 +28,7 @@ def test_a_cycle_that_does_not_advance_is_refused_with_its_path(flow: tw.Dataflo
     with flow.scope("loop") as loop:
         back = loop.feedback(advance=0)
         back.connect(pass_on(flow.input("numbers").enter(loop).concat(back)))
-    with pytest.raises(tw.GraphError, match="a cycle does not advance time") as refusal:
+    with raises(tw.GraphError) as refusal:
         description_of(flow).plan()
     for port in ("input 1 of 'loop/concat'", "input 0 of 'loop/map'", "output 0 of 'loop/feedback'"):
         assert f" {port} ->" in str(refusal.value)
@@ -43,7 +44,7 @@ def test_an_operator_that_takes_times_back_is_refused(flow: tw.Dataflow, by: int
     path = tw.PathSummary.advance(numbers.nesting, by)
     (earlier,) = flow.operator("back", [numbers], 1, lambda context: ignore, {(0, 0): path})
     back.connect(earlier)
-    with pytest.raises(tw.GraphError, match=r"'back'.*input 0 to output 0, t becomes t .*goes back in time"):
+    with raises(tw.GraphError):
         tw.run(flow, engine="local")
 
 
@@ -63,7 +64,7 @@ def test_leaving_the_inner_loop_loses_its_advance(flow: tw.Dataflow) -> None:
         inside = inside.concat(round_again)
         round_again.connect(pass_on(inside))
         back.connect(inside.leave())
-    with pytest.raises(tw.GraphError, match="a cycle does not advance time") as refusal:
+    with raises(tw.GraphError) as refusal:
         description_of(flow).plan()
     path = str(refusal.value)
     for name in ("outer/feedback", "outer/concat", "outer/inner/enter", "outer/inner/concat", "outer/leave"):
@@ -91,7 +92,7 @@ def test_the_outer_feedback_does_not_save_a_cycle_inside(flow: tw.Dataflow) -> N
         stuck.connect(inside)
         back = outer.feedback()
         back.connect(inside.leave())
-    with pytest.raises(tw.GraphError, match="'outer/inner/feedback'") as refusal:
+    with raises(tw.GraphError) as refusal:
         description_of(flow).plan()
     assert "leave" not in str(refusal.value)
 
@@ -110,7 +111,7 @@ def test_a_feedback_advances_by_a_whole_number(flow: tw.Dataflow, advance: Any) 
 def test_a_feedback_has_to_be_connected(flow: tw.Dataflow) -> None:
     """The error names it and says what to call."""
     flow.scope("loop").feedback()
-    with pytest.raises(tw.GraphError, match=r"'loop/feedback' was never connected: call connect\(stream\)"):
+    with raises(tw.GraphError):
         description_of(flow).plan()
 
 
@@ -119,7 +120,7 @@ def test_a_feedback_takes_one_stream(flow: tw.Dataflow) -> None:
     back = flow.feedback()
     numbers = flow.input("numbers")
     back.connect(numbers)
-    with pytest.raises(tw.GraphError, match=r"'feedback' is connected already: .* concat\(\) several first"):
+    with raises(tw.GraphError):
         back.connect(flow.input("more"))
     description_of(flow).plan()
 
@@ -129,11 +130,9 @@ def test_a_feedback_takes_a_stream_of_its_own_scope(flow: tw.Dataflow) -> None:
     numbers = flow.input("numbers")
     with flow.scope("loop") as loop, flow.scope("loop") as twin:
         back = loop.feedback()
-        with pytest.raises(
-            tw.GraphError, match=r"'loop/feedback' is in scope 'loop', the stream .* in the outermost scope: enter"
-        ):
+        with raises(tw.GraphError):
             back.connect(numbers)
-        with pytest.raises(tw.GraphError, match=r"'loop/feedback' is in scope 'loop', the stream .* in scope 'loop'"):
+        with raises(tw.GraphError):
             back.connect(numbers.enter(twin))
         back.connect(numbers.enter(loop))
     description_of(flow).plan()
@@ -142,9 +141,7 @@ def test_a_feedback_takes_a_stream_of_its_own_scope(flow: tw.Dataflow) -> None:
 def test_a_feedback_takes_a_stream_of_its_own_dataflow(flow: tw.Dataflow) -> None:
     """Streams of another dataflow are told what to do instead."""
     back = flow.feedback()
-    with pytest.raises(
-        tw.GraphError, match="operator 'feedback' of dataflow 'flow' cannot read a stream of dataflow 'b"
-    ):
+    with raises(tw.GraphError):
         back.connect(tw.Dataflow("both").input("numbers"))
 
 
@@ -153,9 +150,7 @@ def test_a_feedback_takes_a_stream_of_its_own_dataflow(flow: tw.Dataflow) -> Non
 
 def test_leaving_needs_a_loop(flow: tw.Dataflow) -> None:
     """Outside every loop there is nothing to leave."""
-    with pytest.raises(
-        tw.GraphError, match=r"leave: the stream of dataflow 'flow' is in no loop.* enter\(loop\) comes"
-    ):
+    with raises(tw.GraphError):
         flow.input("numbers").leave()
 
 
@@ -234,9 +229,7 @@ def test_an_operator_reads_streams_only(flow: tw.Dataflow, name: str, other: Any
 )
 def test_the_body_of_a_loop_returns_two_streams(flow: tw.Dataflow, body: Any) -> None:
     """What goes round and what leaves; the error names the loop."""
-    with pytest.raises(
-        tw.GraphError, match=r"the body of 'walk' must return two streams, \(what goes round again, what"
-    ):
+    with raises(tw.GraphError):
         flow.input("numbers").iterate(body, "walk")
 
 
@@ -244,15 +237,13 @@ def test_what_goes_round_is_of_the_loop(flow: tw.Dataflow) -> None:
     """A stream from outside, or one that has left already, cannot be fed back."""
     numbers = flow.input("numbers")
     for body in (lambda inner: (numbers, inner), lambda inner: (inner.leave(), inner)):
-        with pytest.raises(
-            tw.GraphError, match=r"'iterate/feedback(-2)?' is in scope 'iterate', .* the outermost scope"
-        ):
+        with raises(tw.GraphError):
             numbers.iterate(body)
 
 
 def test_what_leaves_is_in_the_loop(flow: tw.Dataflow) -> None:
     """A result that has left already cannot leave again."""
-    with pytest.raises(tw.GraphError, match="the body of 'iterate' must return what leaves in scope 'iterate'"):
+    with raises(tw.GraphError):
         flow.input("numbers").iterate(lambda inner: (inner, inner.leave()))
 
 
@@ -267,5 +258,5 @@ def test_a_result_of_another_scope_is_refused(flow: tw.Dataflow) -> None:
     def outer_body(outer: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
         return outer.iterate(inner_body, "inner"), deeper[0]
 
-    with pytest.raises(tw.GraphError, match="outer"):
+    with raises(tw.GraphError):
         flow.input("numbers").iterate(outer_body, "outer")

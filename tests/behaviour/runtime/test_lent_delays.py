@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread
 from tidewheel.progress import PathSummary, SpreadName
@@ -131,9 +132,9 @@ def test_a_message_past_the_last_round_lends_nothing(progress: SpreadName) -> No
                 if lent.time <= 1:
                     output.send(lent, batch)
                 else:
-                    with pytest.raises(tw.TokenError, match="cannot delay the token"):
+                    with raises(tw.TokenError):
                         lent.delayed(3)
-                    with pytest.raises(tw.TokenError, match="nothing passes at this time"):
+                    with raises(tw.TokenError):
                         lent.retain()
 
         return schedule

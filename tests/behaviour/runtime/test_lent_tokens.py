@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import (
     fail_flow,
     fail_operator,
@@ -60,7 +61,7 @@ def test_a_retained_token_holds_its_time_open() -> None:
 
     job = tw.run(flow_of(scheduled(schedule)), engine="local")
     feed(job, [], [1])
-    with pytest.raises(tw.JobError, match="nothing left to do"):
+    with raises(tw.JobError):
         job.wait()
     assert set(job.probe("done").frontier) == {1}
     kept[0].downgrade(4)
@@ -152,7 +153,7 @@ def test_a_lent_token_is_of_no_use_once_the_operator_has_returned() -> None:
 
     def use(input: tw.InputPort, output: tw.OutputPort) -> None:
         for _ in input:
-            with pytest.raises(tw.TokenError, match=r"'first' used the token lent by a message .* after it ret") as no:
+            with raises(tw.TokenError) as no:
                 kept[0].retain()
             refused.append(no.value)
 
@@ -182,7 +183,7 @@ def test_a_token_of_another_operator_is_refused() -> None:
 
     error = fail_flow(two_operators(keep, use), [1])
     assert (error.operator, error.worker, error.time) == ("second", 0, 0)
-    with pytest.raises(tw.TokenError, match="operator 'second' used a token of another output for output 0"):
+    with raises(tw.TokenError):
         raise_token_error(error)
     kept.pop().discard()
 
@@ -209,7 +210,7 @@ def test_a_token_lent_to_another_operator_is_refused() -> None:
 
         error = fail_flow(two_operators(remember, misuse), [1])
         assert error.operator == "second"
-        with pytest.raises(tw.TokenError, match="operator 'first' used a token lent to operator 'second'"):
+        with raises(tw.TokenError):
             raise_token_error(error)
 
 
@@ -229,9 +230,7 @@ def test_with_two_outputs_the_one_has_to_be_named() -> None:
             for lent, _ in input:
                 use(lent)
 
-        with pytest.raises(
-            tw.TokenError, match=r"operator 'fork' has 2 outputs: say for which one .* with retain\(output\)"
-        ):
+        with raises(tw.TokenError):
             raise_token_error(fail_flow(flow_of_two_outputs(schedule), [1]))
 
 
@@ -244,7 +243,7 @@ def test_a_named_output_gets_the_token_and_the_other_does_not() -> None:
             kept.append(lent.retain(right))
         if kept and not input.frontier.less_equal(0):
             with kept.pop() as token:
-                with pytest.raises(tw.TokenError, match="'fork' used a token of another output for output 0"):
+                with raises(tw.TokenError):
                     left.send(token, [1])
                 right.send(token, [2])
 
@@ -288,7 +287,7 @@ def test_sending_after_discard_is_refused() -> None:
             token.discard()
             output.send(token, batch)
 
-    with pytest.raises(tw.TokenError, match="'subject' used a token for time 0 after it was discarded"):
+    with raises(tw.TokenError):
         raise_token_error(fail_operator(schedule, [1]))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import feed, flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tidewheel.runtime.description.plan import Schedule
@@ -55,16 +56,16 @@ def test_the_error_is_about_the_probe_that_is_waited_for() -> None:
     with tw.run(two_branches(kept), engine="local") as job:
         job.input("left").send([1])
         job.input("left").advance_to(2)
-        with pytest.raises(tw.JobError, match=r"advance or close .* \(open inputs: 'right' at time 0\)$"):
+        with raises(tw.JobError):
             job.probe("behind").wait_until(1)
-        with pytest.raises(tw.JobError, match=r"'leaked' waits: (?s:.*)operator 'leaky' holds 1 token") as failed:
+        with raises(tw.JobError) as failed:
             job.probe("leaked").wait_until(1)
         assert "right" not in str(failed.value)
-        with pytest.raises(tw.JobError, match="operator 'leaky' holds 1 token"):
+        with raises(tw.JobError):
             job.wait()
         job.input("left").close()
         job.input("right").close()
-        with pytest.raises(tw.JobError, match="all inputs are closed, but 'leaked' waits"):
+        with raises(tw.JobError):
             job.wait()
         kept.pop().discard()
         job.wait()
@@ -73,9 +74,9 @@ def test_the_error_is_about_the_probe_that_is_waited_for() -> None:
 def test_a_timeout_names_the_probe_that_is_waited_for() -> None:
     """It is the one to have explained."""
     with tw.run(two_branches([]), engine="local") as job:
-        with pytest.raises(TimeoutError, match=r"job.explain\('behind'\) says what holds it back"):
+        with raises(TimeoutError):
             job.probe("behind").wait_until(1, timeout=-1)
-        with pytest.raises(TimeoutError, match=r"job.explain\('leaked'\) says what holds it back"):
+        with raises(TimeoutError):
             job.wait(timeout=-1)
         job.stop()
 
@@ -104,7 +105,7 @@ def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
     monkeypatch.setattr(WorkerCore, "report", counted_report)
     monkeypatch.setattr(Explainer, "explain", counted_explain)
     with tw.run(flow, workers=2, engine="local") as job:
-        with pytest.raises(tw.JobError, match=r"advance or close .* \(open inputs: 'numbers' at time 0\)"):
+        with raises(tw.JobError):
             job.probe("probe 30").wait_until(1) if for_a_probe else job.wait()
         assert reports == [0, 1]
         assert explained == ["probe 30"] * for_a_probe
@@ -117,15 +118,12 @@ def test_waiting_with_an_open_input_is_an_error_at_once(caplog: pytest.LogCaptur
         job.input("a").advance_to(3)
         with (
             caplog.at_level(logging.WARNING, logger="tidewheel.runtime.engines.job_block"),
-            pytest.raises(
-                tw.JobError,
-                match=r"nothing left to do: advance or close .* \(open inputs: 'a' at time 3, 'e' at time 0\)",
-            ),
+            raises(tw.JobError),
         ):
             job.wait()
         assert not caplog.records
         job.input("a").close()
-        with pytest.raises(tw.JobError, match=r"\(open inputs: 'e' at time 0\)"):
+        with raises(tw.JobError):
             job.wait()
         job.input("e").close()
         job.wait()
@@ -138,7 +136,7 @@ def test_a_failure_is_all_that_a_wait_says(caplog: pytest.LogCaptureFixture) -> 
     job = tw.run(flow, engine="local")
     job.input("numbers").send([0])
     for _ in range(2):
-        with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+        with raises(tw.JobError):
             job.wait()
     job.stop()
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["ERROR"]
@@ -182,7 +180,7 @@ def test_a_wait_that_goes_on_says_which_inputs_are_open(
 def test_waiting_for_a_time_that_no_input_has_reached_is_an_error_at_once() -> None:
     """The job goes on when the inputs do."""
     with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
-        with pytest.raises(tw.JobError, match=r"waiting for probe 'done' to reach 2, .* 'numbers' at time 0\)"):
+        with raises(tw.JobError):
             job.probe("done").wait_until(2)
         job.input("numbers").advance_to(2)
         job.probe("done").wait_until(2)
@@ -202,7 +200,7 @@ def test_a_job_that_cannot_end_says_who_holds_what() -> None:
     numbers.unary("blind", scheduled(lambda input, output: None))
     with tw.run(flow, engine="local") as job:
         feed(job, [], [1])
-        with pytest.raises(tw.JobError, match="all inputs are closed, but ") as caught:
+        with raises(tw.JobError) as caught:
             job.wait()
         assert "output 0 of 'keeper' holds 1 token(s) for time 1" in str(caught.value)
         assert "1 message(s) at time 1 wait at input 0 of 'blind'" in str(caught.value)
@@ -228,7 +226,7 @@ def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
 
     with tw.run(flow_of(build), engine="local") as job:
         feed(job)
-        with pytest.raises(TimeoutError, match=r"waited 0 s for job 'test-\w{8}' to end; all inputs are closed"):
+        with raises(TimeoutError):
             job.wait(timeout=0)
         assert len(rounds) < 1000
         job.wait(timeout=DEADLINE_S)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import ignore_others
 from tests.kit.runtime.one_operator import captured, fail_flow, feed, scheduled
 from tidewheel.runtime.description.plan import Schedule
@@ -214,7 +215,7 @@ def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
     job.input("numbers").advance_to(4)
     job.probe("done").wait_until(4)
     job.input("numbers").close()
-    with pytest.raises(tw.JobError, match=r"operator 'subject' failed on worker 0: .*BadRecordError") as caught:
+    with raises(tw.JobError) as caught:
         job.wait()
     assert caught.value.time is None
 
@@ -314,7 +315,7 @@ def test_after_a_failure_every_call_raises_it_again(use: Any) -> None:
 def test_after_a_failure_these_raise_too(use: Any) -> None:
     """A frontier that will never move again is not shown as if it could."""
     job, _ = failed_job()
-    with pytest.raises(tw.JobError, match="no 3, please"):
+    with raises(tw.JobError):
         use(job)
 
 

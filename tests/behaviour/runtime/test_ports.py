@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import (
     fail_flow,
     fail_operator,
@@ -84,10 +85,10 @@ def test_sending_outside_the_call_is_refused() -> None:
     group = WorkerGroup(flow_of(scheduled(schedule)), workers=1)
     group.feed("numbers", [1])
     group.run()
-    with pytest.raises(tw.TokenError, match="operator 'subject' sent on output 0 outside its schedule function: keep"):
+    with raises(tw.TokenError):
         outputs[0].send(kept[0], [1])
     kept.pop().discard()
-    with pytest.raises(tw.JobError, match=r"'subject' failed in a thread or coroutine on worker 0 at time 0: TokenEr"):
+    with raises(tw.JobError):
         group.run()
     assert group.captured("results") == []
 

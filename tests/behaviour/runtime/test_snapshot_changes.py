@@ -8,6 +8,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import begin, counting, counts, running_total
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.snapshots import heartbeat
 
@@ -137,7 +138,7 @@ def test_a_state_that_is_not_asked_for_is_named(folder: Path) -> None:
 
     flow = tw.Dataflow("counting")
     flow.input("words").unary("count", ignore, exchange=lambda word: word).probe("done").capture("counts")
-    with pytest.raises(tw.JobError, match=r"operator 'count' .*had 'batches', 'counts' in the snapshot"):
+    with raises(tw.JobError):
         begin(folder, flow)
     begin(folder).stop()
 

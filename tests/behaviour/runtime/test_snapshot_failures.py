@@ -12,6 +12,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import EXPECTED, begin, counting, counts, send_on
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.inputs.fed_job import FedJob
@@ -85,9 +86,9 @@ def test_a_state_that_cannot_be_pickled_is_named(tmp_path: Path) -> None:
 def test_a_job_without_snapshots_takes_none(tmp_path: Path) -> None:
     """The error says how to."""
     with tw.run(counting(), engine="local") as job:
-        with pytest.raises(tw.JobError, match=r"keeps no snapshots: run it with snapshots=tw.Snapshots\(folder\)"):
+        with raises(tw.JobError):
             job.snapshot()
-        with pytest.raises(tw.JobError, match="keeps no snapshots"):
+        with raises(tw.JobError):
             job.stop(snapshot=True)
         job.stop()
 
@@ -97,7 +98,7 @@ def test_a_paused_job_takes_none(tmp_path: Path) -> None:
     snapshots = tw.Snapshots(tmp_path / "s", every_s=0.001)
     with tw.run(counting(), engine="local", paused=True, snapshots=snapshots) as job:
         job.input("words").send(["a"])
-        with pytest.raises(tw.JobError, match=r"is paused.*: call start\(\) first"):
+        with raises(tw.JobError):
             job.snapshot()
         job.start()
         assert job.snapshot() >= 1
@@ -108,12 +109,12 @@ def test_a_job_that_has_ended_takes_none(tmp_path: Path) -> None:
     """One that was stopped, and one that has failed, say so."""
     job = begin(tmp_path / "s")
     job.stop()
-    with pytest.raises(tw.JobError, match="was stopped"):
+    with raises(tw.JobError):
         job.snapshot()
     job.stop(snapshot=True)
     job = begin(tmp_path / "s")
     FedJob(job.input("words")).fail("gone")
-    with pytest.raises(tw.JobError, match="gone"):
+    with raises(tw.JobError):
         job.stop(snapshot=True)
     job.stop()
 
@@ -133,7 +134,7 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(
         with monkeypatch.context() as patch:
             patch.setattr(local_folder, "write_all", full)
             for _ in range(2):
-                with pytest.raises(tw.SnapshotError, match=r"could not be taken: .*the disk or the quota is full"):
+                with raises(tw.SnapshotError):
                     job.snapshot()
         assert [record.levelno for record in caplog.records if "could not be taken" in record.message] == [
             logging.WARNING
@@ -158,7 +159,7 @@ def test_a_folder_that_is_away_for_a_while_costs_snapshots_and_nothing_else(tmp_
         folder.write_text("not a folder")
         send_on(job.input("words"), until=4)
         for _ in range(2):
-            with pytest.raises(tw.SnapshotError, match=r"could not be taken: .* is not written"):
+            with raises(tw.SnapshotError):
                 job.snapshot()
         folder.unlink()
         away.rename(folder)
@@ -179,7 +180,7 @@ def test_a_folder_that_was_removed_costs_snapshots_and_nothing_else(tmp_path: Pa
         job.snapshot()
         shutil.rmtree(tmp_path / "s")
         for _ in range(2):
-            with pytest.raises(tw.SnapshotError, match="the folder was removed"):
+            with raises(tw.SnapshotError):
                 job.snapshot()
             assert not [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
         send_on(job.input("words"))
@@ -201,7 +202,7 @@ def test_what_waits_for_a_snapshot_fails_once_there_can_be_none(tmp_path: Path) 
             job.input("words").close()
             job.wait()
 
-    with pytest.raises(tw.SnapshotError, match=r"what waits for a snapshot can never be seen: .*was removed"):
+    with raises(tw.SnapshotError):
         run_without_folder()
 
 
@@ -218,7 +219,7 @@ def test_added_dataflows_are_not_in_a_snapshot(tmp_path: Path) -> None:
         added.input("numbers").send([1])
         send_on(job.input("words"), until=2)
         job.snapshot()
-        with pytest.raises(tw.JobError, match="keeps no snapshots"):
+        with raises(tw.JobError):
             added.snapshot()
         added.input("numbers").close()
         added.wait()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.messages.input_position import InputPosition
@@ -134,7 +135,7 @@ def test_a_job_with_nothing_left_to_do_says_so_though_a_snapshot_is_always_due(f
     """It is an error at once that an input is open, as without snapshots: between two of them, it comes to rest."""
     with begin(folder, every_s=ALWAYS_S) as job:
         job.input("words").send(["a"])
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait(timeout=30)
         job.stop()
 
@@ -185,7 +186,7 @@ def test_who_begins_from_the_start_again_is_told(folder: Path) -> None:
         job.input("words").close()
         job.stop(snapshot=True)
     with begin(folder) as job:
-        with pytest.raises(tw.TokenError, match="which was closed before the snapshot was taken, with 4 batches"):
+        with raises(tw.TokenError):
             job.input("words").send(["a"])
         job.stop()
 

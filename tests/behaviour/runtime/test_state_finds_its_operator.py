@@ -9,6 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import begin, counts
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
@@ -65,7 +66,7 @@ def test_an_operator_that_is_added_or_named_takes_no_state(
 
 def test_an_operator_that_is_removed_leaves_the_others_theirs(tmp_path: Path) -> None:
     """The name of the one that is left is another one now; that the state of the other is lost has to be said."""
-    with pytest.raises(tw.SnapshotError, match=r"without=\['stateful_map'\]"):
+    with raises(tw.SnapshotError):
         sums_after(tmp_path / "s", sums(seen=""), sums())
     found = sums_after(tmp_path / "t", sums(seen="seen"), sums(), without=["seen"])
     assert found == [("ann", 105)]
@@ -148,7 +149,7 @@ def test_operators_without_names_are_told_at_the_first_snapshot(
 
 def test_accept_is_a_list() -> None:
     """A text is refused, as each of its letters would be a name."""
-    with pytest.raises(tw.ConfigError, match=r"accept='count'"):
+    with raises(tw.ConfigError):
         tw.Snapshots("somewhere", accept="count")
 
 

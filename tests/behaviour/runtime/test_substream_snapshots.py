@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
@@ -73,7 +74,7 @@ def test_an_open_key_stays_open(tmp_path: Path) -> None:
 def test_a_key_that_has_ended_is_refused_as_before(tmp_path: Path) -> None:
     """At the time at which it has ended."""
     stopped_midway(tmp_path)
-    refused = pytest.raises(tw.JobError, match="substream 'a' of 'walks' came at time 0, but that substream has ended")
+    refused = raises(tw.JobError)
     with refused, run(walking(), tmp_path) as job:
         job.input("walks").send([("a", 1)])
         job.input("walks").close()
@@ -99,7 +100,7 @@ def test_substreams_keep_their_names_and_places(tmp_path: Path) -> None:
     """As labels of saved records have their numbers."""
     stopped_midway(tmp_path)
     for changed in (walking("paths"), walking("walks", "others")):
-        with pytest.raises(tw.TidewheelError, match=r"in the snapshot it is 'walks', 0\. Keep the names of substreams"):
+        with raises(tw.TidewheelError):
             run(changed, tmp_path)
 
 
@@ -253,7 +254,7 @@ def test_predicates_that_the_program_has_no_more(tmp_path: Path) -> None:
         numbers.close()
         job.wait()
     assert sorted(ends) == sorted(2 * ["even", "odd"])
-    refused = pytest.raises(tw.JobError, match="an end of 'odd' of 'sorts' came, where substreams have the names")
+    refused = raises(tw.JobError)
     with refused, run(sorting(ends, even=is_even), tmp_path) as job:
         numbers = job.input("numbers")
         numbers.end_substream("odd")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import (
     DEADLINE_S,
     captured,
@@ -112,7 +113,7 @@ def test_an_entry_that_is_overwritten_for_the_same_time_is_a_leak() -> None:
     group = WorkerGroup(flow_of(scheduled(schedule)), workers=1)
     group.send("numbers", [1], 0)
     group.send("numbers", [2], 0)
-    with pytest.raises(tw.JobError, match="operator 'subject' lost a token for time 0"):
+    with raises(tw.JobError):
         group.run()
 
 
@@ -149,7 +150,7 @@ def test_the_environment_chooses_what_a_leak_does(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "warn")
     assert tw.RuntimeConfig().on_leak == "warn"
     monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "ignore")
-    with pytest.raises(tw.ConfigError, match="TIDEWHEEL_ON_LEAK='ignore': Expected one of 'fail', 'warn'"):
+    with raises(tw.ConfigError):
         tw.RuntimeConfig()
 
 
@@ -285,7 +286,7 @@ def test_a_job_that_is_dropped_with_live_tokens_reports_nothing(caplog: pytest.L
         with tw.run(flow_of(scheduled(schedule)), engine="local") as job:
             feed(job, [1])
             job.probe("done").wait_until(0)
-            with pytest.raises(tw.JobError, match="nothing left to do"):
+            with raises(tw.JobError):
                 job.probe("done").wait_until(1)
             job.stop()
         del job

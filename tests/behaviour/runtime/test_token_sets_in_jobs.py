@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, fail_operator, feed, flow_of, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread
 from tests.kit.runtime.worker_group import WorkerGroup
@@ -61,7 +62,7 @@ def test_a_refused_move_moves_no_frontier(progress: SpreadName) -> None:
         settle(job)
         for wrong in (Bitemporal(1, 1), Bitemporal(0, 0), 7, None):
             for held in sets:
-                with pytest.raises(tw.TokenError, match="cannot downgrade a TokenSet"):
+                with raises(tw.TokenError):
                     held.downgrade([AB, wrong, Bitemporal(5, 5)])
             settle(job)
             assert set(job.probe("done").frontier) == {A, B}
@@ -180,7 +181,7 @@ def test_a_set_in_a_loop_has_rounds() -> None:
         for lent, batch in input:
             with tw.TokenSet([lent.retain()]) as held:
                 for wrong in (5, (0,), ((0, 0), 0)):
-                    with pytest.raises(tw.TokenError, match=r"to a time of its scope"):
+                    with raises(tw.TokenError):
                         held.downgrade([wrong])
                     refused.append(wrong)
                 held.downgrade([(lent.time[0], lent.time[1] + 3)])

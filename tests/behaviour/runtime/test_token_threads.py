@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import captured, feed, flow_of, scheduled, settle
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
@@ -139,7 +138,7 @@ def test_a_token_that_another_thread_discards_lets_a_local_job_end() -> None:
     tokens: list[tw.TimestampToken] = []
     with tw.run(flow_of(scheduled(lambda i, o: tokens.extend(lent.retain() for lent, _ in i))), engine="local") as job:
         feed(job, [1])
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait()
         in_threads(tokens[0].discard)
         job.wait()

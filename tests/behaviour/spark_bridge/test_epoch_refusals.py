@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.unit.spark_bridge.structured_streaming.test_epoch_folder import NUMBERS, PAIRS, batch, identity
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.messages.encoded_message import encode_batch
@@ -74,9 +75,7 @@ def test_an_epoch_with_another_schema_says_which_and_what(place: Place) -> None:
     assert len(sink.receive(other(0, 1, []), 0.0)) == 1
     assert sink.schema is None
     sink.receive(epoch(1, 2), 0.0)
-    with pytest.raises(
-        BridgeError, match=r"time 2 has the columns \(x: double\), .* time 1 has \(epoch: string, n: int"
-    ):
+    with raises(BridgeError):
         sink.receive(other(2, 3, pa.table({"x": [1.5]})), 0.0)
     assert len(place.files()) == 1
 
@@ -87,20 +86,16 @@ def test_who_goes_on_keeps_the_schema_of_the_files(place: Place) -> None:
     place.write()
     assert place.sink().schema == pa.schema({"epoch": pa.string(), "n": pa.int64(), "at": pa.int64()})
     place.sink(pa.schema({"epoch": pa.large_string(), "n": pa.int64()}))
-    with pytest.raises(
-        BridgeError, match=r"schema= has the columns \(n: int64, at: int64\), but the files in .*epochs"
-    ):
+    with raises(BridgeError):
         place.sink(pa.schema({"n": pa.int64()}))
-    with pytest.raises(
-        BridgeError, match=r"time 7 has the columns \(x: double\), but the data in .*epochs has \(epoch"
-    ):
+    with raises(BridgeError):
         place.sink().receive(other(7, 3, pa.table({"x": [1.5]})), 0.0)
 
 
 def test_a_column_of_nulls_wants_a_schema(place: Place) -> None:
     """Spark reads no Parquet column of no type, at any depth."""
     for nulls in ({"n": None}, {"n": [None]}, {"n": {"m": None}}):
-        with pytest.raises(BridgeError, match=r"column 'n' has nothing but nulls .* pass schema="):
+        with raises(BridgeError):
             place.sink().receive(other(0, 1, [nulls]), 0.0)
     sink = place.sink(pa.schema({"n": pa.int64()}))
     assert sink.receive(other(0, 1, [{"n": None}]), 0.0)
@@ -114,7 +109,7 @@ def test_epochs_that_come_again_are_left_out_and_those_of_another_log_refused(pl
     assert sink.statistics.left_out == 1
     assert sink.receive(other(3, 500, []), 0.0)
     assert len(place.files()) == 1
-    with pytest.raises(BridgeError, match=r"epoch 5 was written before, from other batches: .* another checkpoint"):
+    with raises(BridgeError):
         sink.receive(epoch(5, 101), 0.0)
 
 
@@ -122,7 +117,7 @@ def test_one_writer_at_a_time(place: Place, tmp_path: Path) -> None:
     """Neither with the same checkpoint nor with another one; who is done makes room."""
     held = EpochFolder(identity(place.path), place.checkpoint)
     for checkpoint in (place.checkpoint, tmp_path / "another"):
-        with pytest.raises(BridgeError, match="another write_epochs writes to"):
+        with raises(BridgeError):
             place.folder(checkpoint=checkpoint)
     held.close()
     held.close()
@@ -132,16 +127,16 @@ def test_one_writer_at_a_time(place: Place, tmp_path: Path) -> None:
 def test_a_checkpoint_goes_with_one_topic_path_and_time_column(place: Place, tmp_path: Path) -> None:
     """Each is compared, and named where it differs."""
     place.write()
-    with pytest.raises(BridgeError, match="was made for topic 'topic', not 'another'"):
+    with raises(BridgeError):
         place.folder(topic="another")
     place.time = "at"
-    with pytest.raises(BridgeError, match="was made for time None, not 'at'"):
+    with raises(BridgeError):
         place.folder()
     place.time, place.path = None, tmp_path / "elsewhere"
-    with pytest.raises(BridgeError, match=r"elsewhere is gone"):
+    with raises(BridgeError):
         place.folder()
     place.path.mkdir()
-    with pytest.raises(BridgeError, match=r"was made for path '.*epochs', not '.*elsewhere'"):
+    with raises(BridgeError):
         place.folder()
 
 
@@ -149,7 +144,7 @@ def test_a_topic_with_times_of_another_kind_is_refused(place: Place) -> None:
     """Numbers and pairs cannot be compared."""
     place.write((1, 2))
     assert place.sink(domain=PAIRS).receive(epoch((1, 2), 1), 0.0)
-    with pytest.raises(BridgeError, match=r"has epoch \(1, 2\), which is no time of topic 'topic'"):
+    with raises(BridgeError):
         place.sink()
 
 
@@ -160,7 +155,7 @@ def test_times_that_text_does_not_keep_are_refused(place: Place) -> None:
         def less_equal(self, a: Any, b: Any) -> bool:
             return bool(a == b)
 
-    with pytest.raises(BridgeError, match=r"the time frozenset\(\) is a frozenset, and a checkpoint keeps integers"):
+    with raises(BridgeError):
         place.sink(domain=Anything()).receive(epoch(frozenset(), 1), 0.0)
     assert place.files() == []
 
@@ -190,19 +185,19 @@ def test_files_without_their_checkpoint_are_refused(place: Place, tmp_path: Path
     place.write(2, number=2)
     with pytest.raises(BridgeError, match="knows nothing of it"):
         place.folder(checkpoint=tmp_path / "new")
-    with pytest.raises(BridgeError, match="is newer than what the checkpoint knows of"):
+    with raises(BridgeError):
         place.folder(checkpoint=tmp_path / "old")
 
 
 def test_what_spark_has_written_is_no_place_for_either(place: Place) -> None:
     """Spark would read only what its own log lists; and its checkpoint is not ours."""
     (place.path / "_spark_metadata").mkdir(parents=True)
-    with pytest.raises(BridgeError, match="the output of a Spark query"):
+    with raises(BridgeError):
         place.folder()
     (place.path / "_spark_metadata").rmdir()
     place.checkpoint.mkdir()
     (place.checkpoint / "offsets").mkdir()
-    with pytest.raises(BridgeError, match="is no checkpoint of write_epochs, and has 'offsets' in it"):
+    with raises(BridgeError):
         place.folder()
 
 
@@ -213,12 +208,12 @@ def test_a_damaged_checkpoint_says_so(place: Place, damage: str) -> None:
     commits = place.checkpoint / "commits.json"
     before = commits.read_text()
     commits.write_text(damage)
-    with pytest.raises(BridgeError, match=r"commits.json is damaged, or of another version"):
+    with raises(BridgeError):
         place.folder()
     commits.write_text(before)
     writer = place.checkpoint / "writer.json"
     writer.write_text(damage or json.dumps({**json.loads(writer.read_text()), "version": 99}))
-    with pytest.raises(BridgeError, match=r"writer.json is damaged, or of another version|was made for topic None"):
+    with raises(BridgeError):
         place.folder()
 
 
@@ -228,7 +223,7 @@ def test_a_folder_that_goes_while_it_is_written_to(place: Place, become: Callabl
     sink = place.sink()
     become(place.path)
     place.path.mkdir()
-    with pytest.raises(BridgeError, match="was moved, removed or replaced"):
+    with raises(BridgeError):
         sink.receive(epoch(0, 1), 0.0)
     assert list(sink.flush()) == []
     assert place.files() == []
@@ -259,7 +254,7 @@ def test_a_topic_that_is_best_effort_is_refused(tmp_path: Path) -> None:
     flow = tw.Dataflow("best effort")
     flow.input("rows").publish("rows of best effort")
     with tw.run(flow, engine="local") as job:
-        with pytest.raises(BridgeError, match=r"is best effort, .* publish it with delivery='exactly_once'"):
+        with raises(BridgeError):
             write_epochs("rows of best effort", tmp_path / "epochs", checkpoint=tmp_path / "state")
         job.stop()
     assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.stuck_flows import hoarding
 from tests.kit.telemetry.following import number_of, view_where
 from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
@@ -28,7 +29,7 @@ def test_a_leaked_token_is_seen_while_nothing_runs() -> None:
     with tw.run(flow, engine="local") as job, TelemetryReader(job.name) as reader:
         job.input("numbers").send([1])
         job.input("numbers").close()
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait()
         document = view_where(reader, lambda document: "explanation" in document["probes"]["done"]).document
         probe = document["probes"]["done"]

@@ -12,6 +12,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.transport import frames
 from tidewheel.transport.frames import dump_frames, dumps, unpicklable
 
@@ -92,7 +93,7 @@ class Refusing:
 
 def test_what_cannot_be_pickled_is_named() -> None:
     """By what its own code raises."""
-    with pytest.raises(pickle.PicklingError, match="ValueError: not this one"):
+    with raises(pickle.PicklingError):
         dumps([Refusing()])
     assert unpicklable([Refusing()]) == "ValueError: not this one"
     assert unpicklable([1]) is None

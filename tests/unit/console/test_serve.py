@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.gateway.served import published
+from tests.kit.messages import raises
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.__main__ import main
 from tidewheel.console.serve import VARIABLE, add_options, given_token, serve
@@ -179,11 +180,11 @@ def test_the_file_comes_before_the_environment_which_forgets_it(tmp_path: Path) 
 def test_a_file_that_holds_no_token_is_an_error(tmp_path: Path) -> None:
     """It never means that none is wanted."""
     file = tmp_path / "token"
-    with pytest.raises(GatewayError, match=r"cannot be read: .*No such file"):
+    with raises(GatewayError):
         given_token(str(file), {})
     file.write_text("")
-    with pytest.raises(GatewayError, match=r"the token file .*: a token is"):
+    with raises(GatewayError):
         given_token(str(file), {})
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(GatewayError, match="cannot be read"):
+    with raises(GatewayError):
         given_token(str(file), {})

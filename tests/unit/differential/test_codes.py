@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.differential import codes as codes_module
 from tidewheel.differential.codes import Codes
@@ -201,5 +202,5 @@ def test_values_out_of_use_are_forgotten() -> None:
 
 
 def test_values_that_cannot_be_hashed_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"has to be hashable all through, and .*1.* is not: use tuples"):
+    with raises(TypeError):
         Codes().encode([column_of([([1], 2)])])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.differential import packing as packed
 from tidewheel.differential.packing import (
@@ -97,9 +98,9 @@ def test_counts_of_more_than_64_bits_are_refused() -> None:
     starts, large = np.array([0, 2]), np.array([2**62, 2**62 - 1, -(2**62), -(2**62)])
     assert sums_from(starts, large).tolist() == [2**63 - 1, -(2**63)]
     assert products(np.array([2**31, 1]), np.array([2**31, 2**40])).tolist() == [2**62, 2**40]
-    with pytest.raises(OverflowError, match=r"the count of a record needs more than 64 bits: .* distinct"):
+    with raises(OverflowError):
         sums_from(starts, large + 1)
-    with pytest.raises(OverflowError, match=r"the count of a record needs more than 64 bits: .* distinct"):
+    with raises(OverflowError):
         products(large[:1], large[:1])
 
 

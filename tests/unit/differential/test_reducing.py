@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.collections.plain_collection import PlainCollection
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.differential import spine
 from tidewheel.differential.records import Array, decode, encode
@@ -149,7 +150,7 @@ def test_values_that_cannot_be_compared_are_refused() -> None:
     state = State(1, Extreme(greatest=False))
     array, _ = state.complete((0,), [encode([("a", 1), ("b", "x")])])
     assert array is not None
-    with pytest.raises(TypeError, match="'<' not supported"):
+    with raises(TypeError):
         state.complete((1,), [encode([("a", "x")])])
 
 

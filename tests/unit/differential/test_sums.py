@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.differential.sums import column_means, column_sums, mean_of, sum_of
 
@@ -135,5 +136,5 @@ def test_other_values_are_added_up_in_an_order_of_their_own() -> None:
     assert len({sum_of(some, [1, 1, 1]) for some in permutations(values)}) == 1
     assert sum_of([timedelta(1), timedelta(2)], [1, 2]) == timedelta(5)
     for value in ("a", b"a", (1, 2)):
-        with pytest.raises(TypeError, match="is no number"):
+        with raises(TypeError):
             sum_of([value], [1])

@@ -5,6 +5,7 @@ import unicodedata
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.display.checked_name import check_name
 
 FINE = [
@@ -36,7 +37,7 @@ def test_texts_of_any_language_are_names(name: str) -> None:
 )
 def test_what_cannot_be_shown_is_no_name(name: object) -> None:
     """The error can be shown itself, and is short."""
-    with pytest.raises(ValueError, match="the name of a topic is a text of 1 to 200 characters") as caught:
+    with raises(ValueError) as caught:
         check_name("a topic", name, ValueError)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 200

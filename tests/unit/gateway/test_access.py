@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.gateway import GatewayConfig, GatewayError
 from tidewheel.gateway.access import Access, check_token, host_name, new_token, tokens_in
 
@@ -145,7 +146,7 @@ def test_a_new_token_is_of_the_form_that_all_places_take() -> None:
 )
 def test_what_is_no_token_is_refused_and_not_shown(token: str) -> None:
     """The message says where it came from, and what a token is."""
-    with pytest.raises(GatewayError, match="here: a token is 16 to 512") as caught:
+    with raises(GatewayError) as caught:
         check_token(token, "here")
     assert not token or token not in str(caught.value)
 

@@ -22,6 +22,7 @@ from tests.kit.gateway.served import (
     requested,
     served,
 )
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.gateway import TooManyClients
@@ -83,7 +84,7 @@ def test_a_topic_that_was_stopped_ends_with_an_error(is_local: bool) -> None:
         send_epoch(running, 0, ["a"])
         running.finish("job 'j' was stopped", 0, on_purpose=True)
         assert feed.next().result(WITHIN_S) == 0
-        with pytest.raises(PublisherLost, match="has not come to its end: job 'j' was stopped"):
+        with raises(PublisherLost):
             feed.next().result(WITHIN_S)
 
 
@@ -138,7 +139,7 @@ def test_no_more_clients_than_there_may_be() -> None:
     clients = Clients(1)
     with published("feed/d"):
         first = clients.admit(TopicRequest("feed/d").subscribe, times)
-        with pytest.raises(TooManyClients, match="1 clients read from this gateway already"):
+        with raises(TooManyClients):
             clients.admit(TopicRequest("feed/d").subscribe, times)
         first.close()
         assert clients.wait_until_none(WITHIN_S)
@@ -150,7 +151,7 @@ def test_no_more_clients_than_there_may_be() -> None:
         clients.close()
         assert second.is_closed
         assert clients.wait_until_none(WITHIN_S)
-        with pytest.raises(TooManyClients, match="is being stopped"):
+        with raises(TooManyClients):
             clients.admit(TopicRequest("feed/d").subscribe, times)
     assert eventually(lambda: not threads())
 
@@ -167,7 +168,7 @@ def test_ends_of_substreams_count_as_well() -> None:
         for _ in range(20):
             running.handles[0].ends(0, ["x" * 1000])
         running.handles[0].flush()
-        with pytest.raises(TidewheelError, match="not complete yet"):
+        with raises(TidewheelError):
             list(assembled(IntegerDomain(), subscription, 10_000))
 
 
@@ -187,7 +188,7 @@ def test_too_much_that_waits_is_an_error() -> None:
     with published("bounded/b") as running, subscribe("bounded/b") as subscription:
         for _ in range(3):
             send_part(running, ["x" * 1000])
-        with pytest.raises(TidewheelError, match=r"not complete yet have 3,\d+ bytes, and the gateway keeps 3,000"):
+        with raises(TidewheelError):
             list(assembled(IntegerDomain(), subscription, max_bytes=3000))
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.kit.gateway.served import published
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tidewheel.gateway.epoch_tables import timed_batches
 from tidewheel.progress import TidewheelError
@@ -114,5 +115,5 @@ def test_tables_of_one_epoch_that_differ_say_so() -> None:
     """As two partitions may publish."""
     with published("tables", workers=2) as running, subscribe("tables") as subscription:
         send_epoch(running, 0, pa.table({"n": [1]}), pa.table({"n": ["a"]}))
-        with pytest.raises(TidewheelError, match="the epoch of time 0 is no table: "):
+        with raises(TidewheelError):
             list(timed_batches(subscription.domain, subscription))

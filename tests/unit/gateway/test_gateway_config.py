@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.gateway import GatewayConfig, GatewayError
 
 
@@ -27,7 +28,7 @@ def test_without_a_token_on_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "0", "::", "::ffff:127.0.0.1", "10.1.2.3"])
 def test_without_a_token_nowhere_else(host: str) -> None:
     """Whatever it is called, the number counts."""
-    with pytest.raises(GatewayError, match="without a token a gateway listens on loopback only"):
+    with raises(GatewayError):
         GatewayConfig(host=host, token=None)
     assert GatewayConfig(host=host).hosts is None
 

@@ -55,6 +55,8 @@ class Trip(msgspec.Struct):
         ("record<3", Comparison(None, "<", 3)),
         ('"record"<3', Comparison("record", "<", 3)),
         (r'"a \"b\" > c"==1', Comparison('a "b" > c', "==", 1)),
+        ('"record.n">1', Comparison("record.n", ">", 1)),
+        ("records[0]>1", Comparison("records[0]", ">", 1)),
         ("straße==ß", Comparison("straße", "==", "ß")),
         ("1>2", Comparison("1", ">", 2)),
         ("n==nan", Comparison("n", "==", "nan")),
@@ -83,9 +85,11 @@ def test_conditions_are_taken_apart(text: str, expected: Comparison) -> None:
         ("n==[1]", "at character 4, '[1]': a value is a number, a text, true, false or null"),
         ('n=={"a":1}', "a number, a text, true, false or null"),
         ("n <null", "at character 3, '<null': nothing is less or greater than null"),
+        (" record['n'] > 1", "at character 2, \"record['n'] > 1\": a condition is not Python: give the name alone"),
+        ("record.n>1", "at character 1, 'record.n>1': a condition is not Python"),
         ("n==" + "x" * LONGEST, "1,003 characters"),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_what_is_no_condition_says_so(text: str, says: str) -> None:
     """One error that says where it is wrong, what is, and how it is written."""

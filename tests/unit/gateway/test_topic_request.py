@@ -3,6 +3,7 @@
 import pytest
 
 from tests.kit.gateway.served import published
+from tests.kit.messages import raises
 from tidewheel.gateway import BadRequest, Comparison, RecordFilter
 from tidewheel.gateway.topic_request import TopicRequest, check_exists
 from tidewheel.pubsub import UnknownTopic
@@ -72,6 +73,6 @@ def test_a_topic_that_nobody_publishes_is_told_with_those_that_there_are() -> No
     """Also where there are only topics of this process."""
     with published("request/here"):
         check_exists("request/here")
-        with pytest.raises(UnknownTopic, match=r"nobody publishes topic 'request/there'.*'request/here'") as caught:
+        with raises(UnknownTopic) as caught:
             check_exists("request/there")
     assert "request/here" in caught.value.topics

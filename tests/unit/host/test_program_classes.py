@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.classes.main_programs import execute, program, runs
+from tests.kit.messages import raises
 from tidewheel.host.class_definition import parsed
 from tidewheel.host.program_classes import CLASSES, ClassChanged, ProgramClasses, checked, dump_by_value
 from tidewheel.progress import TidewheelError
@@ -48,7 +49,7 @@ def test_another_run_of_the_program_cannot_have_other_fields() -> None:
     with (
         runs(program("@dataclass\nclass Point:\n    y: int\n")),
         checked(),
-        pytest.raises(ClassChanged, match=r"the fields \(x\), and the class of that name here has \(y\)") as raised,
+        raises(ClassChanged) as raised,
     ):
         ProgramClasses().tracked(id_, came(POINT.format(1)))
     assert isinstance(pickle.loads(pickle.dumps(raised.value)), TidewheelError)
@@ -93,10 +94,10 @@ def test_a_class_that_was_defined_again_is_an_error_for_the_program_and_its_work
     assert worker.tracked(before, old) is old
     with runs(main):
         execute(main, POINT.format(2))
-        with checked(), pytest.raises(ClassChanged, match="has defined class 'Point' again"):
+        with checked(), raises(ClassChanged):
             tracker.tracked(before, old)
     after = id_in(main, tracker)
-    with pytest.raises(ClassChanged, match="has defined class 'Point' again"):
+    with raises(ClassChanged):
         worker.tracked(after, new)
     assert elsewhere.tracked(before, old) is old
     assert elsewhere.tracked(after, new) is new

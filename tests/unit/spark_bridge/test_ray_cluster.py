@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.spark_bridge import BridgeError, ray_cluster, session
 from tidewheel.spark_bridge.ray_cluster import ExecutorDemand, executor_demand
 
@@ -11,14 +12,14 @@ GIB = 2**30
 def test_ray_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """RayDP's conversions do not work through Ray Client, so a session says so instead of failing in the middle."""
     monkeypatch.setattr("ray.util.client.ray.is_connected", lambda: True)
-    with pytest.raises(BridgeError, match="Ray Client"):
+    with raises(BridgeError):
         ray_cluster.connect()
 
 
 @pytest.mark.parametrize("cores", [0, -1])
 def test_an_executor_without_cores_is_refused(cores: int) -> None:
     """Nonsense is refused before anything starts."""
-    with pytest.raises(BridgeError, match="one core or more"), session("refused", cores=cores):
+    with raises(BridgeError), session("refused", cores=cores):
         pass
 
 
@@ -62,5 +63,5 @@ def test_memory_is_read_as_spark_writes_it(memory: str, size: int) -> None:
 )
 def test_nonsense_is_refused(executors: int, cpus: float, memory: str) -> None:
     """An amount without a unit is refused too: Spark would read MiB and RayDP bytes."""
-    with pytest.raises(BridgeError, match="least one executor"):
+    with raises(BridgeError):
         executor_demand(executors, cpus, memory)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.record_tables import RecordTables
 
@@ -84,19 +85,19 @@ def test_the_time_is_added(time: Any) -> None:
 @pytest.mark.parametrize("time", [(0, 1), "noon", 1.5, None, 2**63])
 def test_times_that_are_no_integers_are_refused(time: Any) -> None:
     """A time of a loop, or of a domain of one's own, has no place in an integer column."""
-    with pytest.raises(BridgeError, match="is no 64-bit integer"):
+    with raises(BridgeError):
         RecordTables(None, "at").table(time, TABLE)
 
 
 def test_a_time_column_that_exists_is_refused() -> None:
     """A column of the data is never overwritten."""
-    with pytest.raises(BridgeError, match="the batch at time 3 already has a column 'size'"):
+    with raises(BridgeError):
         RecordTables(None, "size").table(3, TABLE)
 
 
 def test_a_time_column_that_the_schema_has_is_refused_at_once() -> None:
     """Without any batch; Spark does not look at the case of names."""
-    with pytest.raises(BridgeError, match="schema= already has a column 'Size'"):
+    with raises(BridgeError):
         RecordTables(pa.schema([("size", pa.int64())]), "Size")
 
 
@@ -122,7 +123,7 @@ def test_differing_schemas_are_refused(other: Any) -> None:
 
 def test_a_table_that_differs_from_the_given_schema_is_refused() -> None:
     """What the user said about the columns is held against the first batch too."""
-    with pytest.raises(BridgeError, match=r"but schema= has \(a: int64\)"):
+    with raises(BridgeError):
         RecordTables(pa.schema([("a", pa.int64())])).table(0, TABLE)
 
 
@@ -180,7 +181,7 @@ def test_fractions_are_never_cut_off(kind: Any, whole: Any, broken: Any) -> None
     table = RecordTables(schema).table(0, [{"a": None}, {"a": whole}])
     assert table is not None
     assert table.num_rows == 2
-    with pytest.raises(BridgeError, match=r"does not fit in columns .* is no u?int"):
+    with raises(BridgeError):
         RecordTables(schema).table(0, [{"a": None}, {"a": broken}])
 
 
@@ -190,5 +191,5 @@ def test_values_that_would_be_rounded_are_refused() -> None:
     table = RecordTables().table(0, whole)
     assert table is not None
     assert table["at"].cast(pa.int64()).to_pylist() == [1]
-    with pytest.raises(BridgeError, match="cannot hold exactly"):
+    with raises(BridgeError):
         RecordTables().table(0, broken)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.spark_bridge import BridgeError
 from tidewheel.spark_bridge.session import running_session
 from tidewheel.spark_bridge.spark_configuration import spark_configuration
@@ -47,14 +48,12 @@ def test_one_that_cannot_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = spark_configuration()
     del settings["spark.executor.extraJavaOptions"]
     run_by_raydp(monkeypatch, settings)
-    with pytest.raises(
-        BridgeError, match=r"'own' .* Java 17 \(spark\.executor\.extraJavaOptions\).*spark_configuration"
-    ):
+    with raises(BridgeError):
         running_session()
     run_by_raydp(monkeypatch, spark_configuration(), is_connected=False)
-    with pytest.raises(BridgeError, match="fault_tolerant_mode=True"):
+    with raises(BridgeError):
         running_session()
     spark = run_by_raydp(monkeypatch, spark_configuration())
     spark.sparkContext._jsc = None
-    with pytest.raises(BridgeError, match=r"was stopped by spark\.stop\(\).*call raydp\.stop_spark\(\)"):
+    with raises(BridgeError):
         running_session()

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from tests.kit.messages import raises
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import readable_schema, readable_type, spark_schema, spark_type
 
@@ -85,7 +86,7 @@ def test_types_without_a_counterpart_are_refused(kind: Any) -> None:
 @pytest.mark.parametrize("name", ["x", "X"])
 def test_two_columns_of_one_name_are_refused(name: str) -> None:
     """Spark would fail later, at the first use of the name."""
-    with pytest.raises(BridgeError, match="the table has several columns of one name"):
+    with raises(BridgeError):
         readable_schema(pa.schema([("x", pa.int8()), (name, pa.int8())]), "the table")
 
 

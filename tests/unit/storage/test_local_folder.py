@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.storage.local_folder import LocalFolder
 
@@ -103,7 +104,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path) -> None:
 def test_a_path_that_is_no_directory_is_an_error(tmp_path: Path) -> None:
     """With the reason of the operating system."""
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(SnapshotError, match=r"file/parts/a is not written: .*(exists|Not a directory)"):
+    with raises(SnapshotError):
         LocalFolder(tmp_path / "file", SnapshotError).write("parts/a", [memoryview(b"x")])
 
 
@@ -114,7 +115,7 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "parts" / "a").stat().st_mode) == 0o600
     tmp_path.chmod(0o777)
     for attempt in (lambda: folder.read("parts/a"), lambda: folder.put_new("parts/b", b"x")):
-        with pytest.raises(SnapshotError, match=r"other users may write there .* chmod go-w it"):
+        with raises(SnapshotError):
             attempt()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.stores.failing_store import failing_store
 from tests.kit.stores.fake_s3 import LISTED_AT_ONCE
 from tests.kit.stores.s3_fixtures import use_endpoint
@@ -34,7 +35,7 @@ def call(request: pytest.FixtureRequest) -> Callable[[RemoteFolder], object]:
 @pytest.mark.usefixtures("s3_environment")
 def test_a_bucket_that_is_gone_is_named(call: Callable[[RemoteFolder], object]) -> None:
     """It is not taken for an empty folder or a missing object."""
-    with pytest.raises(SnapshotError, match=r"s3://gone/.* is not .*: there is no such bucket .* Create it, or"):
+    with raises(SnapshotError):
         call(RemoteFolder("s3://gone/job", 5, SnapshotError))
 
 

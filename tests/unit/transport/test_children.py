@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.kit.exactly_once.linked import knowledge, pair
+from tests.kit.messages import raises
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.messages.delivery_messages import Ack, Rejected
@@ -107,7 +108,7 @@ def test_who_has_not_said_who_it_is_has_to() -> None:
 
     async def scenario() -> None:
         heard = Heard()
-        with pytest.raises(ProtocolError, match="'child' is not known here, or no more: it has to join first"):
+        with raises(ProtocolError):
             await heard.children.talk("child", [Ack(0, {})], LONG_S)
         assert heard.said == []
         assert len(heard.children) == 0
@@ -132,7 +133,7 @@ def test_who_does_not_call_any_more_has_gone(monkeypatch: pytest.MonkeyPatch) ->
         assert len(await talking) == 1
         await until(lambda: len(heard.gone) == 2)
         assert len(heard.children) == 0
-        with pytest.raises(ProtocolError, match="it has to join first"):
+        with raises(ProtocolError):
             await heard.children.talk("silent", [], 0.0)
 
     run(scenario)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.telemetry.full_document import document
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.console.metrics import export, open_telemetry, ray_metrics
@@ -102,9 +103,9 @@ def test_a_target_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch)
         raise ImportError("No module named 'opentelemetry'")
 
     monkeypatch.setattr(open_telemetry, "OpenTelemetry", missing)
-    with pytest.raises(DeliveryError, match=r"pip install .*\[otel\]"):
+    with raises(DeliveryError):
         TelemetryExport(JOB, "opentelemetry")
-    with pytest.raises(DeliveryError, match="'ray' or 'opentelemetry', not to 'statsd'"):
+    with raises(DeliveryError):
         TelemetryExport(JOB, "statsd")  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 from starlette.requests import Request
 
+from tests.kit.messages import raises
 from tests.kit.telemetry.full_document import AT, document
 from tests.waiting import WITHIN_S
 from tidewheel.console.metrics.job_metrics import METRICS
@@ -54,7 +55,7 @@ def test_a_scrape_of_a_cluster_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) 
         await scraped.endpoint(Request({"type": "http", "headers": []}))
 
     began = time.monotonic()
-    with pytest.raises(GatewayError, match="has not answered"):
+    with raises(GatewayError):
         asyncio.run(scrape())
     assert time.monotonic() - began < WITHIN_S / 2
     answers.set()

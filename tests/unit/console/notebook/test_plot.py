@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.notebook.kernel import kernel
 from tidewheel.console.notebook import plot as plot_module
 from tidewheel.console.notebook.plot import PlotPage, Points, number_of, plot
@@ -141,7 +142,7 @@ def test_points_are_bounded() -> None:
 def test_outside_of_a_notebook_plot_says_what_to_do() -> None:
     """The subscription stays as it is."""
     topic = ByHand()
-    with pytest.raises(DeliveryError, match=r"topic 'ranks': plot\(\) draws in a notebook.*Iterate over epochs\(\)"):
+    with raises(DeliveryError):
         plot(topic, "n")
     assert not topic.is_closed
 
@@ -150,7 +151,7 @@ def test_without_anywidget_plot_says_what_to_install(monkeypatch: pytest.MonkeyP
     """As the extra."""
     monkeypatch.delitem(sys.modules, "tidewheel.console.notebook.live_widget")
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with kernel(), pytest.raises(DeliveryError, match=r"'tidewheel\[notebook\]', and restart the kernel"):
+    with kernel(), raises(DeliveryError):
         plot(ByHand(), "n")
 
 

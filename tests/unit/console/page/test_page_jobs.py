@@ -6,6 +6,7 @@ import math
 import pytest
 
 from tests.kit.gateway.paged import HandJobs
+from tests.kit.messages import raises
 from tests.kit.telemetry.documents import BEGAN_AT, document
 from tests.waiting import eventually
 from tidewheel.console.page.page_jobs import MOST_ENDED, PageJobs
@@ -129,7 +130,7 @@ def test_jobs_that_no_browser_looks_at_are_left() -> None:
 def test_an_unknown_job_is_told_with_those_that_there_are() -> None:
     """So that a slip of the pen is seen at once."""
     pages = PageJobs(list, HandJobs().read)
-    with pytest.raises(UnknownJob, match="there is no job 'a'; jobs on this page: none"):
+    with raises(UnknownJob):
         pages.page("a")
 
 
@@ -142,10 +143,10 @@ def test_browsers_are_limited() -> None:
         pages = jobs.pages(most=1, linger_s=math.inf)
         pages.look()
         pages.check_room()
-        with pages.page("a").listening(), pytest.raises(TooManyClients, match="1 browsers look"):
+        with pages.page("a").listening(), raises(TooManyClients):
             pages.check_room()
         pages.close()
-        with pytest.raises(TooManyClients, match="is being stopped"):
+        with raises(TooManyClients):
             pages.check_room()
         jobs.end("a")
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, operator_settings
 from tests.kit.operators.harness import Feed as Numbers
 from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, number_of
@@ -352,12 +353,12 @@ def test_it_is_refused_where_it_cannot_work() -> None:
     """By names event times stand in columns; in loops there is no order of epochs; streams are of one scope."""
     flow = tw.Dataflow("test")
     stream: Any = flow.input("numbers")
-    with pytest.raises(tw.GraphError, match="where keys are columns event times are columns too, not"):
+    with raises(tw.GraphError):
         stream.interval_join(stream, "k", at=len, within=(0, 1))
     inner = stream.enter(flow.scope("loop"))
-    with pytest.raises(tw.GraphError, match="'interval_join' processes one epoch after the other, but times in"):
+    with raises(tw.GraphError):
         inner.interval_join(inner, len, at=len, within=(0, 1))
-    with pytest.raises(tw.GraphError, match="joins streams of"):
+    with raises(tw.GraphError):
         stream.interval_join(inner, len, at=len, within=(0, 1))
 
 
@@ -387,9 +388,7 @@ def test_times_with_and_without_a_zone_do_not_mix() -> None:
     """Event times that Python could not compare are an error for columns too."""
     feeds: Any = ([(0, [Event(1, 1, 1)])], [(0, [Event(1, 1, 1)])])
     make: Any = (events_table(int, pa.timestamp("s"), "l"), events_table(int, pa.timestamp("s", "UTC"), "r"))
-    with pytest.raises(
-        tw.JobError, match=r"event times of timestamp\[s\] and of timestamp\[s, tz=UTC\] cannot be comp"
-    ):
+    with raises(tw.JobError):
         run_two(
             lambda one, other: [
                 one.interval_join(other, "k", at="l_at", other_at="r_at", within=(minutes(0), minutes(1))).results

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.batches.batches import records
 from tidewheel.operators.keys.record_hash import GatherPact, RecordPact, record_hash, record_hashes
@@ -154,7 +155,7 @@ def test_a_pact_by_record_brings_equal_records_together(workers: int) -> None:
     assert sum(len(part or []) for part in parts) == 50
     owners = {(row["n"], worker) for worker, part in enumerate(parts) for row in part or []}
     assert len(owners) == 7
-    with pytest.raises(TypeError, match="has no hash"):
+    with raises(TypeError):
         RecordPact().split([print], workers)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import LISTS, TABLES, Case, Kind, run
 from tests.kit.operators.operator_case import number_of
 from tests.laws.strategies import law_settings
@@ -79,14 +80,14 @@ def test_nan_is_one_key(values: list[Any]) -> None:
 @pytest.mark.parametrize("key", [None, 3, (), ["a"], ("a", 1), b"a"])
 def test_what_is_no_key_is_refused(key: Any) -> None:
     """The error names the operator and says what a key is."""
-    with pytest.raises(tw.GraphError, match="operator 'test': a key is a function of a record, the name of a "):
+    with raises(tw.GraphError):
         Keys.checked("test", key)
 
 
 @pytest.mark.parametrize("batch", BATCHES[1:], ids=lambda batch: type(batch).__name__)
 def test_a_name_that_is_not_there_is_named_with_those_that_are(batch: Any) -> None:
     """The error says what could have been meant."""
-    with pytest.raises(KeyError, match=r"no column 'm' for the key; the batch has (\['a', 'b'\]|dtype \[\('a', )"):
+    with raises(KeyError):
         Keys("m").of(batch)
 
 
@@ -95,11 +96,11 @@ def test_keys_that_cannot_be_hashed_are_named(unhashable: Any) -> None:
     """A function has to return something that can be; whole records may be rows and lists, but no sets."""
     keys = Keys(lambda record: record)
     for find in (keys.hashable, keys.grouped):
-        with pytest.raises(TypeError, match=r"cannot be a key, unhashable type: .*: a key is None, a number, a string"):
+        with raises(TypeError):
             find(["fine", unhashable])
     whole = Keys(None)
     if isinstance(unhashable, set):
-        with pytest.raises(TypeError, match=r"\{1\} of type set cannot be a key"):
+        with raises(TypeError):
             whole.grouped([unhashable])
     else:
         assert list(whole.grouped(["fine", unhashable, unhashable]).values()) == [
@@ -161,7 +162,7 @@ def test_every_operator_reports_a_function_that_stops_iterating(name: str, kind:
 
 def test_exchange_reports_a_function_that_stops_iterating() -> None:
     """Between several workers, where it looks at every record."""
-    with pytest.raises(tw.JobError, match=r"operator 'exchange' could not exchange .* at time 0: StopIteration"):
+    with raises(tw.JobError):
         run(lambda stream: stream.exchange(_take_from_nothing), Case([(0, list(range(6)))], workers=2))
 
 

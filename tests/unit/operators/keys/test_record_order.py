@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.batches.batches import is_arrow, is_numpy, records
 from tidewheel.operators.keys.record_order import Order, take
@@ -92,7 +93,7 @@ def test_ties_cost_nothing_where_there_are_none() -> None:
     """Records that the order tells apart need no hash, and may be anything."""
     functions = [round, open]  # not print, which Ray replaces
     assert Order(lambda function: function.__name__).sorted(functions) == [open, round]
-    with pytest.raises(TypeError, match=r"the order does not tell <built-in .*> and <built-in .*> apart"):
+    with raises(TypeError):
         Order(lambda function: 0).sorted(functions)
     assert Order(lambda function: len(function.__name__), reverse=True).sorted([round, open, len, max], limit=2) == [
         round,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.calls import Server, asking, call_threads, failure_of, job_of, refuse, within_deadline
 from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
@@ -199,7 +200,7 @@ def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").map_async(square, **options)
-    with pytest.raises(tw.GraphError, match="map_async takes a function, not 3"):
+    with raises(tw.GraphError):
         tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[arg-type]
 
 

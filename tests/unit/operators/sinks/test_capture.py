@@ -10,6 +10,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.log.faulty_files import IDENTITY
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Case, Feed, run, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
@@ -112,7 +113,7 @@ def test_each_worker_has_a_log(tmp_path: Path) -> None:
 def test_a_recording_is_not_overwritten_by_accident(tmp_path: Path) -> None:
     """The second run fails before it begins, and the first recording is as it was."""
     record(tmp_path, [(0, [1])])
-    with pytest.raises(tw.JobError, match=r"'capture_to \w+' could not be built .* overwrite=True\) replaces it"):
+    with raises(tw.JobError):
         record(tmp_path, [(0, [2])])
     assert tw.Captured(0, [1]) in list(read_recording(recording_path(tmp_path, 0)))
     record(tmp_path, [(0, [2])], overwrite=True)
@@ -282,14 +283,12 @@ def test_the_log_of_a_topic_is_no_recording(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", [3, "", None])
 def test_what_is_no_folder_is_refused_at_once(folder: Any) -> None:
     """When the dataflow is described."""
-    with pytest.raises(tw.GraphError, match=r"capture_to: a folder is a text or a pathlib\.Path, not"):
+    with raises(tw.GraphError):
         tw.Dataflow("test").input("numbers").capture_to(folder)
 
 
 def test_two_captures_into_one_folder_are_refused(tmp_path: Path) -> None:
     """Each would replace the logs of the other, with ``overwrite=True`` in silence."""
     numbers = tw.Dataflow("test").input("numbers").capture_to(tmp_path, overwrite=True)
-    with pytest.raises(
-        tw.GraphError, match=r"capture_to: dataflow 'test' writes to '.*' already: give each stream a place"
-    ):
+    with raises(tw.GraphError):
         numbers.map(abs).capture_to(tmp_path / ".." / tmp_path.name, overwrite=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
@@ -136,7 +137,7 @@ def test_records_of_substreams_are_shown_together(tmp_path: Path, topic: str) ->
 
 def test_a_job_without_snapshots_is_refused(topic: str) -> None:
     """Nothing of it could ever be shown."""
-    with pytest.raises(tw.TidewheelError, match=r"this dataflow takes none. Call tw.run\(..., snapshots=...\)"):
+    with raises(tw.TidewheelError):
         tw.run(numbered(topic, count()), engine="local")
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.operators.sinks.plain_records import decode, encode
 
@@ -90,14 +91,12 @@ class Number(int):
 @pytest.mark.parametrize("value", [object(), Point(1), Number(3), {"a": [object()]}, (1, {2: {object()}}), print])
 def test_what_is_not_plain_is_refused(value: Any) -> None:
     """The error names the type, and says why and what to do; a subclass would not come back as what it is."""
-    with pytest.raises(TypeError, match=r"a \w+ is no plain value, .* Map to plain values first"):
+    with raises(TypeError):
         encode([value])
 
 
 @pytest.mark.parametrize("data", [pickle.dumps([1]), b"", b"x\xc1", b"x\xd4\x7f\x00", b"f\x93\x01", b"t\x91\x01"])
 def test_what_are_no_records_is_refused(data: bytes) -> None:
     """A pickle among them."""
-    with pytest.raises(
-        ValueError, match=r"these are no records: |MessagePack data is malformed|truncated|Expected `array`"
-    ):
+    with raises(ValueError):
         decode(data)

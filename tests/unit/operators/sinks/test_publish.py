@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -97,7 +98,7 @@ def test_an_epoch_waits_for_the_slower_partition(topic: str) -> None:
     flow = publish(topic, lambda stream: stream.unary("hold", build))
     with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as subscription:
         send(job, "numbers", [(0, [0]), (0, [1])])
-        with pytest.raises(tw.DeliveryError, match="is idle"):
+        with raises(tw.DeliveryError):
             next(subscription.epochs())
         held.pop().discard()
         assert [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs()] == [(0, [0, 1])]
@@ -143,17 +144,17 @@ def test_a_topic_ends_with_its_job(topic: str) -> None:
         send(job, "numbers", [(0, [1])])
         job.wait()
     assert [epoch.records for epoch in ended.epochs()] == [[1]]
-    with pytest.raises(tw.JobError, match="inputs are open"), tw.run(publish(topic), engine="local"):
+    with raises(tw.JobError), tw.run(publish(topic), engine="local"):
         stopped = tw.subscribe(topic)
-    with pytest.raises(tw.DeliveryError, match="was stopped"):
+    with raises(tw.DeliveryError):
         list(stopped.epochs())
     flow = publish(topic, lambda stream: stream.map(lambda number: 1 // number))
     job = tw.run(flow, engine="local")
     failed = tw.subscribe(topic)
     send(job, "numbers", [(0, [0])])
-    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+    with raises(tw.JobError):
         job.wait()
-    with pytest.raises(tw.DeliveryError, match="operator 'map' failed on worker 0 at time 0: ZeroDivisionError"):
+    with raises(tw.DeliveryError):
         list(failed.epochs())
 
 
@@ -212,7 +213,7 @@ def test_a_merged_topic_keeps_its_capacity(topic: str) -> None:
             job.input("texts").send(["x" * 500])
             job.input("texts").advance_to(time + 1)
         settle(job)
-        with pytest.raises(tw.DeliveryError, match="keeps no more than 1000 bytes"):
+        with raises(tw.DeliveryError):
             list(slow)
         job.stop()
 
@@ -291,7 +292,7 @@ def test_who_expects_something_else_is_told_at_once(topic: str, schema: Any, exp
     with tw.run(flow, engine="local") as job:
         with pytest.raises(tw.SchemaMismatch, match=f"topic '{topic}' of job '{job.name}' {message}"):
             tw.subscribe(topic, schema=expects)
-        with pytest.raises(tw.DeliveryError, match="waited 0 s for 1 subscribers"):
+        with raises(tw.DeliveryError):
             job.topic(topic).wait_for_subscribers(1, 0)
         job.stop()
 
@@ -321,7 +322,7 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
     flow = tw.Dataflow("test")
     rows = flow.input("rows", SCHEMA)
     size = description_of(flow).size
-    with pytest.raises(tw.SchemaMismatch, match=r"cannot have int: the stream that it publishes has \(n: int64\)"):
+    with raises(tw.SchemaMismatch):
         rows.publish(topic, schema=int)
     assert description_of(flow).size == size
     rows.publish(topic).publish(f"{topic}/rows", schema=dict).map(len).publish(f"{topic}/lengths")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
@@ -138,7 +139,7 @@ class Fails(Log):
 def test_what_a_snapshot_has_prepared_is_committed_later(tmp_path: Path, workers_after: int) -> None:
     """The job fails at the commit, and goes on with as many workers or others; nothing is prepared again."""
     snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1e9)
-    with pytest.raises(tw.JobError, match=r"'sink: commit' failed on worker 0 at time 0: OSError: no space left"):
+    with raises(tw.JobError):
         store(Fails(tmp_path / "log"), EPOCHS[:1], 2, snapshots)
     log = Log(tmp_path / "log")
     assert store(log, EPOCHS[:1], workers_after, snapshots) == [0]

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tests.kit.operators.scratch import scratch
@@ -148,11 +149,9 @@ def test_one_writer_a_folder(tmp_path: Path) -> None:
 def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
     """The second run fails at the first of them, and says what to do; what it has written before that stays."""
     write(tmp_path, [(0, [1]), (1, [2])])
-    with pytest.raises(
-        tw.JobError, match=r"(?s)'write_files' failed on worker \d at time 1: FileExistsError: .*epoch=1"
-    ):
+    with raises(tw.JobError):
         write(tmp_path, [(1, [3])])
-    with pytest.raises(tw.JobError, match=r"overwrite=True\) replaces it"):
+    with raises(tw.JobError):
         write(tmp_path, [(0, [4])])
     write(tmp_path, [(2, [5])])
     assert seen(tmp_path) == {"epoch=0": [1], "epoch=1": [2], "epoch=2": [5]}
@@ -191,7 +190,7 @@ def test_a_run_that_dies_while_it_replaces_an_epoch_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", dies)
-        with pytest.raises(tw.JobError, match=r"'write_files: commit' failed .* power failure"):
+        with raises(tw.JobError):
             write(tmp_path, [(0, [2])], overwrite=True)
     assert seen(tmp_path) == {}
     write(tmp_path, [(1, [3])])

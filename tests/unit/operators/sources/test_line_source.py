@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import operator_settings
 from tests.kit.operators.sources import bag, bags_of, flow_of, read
 
@@ -63,7 +64,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
 def test_other_encodings_can_be_read(tmp_path: Path) -> None:
     """What is no text fails the job, with the file's name, unless it is said otherwise."""
     (tmp_path / "text").write_bytes("naß\n".encode("latin-1"))
-    with pytest.raises(tw.JobError, match="'source' failed on worker 0: UnicodeDecodeError") as caught:
+    with raises(tw.JobError) as caught:
         read(tw.LineSource(tmp_path))
     assert f"This is file {tmp_path / 'text'}, in batch 0" in caught.value.traceback_text
     assert bags_of(tw.LineSource(tmp_path, encoding="latin-1")) == {0: bag("naß")}
@@ -73,7 +74,7 @@ def test_other_encodings_can_be_read(tmp_path: Path) -> None:
 def test_a_damaged_archive_fails_the_job(tmp_path: Path) -> None:
     """It is not taken for one that ends there."""
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"one\n" * 10_000)[:-20])
-    with pytest.raises(tw.JobError, match=r"EOFError") as caught:
+    with raises(tw.JobError) as caught:
         read(tw.LineSource(tmp_path, batch_size=100))
     assert "text.gz" in caught.value.traceback_text
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S
 from tests.kit.operators.sources import flow_of
 from tests.waiting import eventually
@@ -57,7 +58,7 @@ def test_who_puts_something_in_wakes_the_job_up() -> None:
 def test_a_queue_that_nobody_fills_is_waited_for() -> None:
     """For as long as one likes; it is no mistake, since a thread may fill it yet."""
     with tw.run(flow_of(tw.QueueSource()), engine="local") as job:
-        with pytest.raises(TimeoutError, match=r"waited 0\.05 s"):
+        with raises(TimeoutError):
             job.wait(timeout=0.05)
         job.stop()
 
@@ -69,7 +70,7 @@ def test_the_end_of_a_queue_is_the_end_of_the_source(make: Any) -> None:
     source.put(1)
     source.close()
     source.close()
-    with pytest.raises(tw.JobError, match="nothing was put in, because this QueueSource was closed"):
+    with raises(tw.JobError):
         source.put(2)
     with tw.run(flow_of(source), engine="local") as job:
         job.wait(DEADLINE_S)
@@ -113,13 +114,13 @@ def test_who_fills_a_queue_does_not_wait_for_a_job_that_has_ended(fails: bool) -
     producer, errors = producing(source)
     assert eventually(lambda: len(source._queue._items) == 2)  # type: ignore[attr-defined]
     if fails:
-        with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+        with raises(tw.JobError):
             job.wait(DEADLINE_S)
     else:
         job.stop()
     producer.join(DEADLINE_S)
     assert not producer.is_alive()
-    with pytest.raises(tw.JobError, match="because the job that read this QueueSource has ended") as caught:
+    with raises(tw.JobError) as caught:
         source.put(0)
     assert [str(error) for error in errors] == [str(caught.value)]
     source.close()
@@ -143,7 +144,7 @@ def test_a_full_queue_says_so() -> None:
     source: tw.QueueSource[int] = tw.QueueSource(capacity=2, batch_size=1)
     source.put(1)
     source.put(2)
-    with pytest.raises(tw.WouldBlock, match="the queue of a QueueSource is full"):
+    with raises(tw.WouldBlock):
         source.put(3, timeout=0)
     with tw.run(flow_of(source), engine="local") as job:
         job.probe("read").wait_until(1, DEADLINE_S)
@@ -245,7 +246,7 @@ def test_only_a_queue_that_processes_share_goes_to_workers() -> None:
     with tw.run(flow_of(copy), engine="local") as job:
         job.wait(DEADLINE_S)
         assert records_of(job) == [1]
-    with pytest.raises(TypeError, match=r"Give it one that processes share, such as ray.util.queue.Queue\(\), or"):
+    with raises(TypeError):
         pickle.dumps(tw.QueueSource())
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import (
     DEADLINE_S,
     KINDS,
@@ -107,7 +108,7 @@ def cut_short(folder: Path, workers: int = 2) -> None:
 def test_a_recording_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     """Unless it is said that it may be; then the times that were complete are played, and no part of another."""
     cut_short(tmp_path)
-    with pytest.raises(tw.GraphError, match=r"was cut short, since its job did not complete: .* partial=True\) plays"):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path)
     found = bags(read(tw.ReplaySource(tmp_path, partial=True), 3))
     assert found == {0: Counter([0, 1, 2]), 1: Counter([10, 11, 12])}
@@ -129,15 +130,15 @@ def test_a_time_has_to_be_complete_in_all_logs(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_mixed_is_refused(tmp_path: Path) -> None:
     """When the source is made, and not by a replay that lacks something."""
-    with pytest.raises(tw.GraphError, match="ReplaySource: there is no recording in"):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path)
     record(tmp_path / "one", [(0, [1])], workers=2)
     record(tmp_path / "other", [(0, [1])], workers=2)
     recording_path(tmp_path / "one", 1).unlink()
-    with pytest.raises(tw.GraphError, match=r"there is no recording in .*worker-00001\.log"):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path / "one")
     recording_path(tmp_path / "other", 1).rename(recording_path(tmp_path / "one", 1))
-    with pytest.raises(tw.GraphError, match="are of several runs: record it again"):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path / "one")
 
 
@@ -153,7 +154,7 @@ def test_a_job_that_never_ran_recorded_nothing(tmp_path: Path) -> None:
     flow = tw.Dataflow("test")
     flow.input("numbers").capture_to(tmp_path)
     tw.run(flow, engine="local").stop()
-    with pytest.raises(tw.GraphError, match="was cut short before its job began to run"):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path, partial=True)
 
 
@@ -164,24 +165,24 @@ def test_damage_is_found(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(bytes(data))
-    with pytest.raises(tw.JobError, match=r"'source' failed on worker 0.*ValueError: .*worker-00000\.log is damaged"):
+    with raises(tw.JobError):
         read(tw.ReplaySource(tmp_path))
     data[8] ^= 1
     log.write_bytes(bytes(data))
-    with pytest.raises(tw.GraphError, match="ReplaySource: "):
+    with raises(tw.GraphError):
         tw.ReplaySource(tmp_path)
 
 
 @pytest.mark.parametrize("recording", [3, [1], [(0, [1])]])
 def test_what_is_no_recording_is_refused(recording: Any) -> None:
     """When the source is made."""
-    with pytest.raises(tw.GraphError, match="ReplaySource plays a folder of capture_to, or a list of Captured, not"):
+    with raises(tw.GraphError):
         tw.ReplaySource(recording)
 
 
 def test_times_of_another_domain_fail_the_job() -> None:
     """The error says which times the dataflow has."""
-    with pytest.raises(tw.JobError, match=r"'source' failed on worker 0: TokenError: .* \(0, 1\).*"):
+    with raises(tw.JobError):
         read(tw.ReplaySource([tw.Captured((0, 1), [1])]))
 
 

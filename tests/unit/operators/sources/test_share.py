@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import pytest
-
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.operators.sources.record_source import _Ticks
@@ -52,7 +51,7 @@ def test_a_source_with_other_partitions_is_refused() -> None:
     changed.source("source", Places(3)).capture("results")
     group = SnapshotGroup(flow, 1, Random(0))
     group.take_snapshot()
-    with pytest.raises(tw.JobError, match=r"'source' cannot go on: .* has 3 partitions, and in the snapshot it has 2"):
+    with raises(tw.JobError):
         group.gone_on(1, changed)
 
 

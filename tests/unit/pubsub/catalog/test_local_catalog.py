@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end
 from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, subscribe
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -20,7 +21,7 @@ def test_a_topic_is_there_while_its_job_runs() -> None:
 def test_a_running_job_keeps_its_name_and_an_ended_one_does_not() -> None:
     """A name is free again once the topic has ended, though nobody has retracted it; a late retraction hits nobody."""
     old = LocalJob("old").publish("catalog/b")
-    with pytest.raises(DeliveryError, match="'catalog/b' is published by job 'old' already"):
+    with raises(DeliveryError):
         LocalJob("new").publish("catalog/b")
     send_end(old, 0)
     new = LocalJob("new").publish("catalog/b")

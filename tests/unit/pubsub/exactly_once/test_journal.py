@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import (
     Journal,
@@ -105,7 +106,7 @@ def test_partial_orders() -> None:
     assert len(first) == 3
     journal.begin()
     again = [("data", (1, 0), 0, 5), move([(0, 0)], [(0, 1)]), ("data", (0, 1), 0, 6), move([(0, 1)], [])]
-    with pytest.raises(ProtocolError, match=r"the frontier of its worker has passed"):
+    with raises(ProtocolError):
         send(Journal(PAIRS), [move([(0, 0)], [(0, 1)]), ("data", (1, 0), 0, 5)])
     assert send(journal, again) == [("move", [((1, 0), -1)]), ("move", [])]
     assert (journal.lower, journal.conclude(), journal.lower) == ([(0, 1)], [((0, 1), -1)], [])
@@ -136,12 +137,12 @@ def test_what_is_not_the_same_is_an_error() -> None:
     journal = Journal(INTEGERS)
     send(journal, [("data", 0, 0, 5), ("data", 0, 1, 6)])
     journal.begin()
-    with pytest.raises(ResentDifferentlyError, match=r"batch 0 of time 0 differs from the logged one"):
+    with raises(ResentDifferentlyError):
         journal.data(0, 0, 7)
-    with pytest.raises(ProtocolError, match=r"batch 2 of time 0 is missing: batch 3 came"):
+    with raises(ProtocolError):
         journal.data(0, 3, 7)
     assert not journal.data(0, 0, 5)
-    with pytest.raises(ResentDifferentlyError, match=r"2 batches of time 0 are logged, .* after 1 of them"):
+    with raises(ResentDifferentlyError):
         journal.frontier([(0, -1), (1, 1)])
 
 
@@ -149,7 +150,7 @@ def test_the_frontier_does_not_go_back() -> None:
     """An error, as from any worker."""
     journal = Journal(INTEGERS)
     assert journal.frontier([(0, -1), (5, 1)]) == [(0, -1), (5, 1)]
-    with pytest.raises(ProtocolError, match=r"moved back"):
+    with raises(ProtocolError):
         journal.frontier([(5, -1), (3, 1)])
 
 
@@ -300,7 +301,7 @@ def test_a_snapshot_that_a_later_job_has_made_void_is_refused(restores: bool) ->
     later = WorkerPosition([0], {0: 1}, 1, number=12)
     for number, saved in ((2, later), (3, start), (4, later)):
         journal = Journal.restore(INTEGERS, journal.snapshot()) if restores else journal
-        with pytest.raises(VoidSnapshotError, match=r"a later job has made void.* remove these snapshots and begin"):
+        with raises(VoidSnapshotError):
             journal.begin(replace(snapshot, generation=Generation(number, (0,))))
         if number == 4:
             with pytest.raises(VoidSnapshotError):

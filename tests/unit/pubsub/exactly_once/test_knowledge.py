@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.kit.exactly_once.lattice import LUB, Knowledge, lowered, value_of
 from tests.kit.exactly_once.ranges import BEYOND, RANGES, TICKS, ranges_of, ticks_of
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.knowledge import ContradictionError, KnowledgeStream
@@ -190,7 +191,7 @@ def test_two_messages_on_one_tick_are_named() -> None:
     """The tick and both messages, also if they are long, and after the error has crossed to another process."""
     stream = KnowledgeStream[bytes]()
     stream.accumulate_data(7, b"one" + bytes(10_000))
-    with pytest.raises(ContradictionError, match=r"tick 7 has two different messages, first b'one.*, now b'two'") as e:
+    with raises(ContradictionError) as e:
         stream.accumulate_data(7, b"two")
     copy = pickle.loads(pickle.dumps(e.value))
     assert isinstance(copy, ContradictionError)
@@ -205,9 +206,9 @@ def test_what_is_no_tick_or_range_is_refused() -> None:
     """And nothing changes."""
     stream = KnowledgeStream[str]()
     for tick in (-1, FOREVER):
-        with pytest.raises(ProtocolError, match="is no range of ticks"):
+        with raises(ProtocolError):
             stream.accumulate_data(tick, "m")
     for call in (stream.accumulate_final, stream.take, stream.forget, stream.finals):
-        with pytest.raises(ProtocolError, match=r"\(3, 2\) is no range of ticks"):
+        with raises(ProtocolError):
             call(3, 2)
     assert (len(stream.data), stream.known.ranges()) == (0, ())

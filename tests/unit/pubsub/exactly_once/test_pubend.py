@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kit.exactly_once.subends import FRONTIERS, begun_at
+from tests.kit.messages import raises
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
@@ -258,9 +259,7 @@ def test_who_needs_what_was_kept_for_long_enough_finds_out() -> None:
     assert publishing.subscriptions.needing(6) == ["behind", "ahead"]
     assert pubend.forget(6) == 6
     for outgoing in publishing.publish(11, b"c"):
-        with pytest.raises(
-            DeliveryError, match=r"'behind' .* has had all of pubend 0 before tick 0, .* before tick 6 are"
-        ):
+        with raises(DeliveryError):
             behind.receive(only(outgoing), 0.0)
         ahead.receive(only(outgoing), 0.0)
     [answer] = publishing.ask((6, 9))

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.kit.exactly_once.subends import begun_at, horizon_of, repeat_acks, waiting_bytes_of
+from tests.kit.messages import raises
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.round_trips import FIRST_S, MOST_S
 from tidewheel.pubsub.exactly_once.subend import MOST_RANGES, SILENCE_S, Order, Subend
@@ -365,7 +366,7 @@ def test_what_is_acknowledged_is_not_lost() -> None:
     subend.acknowledge(0, 5)
     assert (horizon_of(subend), subend.acknowledged(0).ranges()) == (6, ((0, 7),))
     subend.receive(KnowledgeMessage(0, (), lost_end=7), 0.0)
-    with pytest.raises(DeliveryError, match=r"before tick 6, .* before tick 8 are no longer kept"):
+    with raises(DeliveryError):
         subend.receive(KnowledgeMessage(0, (), lost_end=8), 0.0)
 
 
@@ -374,6 +375,6 @@ def test_what_is_lost_raises_and_what_came_before_is_delivered() -> None:
     subend = subend_of()
     subend.receive(told(0, 5), 0.0)
     subend.receive(KnowledgeMessage(0, ((6, 8),), lost_end=6), 0.0)
-    with pytest.raises(DeliveryError, match=r"'name' .* has had all of pubend 0 before tick 8, .* before tick 20"):
+    with raises(DeliveryError):
         subend.receive(KnowledgeMessage(0, ((8, 30),), lost_end=20), 0.0)
     assert ticks_of(subend) == [5]

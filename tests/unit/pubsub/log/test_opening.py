@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.log.faulty_files import ALL, IDENTITY, entries, entry, record, records, ticks_of
+from tests.kit.messages import raises
 from tests.kit.stores.failing_store import failing_store
 from tests.kit.stores.s3_fixtures import use_endpoint
 from tests.waiting import eventually
@@ -40,7 +41,7 @@ def test_a_log_says_how_many_partitions_its_topic_has(place: str) -> None:
         assert logged_partitions(place, IDENTITY) == logged_partitions(place, more) == 2
         assert log.sync() == 3
     assert logged_partitions(place, more) == 2
-    with pytest.raises(LogMismatch, match="topic 'bills'"):
+    with raises(LogMismatch):
         logged_partitions(place, replace(more, topic="bills"))
 
 
@@ -68,7 +69,7 @@ def test_closing_makes_everything_durable_and_ends_the_log(place: str) -> None:
     log = opened(place)
     log.append(entries([1]))
     log.close()
-    with pytest.raises(LogFailed, match="is closed"):
+    with raises(LogFailed):
         log.append(entries([2]))
     with closing(opened(place)) as log:
         assert ticks_of(log) == [1]
@@ -89,7 +90,7 @@ def test_states_are_found_and_segments_removed(place: str) -> None:
         assert log.trim(4) > 0
         assert not log.has_before(4)
         assert (ticks_of(log), log.removed_end) == ([4, 5], 4)
-        with pytest.raises(LogError, match="begins at tick 4"):
+        with raises(LogError):
             log.snapshot_at(2)
     with closing(opened(place)) as log:
         assert (ticks_of(log), log.removed_end) == ([4, 5], 4)
@@ -119,7 +120,7 @@ def test_segments_are_read_after_they_were_tidied(place: str) -> None:
 def test_what_does_not_fit_is_refused(place: str, bad: Entry) -> None:
     """With an error, and without a trace in the log."""
     with closing(opened(place)) as log:
-        with pytest.raises(ValueError, match="tick"):
+        with raises(ValueError):
             log.append([entry(1), bad])
         log.append(entries([2]))
         log.sync()
@@ -129,7 +130,7 @@ def test_what_does_not_fit_is_refused(place: str, bad: Entry) -> None:
 def test_the_log_of_another_is_refused(place: str) -> None:
     """It may have the records of another topic."""
     opened(place).close()
-    with pytest.raises(LogMismatch, match="holds the log of topic 'orders'"):
+    with raises(LogMismatch):
         open_log(place, LogIdentity("bills", 0, 2, "IntegerDomain()"), b"")
 
 
@@ -152,7 +153,7 @@ def test_groups_of_many_callers_are_logged_in_order(place: str) -> None:
 @pytest.mark.usefixtures("s3_environment")
 def test_a_bucket_that_is_gone_is_an_error() -> None:
     """It is named, and not taken for an empty log."""
-    with pytest.raises(StoreFailed, match=r"s3://gone/logs.*there is no such bucket.*Create it, or") as raised:
+    with raises(StoreFailed) as raised:
         open_log("s3://gone/logs", IDENTITY, b"")
     assert raised.value.path == "s3://gone/logs"
     assert "top-secret" not in str(raised.value)
@@ -162,6 +163,6 @@ def test_a_store_that_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     """It says what to look at, and has no secret."""
     with failing_store(403, "AccessDenied") as refusing:
         use_endpoint(refusing.url, monkeypatch)
-        with pytest.raises(StoreFailed, match=r"the store refuses access.*Check the credentials") as raised:
+        with raises(StoreFailed) as raised:
             open_log("s3://bucket/logs", IDENTITY, b"")
     assert "top-secret" not in str(raised.value)

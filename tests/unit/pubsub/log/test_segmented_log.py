@@ -24,6 +24,7 @@ from tests.kit.log.faulty_files import (
     status_of,
     ticks_of,
 )
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.pubsub.log import segment
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, LogLocked, LogMismatch
@@ -95,12 +96,12 @@ def test_ticks_may_be_equal_but_never_go_back(tmp_path: Path) -> None:
     """An entry that comes too late leaves nothing of its group in the log."""
     with open_log(tmp_path) as log:
         log.append([entry(4), entry(4, kind=2)])
-        with pytest.raises(ValueError, match="tick 5, so tick 3 comes too late"):
+        with raises(ValueError):
             log.append(entries([5, 3]))
         log.append(entries([4]))
         log.sync()
         assert log.read(0, ALL) == [record(4), record(4, kind=2), record(4)]
-    with open_log(tmp_path) as log, pytest.raises(ValueError, match="too late"):
+    with open_log(tmp_path) as log, raises(ValueError):
         log.append(entries([3]))
 
 
@@ -108,7 +109,7 @@ def test_ticks_may_be_equal_but_never_go_back(tmp_path: Path) -> None:
 def test_what_does_not_fit_the_format_is_refused(tmp_path: Path, bad: Entry) -> None:
     """With an error, and without a trace in the log."""
     with open_log(tmp_path) as log:
-        with pytest.raises(ValueError, match=r"tick"):
+        with raises(ValueError):
             log.append([entry(1), bad])
         log.append(entries([2]))
         log.sync()
@@ -214,7 +215,7 @@ def test_whole_segments_are_trimmed_and_ticks_are_remembered(tmp_path: Path) -> 
         assert len(segments_in(tmp_path)) == 1
     with open_log(tmp_path) as log:
         assert (ticks_of(log), log.first_tick, log.last_tick, log.removed_end) == ([], 7, 6, 7)
-        with pytest.raises(ValueError, match="too late"):
+        with raises(ValueError):
             log.append(entries([5]))
 
 
@@ -254,7 +255,7 @@ def test_the_state_at_a_tick_is_a_snapshot_and_what_came_after(tmp_path: Path) -
             assert (replay.snapshot, replay.tick, list(replay.records)) == (snapshot, included, records(replayed))
         log.trim(3)
         assert log.snapshot_at(3).snapshot == b"after 2"
-        with pytest.raises(LogError, match="begins at tick 2"):
+        with raises(LogError):
             log.snapshot_at(1)
 
 
@@ -303,7 +304,7 @@ def test_one_at_a_time_has_a_log_open(tmp_path: Path) -> None:
     """Within a process as well; the error names who has it, and waiting for it has an end."""
     with open_log(tmp_path) as log:
         for wait_s in (0.0, 0.05):
-            with pytest.raises(LogLocked, match=r"in use by process \d+ on "):
+            with raises(LogLocked):
                 Log(tmp_path, IDENTITY, wait_s=wait_s)
         found: list[ScopedLog] = []
         waiting = threading.Thread(target=lambda: found.append(ScopedLog(tmp_path, IDENTITY, wait_s=10)))
@@ -348,7 +349,7 @@ def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
     log.append(entries([1]))
     log.close()
     log.close()
-    with pytest.raises(LogFailed, match="is closed"):
+    with raises(LogFailed):
         log.append(entries([2]))
     with open_log(tmp_path) as again:
         assert ticks_of(again) == [1]
@@ -381,7 +382,7 @@ def test_segments_that_are_removed_while_somebody_reads(tmp_path: Path) -> None:
         reader.join(10)
         assert wrong == []
         assert eventually(lambda: not reader.is_alive())
-        with pytest.raises(LogError, match="was removed"):
+        with raises(LogError):
             list(replay.records)
 
 
@@ -403,7 +404,7 @@ def test_a_segment_that_is_gone_is_missed(tmp_path: Path, place: str) -> None:
         with open_log(tmp_path) as again:
             assert ticks_of(again) == [2, 3]
         return
-    with pytest.raises(LogCorrupted, match="the file is missing") as caught:
+    with raises(LogCorrupted) as caught:
         open_log(tmp_path)
     assert caught.value.path == (paths[1] if place == "middle" else paths[2])
 
@@ -413,7 +414,7 @@ def test_a_segment_under_the_name_of_another_is_named(tmp_path: Path) -> None:
     with open_log(tmp_path):
         (path,) = segments_in(tmp_path)
     path.rename(tmp_path / "00000000000000000004.segment")
-    with pytest.raises(LogCorrupted, match=r"0004.segment is damaged at byte 0: it is number 1"):
+    with raises(LogCorrupted):
         open_log(tmp_path)
 
 
@@ -423,7 +424,7 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in (tmp_path / "log").iterdir()} == {0o600}
     (tmp_path / "log").chmod(0o777)
-    with pytest.raises(LogError, match=r"other users may write there \(owner \d+, mode drwxrwxrwx\).*Chown"):
+    with raises(LogError):
         Log(tmp_path / "log", IDENTITY)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kit.log.faulty_files import entries, records, ticks_of
 from tests.kit.log.faulty_store import FaultyStore, Objects, open_store_log
+from tests.kit.messages import raises
 from tidewheel.pubsub.log import store_log
 from tidewheel.pubsub.log.errors import LogCorrupted, LogFailed, LogTakenOver, StoreFailed
 from tidewheel.pubsub.log.object_format import object_name
@@ -75,9 +76,9 @@ def test_a_store_that_fails_for_long_ends_the_log(store: FaultyStore) -> None:
     log = open_store_log(store, within_s=0.0)
     write(log, 1)
     store.fails = 1
-    with pytest.raises(LogFailed, match=r"the store is busy.*takes nothing more. Start the job again"):
+    with raises(LogFailed):
         write(log, 2)
-    with pytest.raises(LogFailed, match="Start the job again"):
+    with raises(LogFailed):
         write(log, 3)
     assert log.trim(5) == 0
     log.close()
@@ -94,7 +95,7 @@ def test_a_writer_that_was_replaced_ends(store: FaultyStore) -> None:
     old = open_store_log(store)
     write(old, 1)
     new = again(store)
-    with pytest.raises(LogTakenOver, match="another publisher has opened the log"):
+    with raises(LogTakenOver):
         write(old, 2)
     write(new, 3)
     assert ticks_of(new) == ticks_of(again(store)) == [1, 3]
@@ -145,7 +146,7 @@ def test_a_store_without_conditional_writes_is_refused(store: FaultyStore, monke
         return True
 
     monkeypatch.setattr(store, "put_new", put)
-    with pytest.raises(LogFailed, match="ignores If-None-Match"):
+    with raises(LogFailed):
         open_store_log(store)
 
 
@@ -188,9 +189,9 @@ def test_an_object_in_the_place_of_another_is_found(store: FaultyStore) -> None:
     write(log, 1)
     write(log, 2)
     store.objects.by_name[object_name(2)] = store.objects.by_name[object_name(3)]
-    with pytest.raises(LogCorrupted, match="object 2 is not as it was written"):
+    with raises(LogCorrupted):
         log.read(0, 1 << 20)
-    with pytest.raises(LogCorrupted, match="damaged"):
+    with raises(LogCorrupted):
         again(store)
 
 
@@ -200,9 +201,9 @@ def test_a_missing_object_is_found(store: FaultyStore) -> None:
     for tick in range(1, 4):
         write(log, tick)
     del store.objects.by_name[object_name(3)]
-    with pytest.raises(LogCorrupted, match=r"00003 is damaged .*the object is missing"):
+    with raises(LogCorrupted):
         again(store)
-    with pytest.raises(LogCorrupted, match="the file is missing"):
+    with raises(LogCorrupted):
         log.read(0, 1 << 20)
 
 
@@ -323,5 +324,5 @@ def test_a_writer_that_writes_all_the_time_is_replaced(
 def test_a_writer_that_cannot_be_replaced_is_told(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what is at work, and what to do."""
     writes_before_each_claim(store, monkeypatch, 1000)
-    with pytest.raises(LogTakenOver, match=r"another publisher of this partition had put the next object .*: end it"):
+    with raises(LogTakenOver):
         open_store_log(store)

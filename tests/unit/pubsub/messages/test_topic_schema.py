@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.pubsub import DeliveryError, SchemaMismatch, TopicSchema, topic_schema
 
 SCHEMA = pa.schema({"word": pa.string(), "n": pa.int64()})
@@ -130,7 +131,7 @@ def test_what_agreed_once_does_not_vouch_for_others() -> None:
 @pytest.mark.parametrize("said", [3, "int", [int], ..., None], ids=str)
 def test_what_is_no_schema(said: Any) -> None:
     """The error says what one is."""
-    with pytest.raises(DeliveryError, match="schema is a class of records, such as int"):
+    with raises(DeliveryError):
         topic_schema(said)
 
 

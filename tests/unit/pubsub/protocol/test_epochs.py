@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, TimeDomain
 from tidewheel.progress.time_domain import Time
 from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier, RolledBack
@@ -162,7 +162,7 @@ def test_data_of_a_completed_epoch_is_refused() -> None:
     """Nobody may send at a time that the frontier has passed."""
     epochs = EpochStates(IntegerDomain())
     epochs.advance([(0, -1), (2, 1)])
-    with pytest.raises(ProtocolError, match=r"at time 1, which the lower frontier .*2.* has passed"):
+    with raises(ProtocolError):
         epochs.observe(1)
 
 
@@ -170,11 +170,11 @@ def test_a_frontier_that_moves_back_is_refused() -> None:
     """A lower bound that was given cannot be taken back, not even an empty one."""
     epochs = EpochStates(IntegerDomain())
     epochs.advance([(0, -1), (2, 1)])
-    with pytest.raises(ProtocolError, match="moved back"):
+    with raises(ProtocolError):
         epochs.advance([(1, 1)])
     ended = EpochStates(IntegerDomain())
     ended.advance([(0, -1)])
-    with pytest.raises(ProtocolError, match="moved back"):
+    with raises(ProtocolError):
         ended.advance([(9, 1)])
 
 

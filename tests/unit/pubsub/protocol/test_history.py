@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.messages import changes
@@ -51,7 +52,7 @@ def test_a_condition_leaves_its_records() -> None:
     history.receive(1, encode_batch(1, [("b", 1)]))
     history.advance(lambda time: time < 1)
     assert read(history.told(Where(lambda change: change[0] == "a"))) == ((0,), [(-1, 0, [("a", 1)])])
-    with pytest.raises(DeliveryError, match="ZeroDivisionError"):
+    with raises(DeliveryError):
         history.told(Where(lambda change: 1 / 0 > 1))
 
 
@@ -60,7 +61,7 @@ def test_what_is_no_change_is_an_error_of_its_worker() -> None:
     history = PartitionHistory(IntegerDomain())
     history.receive(0, encode_batch(0, [1]))
     history.advance(lambda time: time < 1)
-    with pytest.raises(ProtocolError, match="a topic with history has changes"):
+    with raises(ProtocolError):
         history.told()
 
 

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import PublisherLost
 from tidewheel.pubsub.messages.wire import (
@@ -62,7 +63,7 @@ def test_each_message_is_accepted_where_the_table_says_and_nowhere_else(
 def test_a_gap_is_an_error() -> None:
     """Nothing can get lost unnoticed."""
     stream = stream_in(PartitionState.LIVE)
-    with pytest.raises(ProtocolError, match="message 1 is missing: 2 came after 0"):
+    with raises(ProtocolError):
         stream.accept(Numbered(2, MESSAGES[1]))
 
 
@@ -91,7 +92,7 @@ def test_what_was_left_out_on_purpose_is_no_gap(skipped: int) -> None:
 @pytest.mark.parametrize("skipped", [0, 1, 3])
 def test_a_loss_beside_what_was_left_out_is_still_an_error(skipped: int) -> None:
     """Three messages are not there; whoever says that any other number was left out has lost some."""
-    with pytest.raises(ProtocolError, match="message 1 is missing: 3 came after 0"):
+    with raises(ProtocolError):
         stream_in(PartitionState.LIVE).accept(Numbered(3, MESSAGES[1], skipped))
 
 
@@ -117,5 +118,5 @@ def test_what_does_not_come_again_is_an_error(standing: int | None) -> None:
     """A message that stands was not received, or what the new publisher has sent before is not known."""
     stream = PartitionStream("ranks", 5)
     stream.accept(Numbered(0, SNAPSHOT))
-    with pytest.raises(PublisherLost, match="topic 'ranks', partition 5: the publisher is dead"):
+    with raises(PublisherLost):
         stream.accept(Numbered(100, InitialFrontierSnapshot([3], [], generation=1, standing=standing)))

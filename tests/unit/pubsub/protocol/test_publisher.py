@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub import DeliveryError, Publisher
@@ -157,12 +158,12 @@ def test_taking_is_fetching_and_acknowledging(publisher: Publisher) -> None:
 def test_impossible_events_are_refused(publisher: Publisher) -> None:
     """Data behind the frontier, a frontier that moves back, and two subscribers of one name are errors."""
     publisher.frontier([(0, -1), (3, 1)])
-    with pytest.raises(ProtocolError, match="time 2"):
+    with raises(ProtocolError):
         publisher.data(data(2))
-    with pytest.raises(ProtocolError, match="moved back"):
+    with raises(ProtocolError):
         publisher.frontier([(1, 1)])
     publisher.subscribe("s")
-    with pytest.raises(ProtocolError, match="connected already"):
+    with raises(ProtocolError):
         publisher.subscribe("s")
 
 
@@ -381,7 +382,7 @@ def test_subscribers_of_a_dead_publisher_receive_what_they_want_of_what_they_hav
     assert first == Numbered(begin, InitialFrontierSnapshot([0], [], 1, (), 7))
     assert [(one.sequence - begin, one.skipped) for one in others] == [(2, 1), (3, 0)]
     publisher.forget()
-    with pytest.raises(DeliveryError, match="not kept any more"):
+    with raises(DeliveryError):
         publisher.subscribe("too late", again=True)
     publisher.fail("it broke")
     publisher.subscribe("too late", again=True)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
 from tidewheel.pubsub.errors import TopicStopped
@@ -131,7 +132,7 @@ def test_a_failure_of_one_partition_is_an_error_that_names_it(is_ready: bool) ->
     talk.snapshot(1, [0], [])
     if is_ready:
         talk.snapshot(0, [0], [])
-    with pytest.raises(PublisherLost, match=r"topic 'ranks', partition 1: .*it broke") as caught:
+    with raises(PublisherLost) as caught:
         talk.say(1, Failed("it broke"))
     assert (caught.value.topic, caught.value.partition) == ("ranks", 1)
 
@@ -147,7 +148,7 @@ def test_a_partition_that_is_stopped_does_not_cut_off_the_others() -> None:
     assert talk.say(1, PartitionEnded()) == []
     assert times(talk.data(2, 0)) == [0]
     assert talk.say(2, LowerFrontierUpdate([(0, -1), (1, 1)])) == [frontier(1)]
-    with pytest.raises(TopicStopped, match="topic 'ranks' has not come to its end: job 'j' was stopped"):
+    with raises(TopicStopped):
         talk.say(2, Failed("job 'j' was stopped", on_purpose=True))
     assert list(talk.subscriber.frontier) == [1]
 
@@ -166,7 +167,7 @@ def test_being_cut_off_is_an_error_but_no_loss_of_the_publisher() -> None:
     """The error says why; the topic itself goes on."""
     talk = Conversation(1)
     talk.snapshot(0, [0], [])
-    with pytest.raises(DeliveryError, match="disconnected this subscriber: too slow") as caught:
+    with raises(DeliveryError) as caught:
         talk.say(0, Disconnected("too slow"))
     assert not isinstance(caught.value, PublisherLost)
 
@@ -175,7 +176,7 @@ def test_a_gap_is_a_protocol_error() -> None:
     """A message that went missing is noticed with the next one."""
     subscriber = Subscriber(INTEGERS, 1)
     subscriber.receive(0, Numbered(4, InitialFrontierSnapshot([0], [])))
-    with pytest.raises(ProtocolError, match="message 5 is missing"):
+    with raises(ProtocolError):
         subscriber.receive(0, Numbered(6, PartitionEnded()))
 
 

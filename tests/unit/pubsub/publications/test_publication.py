@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
@@ -15,7 +16,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 @pytest.mark.parametrize("topic", ["", None, 7])
 def test_a_topic_needs_a_name(topic: Any) -> None:
     """A name that is no text, or empty, is refused when the dataflow is described."""
-    with pytest.raises(DeliveryError, match="the name of a topic is a text"):
+    with raises(DeliveryError):
         Publication(topic, IntegerDomain())
 
 
@@ -30,14 +31,14 @@ def test_some_names_are_reserved(topic: str) -> None:
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.5, "1 MiB", None], ids=str)
 def test_a_topic_needs_room(capacity: Any) -> None:
     """A capacity of nothing is refused, and what is no number of bytes."""
-    with pytest.raises(DeliveryError, match="topic 'a': the capacity is a whole number of bytes above 0, not"):
+    with raises(DeliveryError):
         Publication("a", IntegerDomain(), capacity_bytes=capacity)
 
 
 @pytest.mark.parametrize("partition", ["workers", None, 1], ids=str)
 def test_there_are_two_ways_to_have_partitions(partition: Any) -> None:
     """The error says which."""
-    with pytest.raises(DeliveryError, match="topic 'a': partition is 'worker' or 'merged', not"):
+    with raises(DeliveryError):
         Publication("a", IntegerDomain(), partition=partition)
 
 
@@ -80,7 +81,7 @@ def test_a_description_can_be_sent_to_workers() -> None:
 def test_waiting_for_subscribers_tells_how_many_there_are() -> None:
     """Enough is enough; too few is an error with the count at each partition."""
     running = LocalJob(workers=2).publish("publication/a")
-    with pytest.raises(DeliveryError, match=r"waited 0 s for 1 subscribers, and there are \[0, 0\]"):
+    with raises(DeliveryError):
         running.wait_for_subscribers(1, 0)
     with subscribe("publication/a"):
         running.wait_for_subscribers(1, 10)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
@@ -77,7 +78,7 @@ def test_a_listener_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch, slow:
         for number in range(100):
             heard.publish(number)
             assert [event.time for event in reads.epochs().__next__().batches] == [number]
-        with pytest.raises(DeliveryError, match="fell too far behind"):
+        with raises(DeliveryError):
             list(hangs.epochs())
     heard.topic.finish()
 

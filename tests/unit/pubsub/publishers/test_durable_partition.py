@@ -21,6 +21,7 @@ from tests.kit.exactly_once.hosts import (
     send,
     told,
 )
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import next_generation
@@ -105,7 +106,7 @@ def test_a_worker_whose_job_has_gone_back_is_refused_alone(tmp_path: Path) -> No
             send(new, 1)
             assert eventually(lambda: not new._sent.waiting, DEADLINE_S)
             late = Feed(SentEvents(DOMAIN), host.connection)
-            with pytest.raises(FeedRefused, match="its job has gone back meanwhile"):
+            with raises(FeedRefused):
                 finish(late, 0)
             send(new, 2)
             new.send([LowerFrontierUpdate([(3, -1)])])
@@ -126,7 +127,7 @@ def test_a_publisher_of_a_job_that_has_failed_is_lost(tmp_path: Path) -> None:
     """So a reader that subscribes again when it has lost a publisher does so also while its job fails to start."""
     with hosted(tmp_path) as host:
         host.call(host.actor.fail("job 'bills' could not start"))
-        with pytest.raises(PublisherLost, match=r"partition 0: the publisher publishes nothing more: job .bills"):
+        with raises(PublisherLost):
             host.call(host.actor.subscribe("billing", "reader", durable=True))
 
 
@@ -193,7 +194,7 @@ def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tidewheel.pubsub.publishers.durable_partition.PREDECESSOR_ENDS_WITHIN_S", 0.1)
     with hosted(tmp_path) as host:
         other = durable_actor(tmp_path)
-        with pytest.raises(LogLocked, match=r"is in use by process \d+ .*, also after waiting for 0.1 s"):
+        with raises(LogLocked):
             host.call(other.open())
         host.call(other.close())
 

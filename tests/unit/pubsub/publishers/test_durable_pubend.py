@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.kit.exactly_once.partitions import Dying, NoSync, NoWrite, Partition, Reader, cursors, opened
+from tests.kit.messages import raises
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
@@ -119,7 +120,7 @@ def test_files_go_once_everything_is_acknowledged(tmp_path: Path) -> None:
     with opened(tmp_path) as partition:
         partition.send(3, b"x")  # complete long ago
         partition.settle()
-        with pytest.raises(ProtocolError, match=r"batch 0 of time 100 is missing"):
+        with raises(ProtocolError):
             partition.send(100, b"x", index=1)
 
 
@@ -135,7 +136,7 @@ def test_a_failed_disk_stops_publishing(tmp_path: Path) -> None:
     partition.send(0, b"b", index=1)
     partition.settle()
     assert isinstance(partition.core.error, LogFailed)
-    with pytest.raises(LogFailed, match=r"Input/output error"):
+    with raises(LogFailed):
         partition.send(0, b"c", index=2)
     partition.core.nack("process/reader/1", Nack(0, ((0, 1 << 62),), 1000))
     data = [decode(message) for _, told in partition.told for _, message in getattr(told, "data", ())]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.kit.log.faulty_files import ScopedLog
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.log.headers import LogIdentity
@@ -243,7 +244,7 @@ def test_a_worker_that_sends_something_else_is_refused(tmp_path: Path) -> None:
         assert eventually(lambda: not feed._sent.waiting, DEADLINE_S)
     with published(tmp_path) as (publisher, feed):
         feed.send([DataMessage(1, b"c", "pickle", 1)])
-        with pytest.raises(FeedRefused, match=r"batch 0 of time 1 differs from the logged one"):
+        with raises(FeedRefused):
             feed.finish()
         with pytest.raises(FeedRefused):
             feed.send([])
@@ -256,7 +257,7 @@ def test_a_publisher_that_does_not_come_back(tmp_path: Path) -> None:
     feed = Feed(SentEvents(DOMAIN, keeps_end=True), publisher.connect, restarts_within_s=0.3)
     try:
         feed.send([DataMessage(0, b"a", "pickle", 1)])
-        with pytest.raises(FeedLost, match=r"has not come back within 0.3 s: it is not there"):
+        with raises(FeedLost):
             feed.finish()
     finally:
         feed.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.actor_thread import (
     DEADLINE_S,
     NODE,
@@ -156,7 +157,7 @@ def test_a_failure_comes_after_what_came_before() -> None:
         assert eventually(lambda: publisher.statistics().sequence == 4)
         publisher.call(publisher.actor.fail("it broke"))
         assert next(epochs).time == 1
-        with pytest.raises(PublisherLost, match="the publisher failed: it broke"):
+        with raises(PublisherLost):
             next(epochs)
         assert eventually(lambda: nothing_left(publisher))
 
@@ -191,7 +192,7 @@ def test_who_only_waits_to_finish_is_told_too() -> None:
     with ActorThread() as publisher:
         feed = publisher.feed()
         feed.send([moved(0), data(0), ended(1)])
-        with pytest.raises(FeedRefused, match="a batch came at time 0"):
+        with raises(FeedRefused):
             feed.finish()
 
 
@@ -210,7 +211,7 @@ def test_garbage_of_a_worker_fails_the_topic() -> None:
             connection.send(b"\xff" * 12)
             epochs = subscription.epochs(timeout=DEADLINE_S)
             assert next(epochs).time == 0
-            with pytest.raises(PublisherLost, match="head would be 4294967295 bytes"):
+            with raises(PublisherLost):
                 next(epochs)
 
 
@@ -223,11 +224,11 @@ def test_a_worker_whose_publisher_has_gone_is_told() -> None:
         other.send(epoch(0))
         publisher.die()
         second.die()
-        with pytest.raises(FeedLost, match="has broken"):
+        with raises(FeedLost):
             send_on(feed.send)
-        with pytest.raises(FeedLost, match="has broken"):
+        with raises(FeedLost):
             feed.has_room()
-        with pytest.raises(FeedLost, match="has broken"):
+        with raises(FeedLost):
             other.finish()
 
 
@@ -236,7 +237,7 @@ def test_a_topic_that_was_ended_takes_nothing_more() -> None:
     with ActorThread() as publisher:
         feed = publisher.feed()
         publisher.call(publisher.actor.fail("the job has failed"))
-        with pytest.raises(FeedRefused, match="has been ended already"):
+        with raises(FeedRefused):
             send_on(feed.send)
 
 
@@ -248,7 +249,7 @@ def test_a_subscriber_whose_publisher_has_gone_is_told() -> None:
         publisher.die()
         epochs = subscription.epochs(timeout=DEADLINE_S)
         assert [next(epochs).time, next(epochs).time] == [0, 1]
-        with pytest.raises(PublisherLost, match="partition 0: the publisher has closed the connection"):
+        with raises(PublisherLost):
             next(epochs)
 
 
@@ -395,7 +396,7 @@ def test_subscribers_of_a_publisher_that_has_died_come_back() -> None:
             LivePartition, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=0.01, clock=lambda: clock[0]
         )
         actor = PublisherActor("ranks", 0, make)
-        with pytest.raises(ProtocolError, match="has to attach again"):
+        with raises(ProtocolError):
             await actor.talk("early", [], 0.0)
         early = asyncio.create_task(actor.attach("early", again=True))
         await asyncio.sleep(0)
@@ -413,7 +414,7 @@ def test_subscribers_of_a_publisher_that_has_died_come_back() -> None:
         assert first.message == InitialFrontierSnapshot([0], [], 1, (), 9)
         assert len(others) == 2
         assert await asyncio.to_thread(eventually, lambda: partition._publisher.kept is None, DEADLINE_S)
-        with pytest.raises(DeliveryError, match="not kept any more"):
+        with raises(DeliveryError):
             await actor.attach("too late", again=True)
 
     asyncio.run(scenario())

@@ -10,6 +10,7 @@ import pytest
 from tests.kit.exactly_once.partitions import opened
 from tests.kit.log.faulty_files import entries, open_log, records
 from tests.kit.log.faulty_store import FaultyStore, Objects, open_store_log
+from tests.kit.messages import raises
 from tidewheel.pubsub.exactly_once.pubend import NotReady
 from tidewheel.pubsub.log.errors import LogCorrupted, StoreFailed
 from tidewheel.pubsub.log.object_format import object_name
@@ -129,7 +130,7 @@ def test_damage_is_told(store: FaultyStore) -> None:
     store.objects.by_name[name] = store.objects.by_name[name][:-1] + b"?"
 
     def read() -> None:
-        with pytest.raises(LogCorrupted, match="does not match its checksum"):
+        with raises(LogCorrupted):
             reads.read(3, 100)
 
     with pytest.raises(NotReady) as missing:

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain, ProtocolError
 from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
@@ -175,7 +176,7 @@ def test_impossible_events_fail_the_topic() -> None:
     async def scenario() -> None:
         publisher = actor()
         await publisher.attach("s")
-        with pytest.raises(ProtocolError, match="time 0"):
+        with raises(ProtocolError):
             await publisher.feed([LowerFrontierUpdate([(0, -1), (1, 1)]), data(0)])
         failure = (await Polling(publisher).poll())[-1]
         assert isinstance(failure, Failed)

@@ -7,6 +7,7 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayTaskError
 
+from tests.kit.messages import raises
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.errors import LogFull
 from tidewheel.pubsub.publishers import publisher_calls
@@ -69,7 +70,7 @@ def test_there_are_as_many_as_partitions(killed: list[Started]) -> None:
 
 def test_a_log_on_another_node_is_refused(killed: list[Started]) -> None:
     """Otherwise a new one would begin there, and subscribers would miss what is in the old one."""
-    with pytest.raises(DeliveryError, match=r"partition 2: the publisher has its log on another node than worker 0"):
+    with raises(DeliveryError):
         start("ab", [[3, 3], [3, None, 0]])
     assert len(killed) == 5
 

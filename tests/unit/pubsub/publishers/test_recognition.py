@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import ray
 
+from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import FIRST, Generation
@@ -85,9 +86,7 @@ def test_other_content_fails_the_topic_again_and_again() -> None:
     compared = recognition(one, other)
     compared.begin(NEXT)
     for _ in range(2):
-        with pytest.raises(
-            DeliveryError, match=r"topic 'topic', partition 1: epoch 1 .* there is 'old', which has not"
-        ):
+        with raises(DeliveryError):
             compared.check()
     reason = compared.reason(1.0)
     assert reason is not None
@@ -143,7 +142,7 @@ def test_the_end_of_a_job_waits_for_the_comparison(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ray, "wait", lambda calls, **_: (calls, []))
     compared.check()
     assert state() == (False, 0)
-    with pytest.raises(DeliveryError, match="epoch 1"):  # noqa: PT012 - once the publisher lives again
+    with raises(DeliveryError):
         for _ in range(9):
             compared.check()
     assert state() == (True, 0)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tests.unit.pubsub.exactly_once.test_journal import INTEGERS, integer_runs
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
@@ -105,17 +105,17 @@ def test_what_cannot_be() -> None:
     """More that is durable than was sent; and a log that has less than its worker was told."""
     worker = SentEvents(INTEGERS)
     worker.add(DataMessage(0, b"a", "pickle", 1))
-    with pytest.raises(ProtocolError, match=r"2 events are said to be durable, and 1 were sent"):
+    with raises(ProtocolError):
         worker.durable(2)
     worker.durable(1)
-    with pytest.raises(ProtocolError, match=r"lacks batches that its worker takes for durable"):
+    with raises(ProtocolError):
         Journal(INTEGERS).begin(worker.position)
-    with pytest.raises(ProtocolError, match=r"lacks batches that its worker takes for durable"):
+    with raises(ProtocolError):
         Journal(INTEGERS).begin(WorkerPosition([5], {}))
 
 
 def test_a_snapshot_without_history_is_refused() -> None:
     """The state would lack what was sent before it; one of a worker that had sent nothing lacks nothing."""
     SentEvents(INTEGERS, SavedEvents(WorkerPosition([0], {}), []), has_history=True)
-    with pytest.raises(DeliveryError, match="so the first changes are missing"):
+    with raises(DeliveryError):
         SentEvents(INTEGERS, SavedEvents(WorkerPosition([3], {}, 5), []), has_history=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.exactly_once.relayed import DEADLINE_S, ELSEWHERE, NODE, Handle, OneTopic, topic_of
+from tests.kit.messages import raises
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
@@ -201,7 +202,7 @@ def test_another_life_of_the_topic(tmp_path: Path) -> None:
             pubend.kill()
             pubend.is_dead = True
         assert eventually(lambda: not reader.is_connected())
-        with pytest.raises(ParentGone, match="relay/relay-0 is not connected to a topic") as caught:
+        with raises(ParentGone) as caught:
             find_parent(relay, "reader", NODE)
         assert not caught.value.is_for_good
         registry.begin("second", new.pubends, 1)
@@ -239,7 +240,7 @@ def test_a_relay_of_another_life_is_no_parent(tmp_path: Path) -> None:
     """It would tell of messages that this life of the topic does not have."""
     with topic_of(tmp_path, pubends=1) as topic:
         upper = serving(topic.relay())
-        with pytest.raises(ParentGone, match="relay/relay-0 serves another life of the topic"):
+        with raises(ParentGone):
             find_parent(upper, "relay/below", NODE, registration="second")
         find_parent(upper, "relay/below", NODE, registration="first").close()
 

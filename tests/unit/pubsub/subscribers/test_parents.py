@@ -11,6 +11,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from tests.kit.exactly_once.linked import pair
+from tests.kit.messages import raises
 from tests.waiting import WITHIN_S
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
@@ -121,7 +122,7 @@ def test_why_it_does_not_answer(
 
 def test_it_is_not_waited_for_for_ever() -> None:
     """That may be better the next time."""
-    with pytest.raises(ParentGone, match=r"it has not answered for 0.01 s") as caught:
+    with raises(ParentGone) as caught:
         find_parent(Actor(None), "child", "here", within_s=0.01)
     assert not caught.value.is_for_good
 
@@ -221,7 +222,7 @@ def test_one_that_is_away_is_looked_for_again_and_again() -> None:
     assert not kept.look(10.1)
     assert finds.why_lost == ["", "it has gone"]
     kept.look(10.3)
-    with pytest.raises(PublisherLost, match="topic 'bills', partition 0: the publisher is dead: it starts"):
+    with raises(PublisherLost):
         found_after(kept, finds, 10.0 + RESTARTS_WITHIN_S + 0.1)
     kept.close()
 
@@ -280,7 +281,7 @@ def test_the_first_has_to_be_there() -> None:
     finds = Finds(ParentGone("nobody", is_for_good=True))
     kept = KeptParent("bills", None, finds, GREETING, finds.rung.set)
     kept.look(0.0)
-    with pytest.raises(PublisherLost, match="the publisher is dead: nobody"):
+    with raises(PublisherLost):
         found_after(kept, finds, 0.1)
 
     finds = Finds(ParentGone("it starts"), Told())
@@ -297,7 +298,7 @@ def test_one_that_may_not_be_away_is_lost_at_once() -> None:
     finds = Finds(ParentGone("it starts"))
     kept = KeptParent("bills", None, finds, GREETING, finds.rung.set, within_s=0.0)
     kept.look(0.0)
-    with pytest.raises(PublisherLost, match="the publisher is dead: it starts"):
+    with raises(PublisherLost):
         found_after(kept, finds, 0.1)
 
 

@@ -11,6 +11,7 @@ import pytest
 import ray
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.host import ray_internals
 from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
@@ -67,9 +68,7 @@ def test_a_typo_on_the_local_engine_names_the_topics_of_this_process() -> None:
     flow = tw.Dataflow("local")
     flow.input("numbers").publish("readings of north")
     with tw.run(flow, engine="local") as job:
-        with pytest.raises(
-            UnknownTopic, match=r"'readings of nort' within 0 s; topics that exist in this pro"
-        ) as raised:
+        with raises(UnknownTopic) as raised:
             tw.subscribe("readings of nort", timeout=0)
         job.stop()
     assert "'readings of north'" in str(raised.value)
@@ -102,7 +101,7 @@ def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest
     monkeypatch.setattr(ray_internals, "clusters_here", lambda: (None, ["10.0.0.1:1", "10.0.0.1:2"]))
     monkeypatch.setattr(ray_internals, "starter_of", lambda at: "of process 7, python flow.py" * (at == "10.0.0.1:1"))
     began_s = time.monotonic()
-    with pytest.raises(NoCluster, match=r"10\.0\.0\.1:1 of process 7, python flow\.py, 10\.0\.0\.1:2\): name the"):
+    with raises(NoCluster):
         find_topic("numbers", 60.0)
     assert time.monotonic() - began_s < 30.0
 
@@ -111,5 +110,5 @@ def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest
 @pytest.mark.parametrize("timeout", ["a", [1]])
 def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout: Any) -> None:
     """By all that waits for a topic, before it looks for a cluster."""
-    with pytest.raises(DeliveryError, match=r"topic 'nowhere': timeout is a number of seconds, or None .*, not \S+$"):
+    with raises(DeliveryError):
         call("nowhere", timeout=timeout)

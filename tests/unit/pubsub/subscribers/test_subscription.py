@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Frontier, subscribe
 
@@ -53,7 +54,7 @@ def test_an_idle_job_is_an_error_at_once_and_not_the_end() -> None:
         send_epoch(running, 0, [1])
         epochs = subscription.epochs()
         assert next(epochs).records == [1]
-        with pytest.raises(DeliveryError, match=r"'subscription/c': the local job .* is idle"):
+        with raises(DeliveryError):
             next(epochs)
         send_epoch(running, 1, [2])
         assert next(subscription.epochs()).records == [2]
@@ -144,7 +145,7 @@ def test_closing_from_another_thread_ends_the_iteration() -> None:
     assert not thread.is_alive()
     assert seen == [0]
     running.wait_for_subscribers(0, 0)
-    with pytest.raises(DeliveryError, match=r"\[0\]"):
+    with raises(DeliveryError):
         running.wait_for_subscribers(1, 0)
     running.finish(None, 1)
 
@@ -178,7 +179,7 @@ def test_reading_a_closed_subscription_is_an_error_unless_the_topic_has_ended() 
         assert (subscription.take(), subscription.is_over) == ([], True)
         reads: list[Callable[[], object]] = [subscription.epochs, subscription.to_arrow, subscription.to_pandas]
         for read in (*reads, subscription.__iter__, subscription.__aiter__):
-            with pytest.raises(DeliveryError, match=r"'subscription/l': this subscription is closed"):
+            with raises(DeliveryError):
                 read()
         send_end(running, 1)
         assert [epoch.time for epoch in whole.epochs()] == [0]
@@ -193,7 +194,7 @@ def test_a_subscription_that_is_dropped_lets_go() -> None:
     running.wait_for_subscribers(1, 0)
     del subscription
     gc.collect()
-    with pytest.raises(DeliveryError, match=r"there are \[0\]"):
+    with raises(DeliveryError):
         running.wait_for_subscribers(1, 0)
     running.finish(None, 1)
 
@@ -208,7 +209,7 @@ def test_falling_behind_is_an_error_of_the_slow_one_only() -> None:
             assert next(epochs).time == time
         send_end(running, 20)
         assert list(epochs) == []
-        with pytest.raises(DeliveryError, match=r"'subscription/j', partition 0: .* fell too far behind"):
+        with raises(DeliveryError):
             next(slow)
     running.finish(None, 1)
 
@@ -240,7 +241,7 @@ def test_a_condition_that_fails_is_an_error_of_its_subscriber_only() -> None:
         send_epoch(running, 0, [1])
         send_epoch(running, 1, ["one"])
         send_end(running, 2)
-        with pytest.raises(DeliveryError, match=r"'subscription/n', partition 0: .*where= failed .*time 1: .*'one'"):
+        with raises(DeliveryError):
             list(wrong)
         assert [epoch.records for epoch in other.epochs()] == [[1], ["one"]]
     running.finish(None, 1)

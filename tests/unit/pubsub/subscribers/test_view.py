@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.telemetry.documents import BEGAN_AT, document, operator, views
 from tidewheel.display.merge_patch import patch
 from tidewheel.progress import ProtocolError
@@ -68,5 +69,5 @@ def test_a_gap_waits_for_a_whole_document() -> None:
 @pytest.mark.parametrize("record", [7, {}, {"whole": True}, {"whole": True, "document": []}])
 def test_a_record_of_something_else_is_refused(record: object) -> None:
     """The error says what has come."""
-    with pytest.raises(ProtocolError, match="record that is none of telemetry"):
+    with raises(ProtocolError):
         Follower().receive(0, record)  # type: ignore[arg-type]

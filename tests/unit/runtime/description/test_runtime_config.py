@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 
 
 def test_what_is_given_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,7 @@ def test_a_wrong_setting_is_refused(name: str, value: Any) -> None:
 
 def test_what_may_be_is_listed() -> None:
     """Where there are a few names to choose from."""
-    with pytest.raises(tw.ConfigError, match=r"placement='near'\): Expected one of 'spread', 'pack'$"):
+    with raises(tw.ConfigError):
         tw.RuntimeConfig(placement="near")  # type: ignore[arg-type]
 
 
@@ -57,7 +58,7 @@ def test_something_else_is_no_configuration() -> None:
     """A dict of settings, say: the error says what is expected."""
     flow = tw.Dataflow("configured")
     flow.input("numbers").capture("numbers")
-    with pytest.raises(tw.ConfigError, match=r"'configured': config must be a RuntimeConfig, not \{'link': 'ray'\}"):
+    with raises(tw.ConfigError):
         tw.run(flow, engine="local", config={"link": "ray"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
         tw.run(flow, engine="local", link="ray")  # type: ignore[call-arg]
@@ -100,7 +101,7 @@ def test_a_wrong_variable_is_named(variable: str, text: str, monkeypatch: pytest
 def test_text_that_is_no_json_is_told_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not every reader of the error knows what a malformed one is."""
     monkeypatch.setenv("TIDEWHEEL_RESOURCES", "CPU=1")
-    with pytest.raises(tw.ConfigError, match=r"malformed.*; expected a JSON object, such as \{\"name\": \.\.\.\}$"):
+    with raises(tw.ConfigError):
         tw.RuntimeConfig()
 
 

@@ -6,6 +6,7 @@ import cloudpickle
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.progress.redaction import redacted
 
 VALUE = "a value of the environment"
@@ -39,7 +40,7 @@ def test_a_value_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.delenv("TIDEWHEEL_TEST_SECRET", raising=False)
     if value is not None:
         monkeypatch.setenv("TIDEWHEEL_TEST_SECRET", value)
-    with pytest.raises(tw.ConfigError, match=r"Secret\('TIDEWHEEL_TEST_SECRET'\): the environment"):
+    with raises(tw.ConfigError):
         tw.Secret("TIDEWHEEL_TEST_SECRET").value()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import feed, flow_of, scheduled
 from tests.waiting import eventually
 from tidewheel.runtime.engines import job_block
@@ -90,7 +91,7 @@ def test_the_end_of_the_block_does_not_raise_an_interrupt_again() -> None:
         feed(job, [1])
         with pytest.raises(KeyboardInterrupt):
             job.wait()
-        with pytest.raises(tw.JobError, match="interrupted in the middle of a step"):
+        with raises(tw.JobError):
             job.captured("results")
         job.stop()
 
@@ -121,7 +122,7 @@ def test_an_open_input_of_an_added_dataflow_is_told() -> None:
             job.add(second)
             feed(job)
 
-    with pytest.raises(tw.JobError, match=r"job 'second-\w+' cannot complete"):
+    with raises(tw.JobError):
         leave()
 
 
@@ -129,7 +130,7 @@ def test_a_source_without_end_is_an_open_input() -> None:
     """A block that ends with one raises, unless the program has called stop()."""
     flow = tw.Dataflow("endless")
     flow.source("ticks", tw.TickSource(0.01)).capture("ticks")
-    with pytest.raises(tw.JobError, match=r"source 'ticks' has no end\. .* call job\.stop\(\)"):  # noqa: SIM117
+    with raises(tw.JobError):  # noqa: SIM117
         with tw.run(flow, engine="local"):
             pass
     with tw.run(flow, engine="local") as job:
@@ -165,7 +166,7 @@ def test_a_source_of_the_users_own_says_that_it_has_no_end(base: type) -> None:
     assert seen == [1, 2]
     endless = tw.Dataflow("own")
     endless.source("two", Two(endless=True)).capture("numbers")
-    with pytest.raises(tw.JobError, match="source 'two' has no end"), tw.run(endless, engine="local"):
+    with raises(tw.JobError), tw.run(endless, engine="local"):
         pass
 
 
@@ -212,7 +213,7 @@ def test_a_job_that_was_never_started_is_not_waited_for() -> None:
     flow = tw.Dataflow("paused")
     flow.input("numbers").capture("numbers")
     with (
-        pytest.raises(tw.JobError, match=r"has not been started: call start\(\)"),
+        raises(tw.JobError),
         tw.run(flow, engine="local", paused=True) as job,
     ):
         job.input("numbers").close()
@@ -227,7 +228,7 @@ def test_work_that_waits_for_nothing_is_told() -> None:
             kept.append(lent.retain())
 
     with (
-        pytest.raises(tw.JobError, match="the local job has nothing left to do"),
+        raises(tw.JobError),
         tw.run(flow_of(scheduled(schedule)), engine="local") as job,
     ):
         feed(job, [1])
@@ -237,7 +238,7 @@ def test_an_error_during_the_wait_is_raised() -> None:
     """An operator that fails while the end of the block waits fails the program."""
     flow = tw.Dataflow("fails")
     flow.input("numbers").map(lambda number: 1 / number)
-    with pytest.raises(tw.JobError, match="division by zero"), tw.run(flow, engine="local") as job:
+    with raises(tw.JobError), tw.run(flow, engine="local") as job:
         feed(job, [0])
 
 

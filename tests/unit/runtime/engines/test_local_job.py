@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.kit.runtime.one_operator import captured, feed, flow_of, ignore, scheduled, settle
 from tests.laws.strategies import law_settings
@@ -48,7 +49,7 @@ def test_an_unknown_name_lists_those_that_there_are(ask: Any, message: str) -> N
 def test_a_dataflow_without_names_says_so() -> None:
     """There is nothing to list then."""
     job = tw.run(tw.Dataflow("empty"), engine="local")
-    with job, pytest.raises(tw.JobError, match="dataflow 'empty' has no input 'x'; it has none"):
+    with job, raises(tw.JobError):
         job.input("x")
 
 
@@ -84,7 +85,7 @@ def test_a_stopped_job_is_of_no_use(use: Any, completed: bool) -> None:
         if completed:
             settle(job)
         job.stop()
-    with pytest.raises(tw.JobError, match=r"job 'test-\w{8}' was stopped: use it inside its with block"):
+    with raises(tw.JobError):
         use(job)
 
 
@@ -104,9 +105,9 @@ def test_an_error_in_the_block_stops_the_job() -> None:
     subscription = tw.subscribe("local job/d")
     with pytest.raises(LookupError, match="mine"), job:
         raise LookupError("mine")
-    with pytest.raises(tw.JobError, match="was stopped"):
+    with raises(tw.JobError):
         job.wait()
-    with pytest.raises(tw.DeliveryError, match="was stopped"):
+    with raises(tw.DeliveryError):
         list(subscription.epochs())
 
 
@@ -203,7 +204,7 @@ def test_two_threads_may_wait_at_once() -> None:
 def test_who_waits_is_told_that_there_is_nothing_to_do_and_may_wait_again() -> None:
     """A thread that waits while another has not fed yet gets an error at once, and can just try again."""
     with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.probe("done").wait_until(1)
         feeder = threading.Thread(target=lambda: job.input("numbers").advance_to(1))
         feeder.start()
@@ -272,7 +273,7 @@ def test_an_operator_cannot_wait_for_its_own_job() -> None:
     jobs.append(job)
     job.input("numbers").send([1])
     job.input("numbers").close()
-    with pytest.raises(tw.JobError, match=r"waits for the job itself.*let the program do so that called run"):
+    with raises(tw.JobError):
         job.wait()
     job.stop()
 
@@ -388,7 +389,7 @@ def test_a_limit_holds_while_another_thread_runs_the_job() -> None:
         running.start()
         try:
             assert is_in.wait(DEADLINE_S)
-            with pytest.raises(tw.WouldBlock, match="Nothing was sent"):
+            with raises(tw.WouldBlock):
                 numbers.send([2], worker=1, timeout=0)
         finally:
             may_go_on.set()

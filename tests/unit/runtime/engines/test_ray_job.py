@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.list_feed import ListFeed
 from tests.links.link_kind import Task
 from tidewheel.runtime.engines.job_life import JobLife
@@ -53,7 +54,7 @@ def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.InputHandle) -> 
     waiting = [waits(job, looked) for _ in range(3)]
     goes_back(job, handle, saved)
     for task in waiting:
-        with pytest.raises(tw.Rewound, match=r"an open handle of input 'numbers' again, at its position"):
+        with raises(tw.Rewound):
             task.join(DEADLINE_S)
     with pytest.raises(tw.Rewound):
         job._wait_for(lambda: False, "something", DEADLINE_S)
@@ -130,6 +131,6 @@ def test_a_job_whose_worker_dies_as_it_starts_goes_back(job: RayJob, *, is_repla
     if is_replaced:
         job.start()
     else:
-        with pytest.raises(tw.JobError, match="was the last that may"):
+        with raises(tw.JobError):
             job.start()
     workers.told[0].join(DEADLINE_S)

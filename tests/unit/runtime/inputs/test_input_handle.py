@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.list_feed import ListFeed
 from tests.kit.runtime.one_operator import captured, flow_of, scheduled, settle
 from tidewheel.batches.batches import size_in_bytes
@@ -95,10 +96,7 @@ def test_an_input_does_not_go_back(handle: tw.InputHandle, submitted: list[Any],
 @pytest.mark.parametrize("time", ["4", 4.0, None, (4, 0), -1, True, 2**63, [4]])
 def test_an_input_advances_to_times_only(handle: tw.InputHandle, submitted: list[Any], time: Any) -> None:
     """What is no time of the dataflow is refused with an example of one."""
-    with pytest.raises(
-        tw.TokenError,
-        match=r"input 'numbers' cannot advance to .*: that is no time .* are whole numbers from 0 to 2\^63 - 1",
-    ):
+    with raises(tw.TokenError):
         handle.advance_to(time)
     assert (handle.time, submitted) == (0, [])
 
@@ -275,7 +273,7 @@ def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle)
         lambda: pickle.dumps(handle),
     ]
     for one in use:
-        with pytest.raises(tw.TokenError, match=r"input 'numbers', which was pickled, so another .*: pickle a clone"):
+        with raises(tw.TokenError):
             one()
     assert handle.is_closed
     handle.close()
@@ -285,7 +283,7 @@ def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle)
 def test_handles_of_the_local_engine_stay_here() -> None:
     """Pickling one is refused, and it can be used as before."""
     with tw.run(flow_of(scheduled(pass_on)), engine="local") as job:
-        with pytest.raises(tw.TokenError, match="of input 'numbers' cannot be pickled: the local engine runs in this"):
+        with raises(tw.TokenError):
             pickle.dumps(job.input("numbers"))
         job.input("numbers").send([1])
         job.input("numbers").close()
@@ -311,7 +309,7 @@ def test_an_input_takes_records_in_any_order_of_times(workers: int) -> None:
             settle(job)
             lowest += done.frontier
         assert lowest == [0, 0, 0, 4, 5]
-        with pytest.raises(tw.JobError, match=r"open inputs: 'numbers' at time 5, 'numbers' at time 6"):
+        with raises(tw.JobError):
             job.wait()
         for handle in handles.values():
             handle.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.links.link_kind import Task
 from tests.unit.runtime.inputs.test_worker_link import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
@@ -54,7 +55,7 @@ def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
     feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close()
     assert said(workers.sent) == [(0, "close"), (1, "close"), (1, "leave"), (0, "leave")]
     assert workers.is_closed
-    with pytest.raises(tw.JobError, match="has closed all its handles"):
+    with raises(tw.JobError):
         feed.check_alive()
 
 
@@ -113,7 +114,7 @@ def test_closing_ends_with_an_error_if_the_workers_do_not_answer(
     workers.silent.add(1)
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     object.__setattr__(feed._address, "config", tw.RuntimeConfig(hang_timeout_s=1.0))
-    with pytest.raises(tw.JobError, match=r"for 1 s, worker .*1 has not confirmed"):
+    with raises(tw.JobError):
         handle.close()
     assert not reports
     feed._link.close()
@@ -190,11 +191,11 @@ def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
     object.__setattr__(feed._address, "goes_back", goes_back)
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     feed.lose(tw.JobError("worker 1 has died", worker=1))
-    with pytest.raises(error, match=r"driver has the handles of this process again|worker 1 has died"):
+    with raises(error):
         handle.send([1])
     failed = RemoteFeed(feed._address)
     failed.lose(tw.JobError("operator 'map' failed", operator="map"))
-    with pytest.raises(tw.JobError, match="operator 'map' failed"):
+    with raises(tw.JobError):
         failed.check_alive()
 
 
@@ -203,6 +204,6 @@ def test_only_the_driver_knows_when_a_snapshot_is_complete(feed: RemoteFeed) -> 
     handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
     handle.wait_until_saved()
     object.__setattr__(feed._address, "keeps_snapshots", True)
-    with pytest.raises(tw.JobError, match="only its driver knows when one is complete"):
+    with raises(tw.JobError):
         handle.wait_until_saved()
     handle.close()

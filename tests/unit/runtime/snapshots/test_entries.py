@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.kit.messages import raises
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.entries import (
     Deletion,
@@ -39,7 +40,7 @@ def test_entries_are_json(entry: Entry) -> None:
 def test_what_a_newer_release_wrote_is_refused(entry: Entry) -> None:
     """Also if it has other fields, and kinds that are not known."""
     fields = json.loads(encode(entry)) | {"version": 3, "type": "other"}
-    with pytest.raises(SnapshotError, match=r"log/1 has format 3, .* formats up to 2: a newer .* Nothing was changed"):
+    with raises(SnapshotError):
         decode("log/1", json.dumps(fields).encode())
 
 

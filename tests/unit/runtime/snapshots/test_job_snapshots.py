@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.storage.folder import Folder
 
@@ -117,7 +118,7 @@ def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: Folder) -> 
     data = objects.read("log/0000000003.json")
     assert data is not None
     objects.write("log/0000000003.json", [memoryview(data.replace(b'"version":2', b'"version":3'))])
-    with pytest.raises(tw.SnapshotError, match="has format 3, and this tidewheel reads formats up to 2"):
+    with raises(tw.SnapshotError):
         begin(url)
 
 
@@ -138,7 +139,7 @@ def test_a_folder_that_was_removed_stays_empty(url: str, objects: Folder, expect
         with begin(url) as second:
             send_on(second, 2)
             second.snapshot()
-            with pytest.raises(tw.SnapshotError, match="the folder was removed"):
+            with raises(tw.SnapshotError):
                 first.snapshot()
             assert finished(first) == expected
             first.stop()

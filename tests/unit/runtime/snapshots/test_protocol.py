@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.snapshots.simulated_owners import PROCESS, Folder, Simulation
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import protocol
@@ -123,9 +124,7 @@ def test_a_former_owner_collides_and_learns_of_the_new_one() -> None:
     first, second = _owner(1, "a"), _owner(2, "b")
     log = _run(folder, protocol.claim(Log(), first))
     assert _run(folder, protocol.claim(log, second)) is not None
-    with pytest.raises(
-        FencedError, match=r"job 'job-b' \(process 1 on host, since .*job 'job-a'.* a folder of its own"
-    ):
+    with raises(FencedError):
         _run(folder, protocol.append(log, first, lambda now: _snapshot(first, 1, now)))
     assert folder.log().snapshots == {}
 
@@ -171,7 +170,7 @@ def test_a_log_that_is_gone_is_no_success() -> None:
     owner = _owner(1, "a")
     log = _run(folder, protocol.claim(Log(), owner))
     folder.objects.clear()
-    with pytest.raises(FencedError, match="the folder was removed"):
+    with raises(FencedError):
         _run(folder, protocol.append(log, owner, lambda now: _snapshot(owner, 1, now)))
 
 
@@ -179,7 +178,7 @@ def test_a_snapshot_that_needs_a_blob_of_a_dead_one_is_refused() -> None:
     """That blob may be removed at any time."""
     owner = _owner(2, "a")
     blob = Blob(blob_name(1, 3, "w"), 1, 0)
-    with pytest.raises(SnapshotError, match=r"needs parts/000001-0000000003-w, .* write that part again"):
+    with raises(SnapshotError):
         protocol.check_blobs(9, [blob], Log(), Log(), owner)
     under_way = Blob(blob_name(2, 8, "w"), 1, 0)
     protocol.check_blobs(9, [under_way], Log(), Log(), owner)

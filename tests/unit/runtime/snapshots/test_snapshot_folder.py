@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.messages import raises
 from tests.kit.snapshots.owner_process import Owner
 from tests.waiting import eventually
 from tidewheel.runtime.errors import ConfigError
@@ -169,7 +170,7 @@ def test_a_newer_format_is_an_error_and_stays(url: str) -> None:
     assert objects_of(folder).put_new("log/0000000004.json", data.replace(b'"version":2', b'"version":3,"new":[1]'))
     before = {**objects_of(folder).sizes("log/"), **objects_of(folder).sizes("parts/")}
     for attempt in (lambda: folder.claim("job"), folder.stored_snapshots):
-        with pytest.raises(SnapshotError, match=r"0000000004.json has format 3, and this .* reads formats up to 2"):
+        with raises(SnapshotError):
             attempt()
     assert {**objects_of(folder).sizes("log/"), **objects_of(folder).sizes("parts/")} == before
 
@@ -227,20 +228,20 @@ def test_local_urls_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_folder_keeps_at_least_one_snapshot(tmp_path: Path) -> None:
     """Anything else is a mistake."""
-    with pytest.raises(ConfigError, match="keep=0"):
+    with raises(ConfigError):
         SnapshotFolder(tmp_path).claim("job", keep=0)
 
 
 @pytest.mark.parametrize("folder", [None, 5, "", b"snapshots"])
 def test_settings_name_a_folder(folder: Any) -> None:
     """None is what a variable of the environment that is not set returns."""
-    with pytest.raises(ConfigError, match="the path of a folder, or the URL of one in an object store"):
+    with raises(ConfigError):
         Snapshots(folder)
 
 
 def test_settings_say_how_often() -> None:
     every_s: Any = "10"
-    with pytest.raises(ConfigError, match=r"every_s='10'\): a number of seconds above 0"):
+    with raises(ConfigError):
         Snapshots("here", every_s=every_s)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.messages import raises
 from tidewheel.runtime.state import keyed_state
 from tidewheel.runtime.state.keyed_state import GoneKeys, KeyedChanges, KeyedCut, KeyedState, entries_of
 
@@ -279,7 +280,7 @@ def test_a_value_that_changes_after_the_cut_is_as_it_was() -> None:
 def test_a_value_that_cannot_be_pickled_is_an_error_of_the_cut() -> None:
     """And not one of the thread that writes it."""
     state = KeyedState({"generator": (number for number in range(3))})
-    with pytest.raises(TypeError, match="generator"):
+    with raises(TypeError):
         state.cut()
 
 
@@ -298,7 +299,7 @@ def test_errors_are_those_of_a_dict() -> None:
     with pytest.raises(RuntimeError, match="changed size"):
         next(keys)
     state.clear()
-    with pytest.raises(KeyError, match="empty"):
+    with raises(KeyError):
         state.popitem()
     assert Written().entries() == {}
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.token_bench import TokenBench
 from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.state import keyed_state
@@ -215,7 +216,7 @@ def test_a_token_in_one_piece_needs_a_division(bench: TokenBench) -> None:
     """The error says so; ``make``, which would take the initial token, is not called."""
     kept = fresh(bench)
     kept.state("token", lambda: bench.token(2))
-    with pytest.raises(tw.SnapshotError, match="keeps 'token' in one piece, so it cannot go on with 2 workers"):
+    with raises(tw.SnapshotError):
         again(bench, kept.cut(), worker=1, workers=2).state("token", not_called)
 
 
@@ -339,7 +340,7 @@ def test_what_cannot_be_a_name_is_refused(name: Any, bench: TokenBench) -> None:
     """By the rule for all names, where the state is asked for; a state by key as well."""
     kept = fresh(bench)
     for ask in (lambda: kept.state(name, new_list), lambda: kept.keyed(name)):
-        with pytest.raises(tw.GraphError, match="operator 'count': the name of a state is a text of 1 to 200"):
+        with raises(tw.GraphError):
             ask()
     assert kept.state("今" * 200, new_list) == []
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.token_bench import TokenBench
 from tidewheel.runtime.messages.envelope import InputCommand
 from tidewheel.runtime.messages.unread import Unread
@@ -128,7 +129,7 @@ def test_a_state_that_is_gone_from_the_newest_file_is_gone() -> None:
 )
 def test_what_is_no_part_is_a_clear_error(data: bytes) -> None:
     """Whatever it is."""
-    with pytest.raises(tw.SnapshotError, match="a part of a snapshot has no index that can be read"):
+    with raises(tw.SnapshotError):
         read_worker([data])
 
 
@@ -176,5 +177,5 @@ def test_a_key_or_record_that_cannot_be_pickled_is_an_error_that_names_the_opera
     keyed = OperatorCut(keyed={"counts": KeyedState({threading.Lock(): 1}).cut()})
     unread = [[Unread(0, [threading.Lock()], None)]]
     for part in (OperatorPart(keyed, []), OperatorPart(OperatorCut(), unread)):
-        with pytest.raises(tw.SnapshotError, match=r"operator 'count': a key .* cannot be pickled.*lock.*Use keys"):
+        with raises(tw.SnapshotError):
             written(part_of(count=part))

@@ -6,6 +6,7 @@ import pytest
 
 import tidewheel as tw
 from tests.behaviour.runtime.test_snapshots import running_total
+from tests.kit.messages import raises
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.messages.unread import Unread
 from tidewheel.runtime.state.saved_worker import SavedOnWorker, SavedWorker, beginning
@@ -30,7 +31,7 @@ def test_records_find_their_keys_or_are_refused(is_exchanged: bool) -> None:
         shares = [beginning(1, plan, had, worker, 2).unread["sum"].get(0, []) for worker in range(2)]
         assert sorted(word for share in shares for message in share for word in message.batch) == ["a", "b", "c"]
     else:
-        with pytest.raises(tw.SnapshotError, match="operator 'sum' keeps 'counts' by key, and records wait"):
+        with raises(tw.SnapshotError):
             beginning(1, plan, had, 0, 2)
 
 
@@ -42,5 +43,5 @@ def test_an_operator_may_not_lose_an_input_where_records_wait() -> None:
     had.operators["sum"].unread[1] = []
     assert beginning(1, plan, [had], 0, 1).unread["sum"] == {0: [Unread(0, [], None)]}
     had.operators["sum"].unread[1] = [Unread(0, ["a"], None)]
-    with pytest.raises(tw.SnapshotError, match=r"'sum' has 1 input.*records wait.* at one more: give it the inputs"):
+    with raises(tw.SnapshotError):
         beginning(1, plan, [had], 0, 1)

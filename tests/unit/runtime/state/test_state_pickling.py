@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.token_bench import TokenBench
 from tidewheel.runtime.state.state_pickling import TokenPlace, declare_frozen, pickle_state, unpickle_state
 from tidewheel.runtime.tokens.token_set import TokenSet
@@ -49,7 +50,7 @@ def test_a_token_that_was_discarded_is_dead_again(bench: TokenBench) -> None:
     assert pickle_state([token]).tokens == ()
     (again,) = bench.again([token])
     assert not again.is_live
-    with pytest.raises(tw.TokenError, match="after it was discarded"):
+    with raises(tw.TokenError):
         again.delayed(2)
 
 
@@ -92,7 +93,7 @@ def test_a_token_goes_nowhere_else(bench: TokenBench) -> None:
     token = bench.token(2)
     pickle_state([token])
     for dumps in (pickle.dumps, cloudpickle.dumps):
-        with pytest.raises(tw.TokenError, match="cannot be copied or sent"):
+        with raises(tw.TokenError):
             dumps(token)
 
 
@@ -118,7 +119,7 @@ def test_columns_of_all_kinds_are_there_again(bench: TokenBench) -> None:
 
 def test_an_error_says_what_cannot_be_pickled() -> None:
     """That is for the operator whose state it is to say where."""
-    with pytest.raises(TypeError, match="generator"):
+    with raises(TypeError):
         pickle_state({"key": (letter for letter in "ab")})
 
 

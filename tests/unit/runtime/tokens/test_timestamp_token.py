@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.laws.strategies import law_settings
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
@@ -166,7 +167,7 @@ def test_a_discarded_token_is_of_no_use(use: Any) -> None:
     ledger = TokenLedger()
     token = token_at(3, ledger)
     token.discard()
-    with pytest.raises(tw.TokenError, match="operator 'holder' used a token for time 3 after it was discarded"):
+    with raises(tw.TokenError):
         use(token)
     assert (token.time, token.is_live) == (3, False)
     assert net(ledger) == {3: -1}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.laws.domains import BITEMPORAL, INTEGERS, Bitemporal, small_times
 from tests.laws.oracles import minimal_times
 from tests.laws.strategies import law_settings
@@ -88,10 +89,10 @@ def test_a_time_before_all_tokens_is_refused(time: Any) -> None:
     bench = Bench(BITEMPORAL)
     held = bench.tokens(A, B)
     own = list(held)
-    with pytest.raises(tw.TokenError, match=r"cannot delay a TokenSet to .*it has tokens for \[.*a token only moves"):
+    with raises(tw.TokenError):
         held.delayed(time)
     for frontier in ([time], [AB, time], [time, AB], [A, B, time]):
-        with pytest.raises(tw.TokenError, match="cannot downgrade a TokenSet"):
+        with raises(tw.TokenError):
             held.downgrade(frontier)
         assert list(held) == own
         assert all(token.is_live for token in own)
@@ -157,9 +158,9 @@ def test_an_empty_set_has_nothing_to_send_with() -> None:
     assert (held.times, list(held), repr(held)) == ((), [], "TokenSet([])")
     held.downgrade([])
     held.discard()
-    with pytest.raises(tw.TokenError, match="cannot delay a TokenSet to 3: it is empty"):
+    with raises(tw.TokenError):
         held.delayed(3)
-    with pytest.raises(tw.TokenError, match=r"an empty TokenSet cannot be downgraded to \[3\]"):
+    with raises(tw.TokenError):
         held.downgrade([3])
 
 
@@ -168,7 +169,7 @@ def test_a_token_of_another_output_is_refused() -> None:
     bench, elsewhere = Bench(INTEGERS), Bench(INTEGERS)
     held = bench.tokens(3)
     for token in (bench.token(5, OTHER_OUTPUT), bench.token(1, OTHER_OUTPUT), elsewhere.token(5), elsewhere.token(1)):
-        with pytest.raises(tw.TokenError, match=r"cannot be put into TokenSet\(\[3\]\): it is for another output"):
+        with raises(tw.TokenError):
             held.insert(token)
         assert token.is_live
         assert held.times == (3,)
@@ -181,9 +182,9 @@ def test_a_discarded_token_is_refused() -> None:
     token = bench.token(3)
     token.discard()
     held = bench.tokens(1)
-    with pytest.raises(tw.TokenError, match=r"operator='holder', discarded\) cannot be put into TokenSet"):
+    with raises(tw.TokenError):
         held.insert(token)
-    with pytest.raises(tw.TokenError, match="has been discarded"):
+    with raises(tw.TokenError):
         tw.TokenSet([token])
     assert held.times == (1,)
 
@@ -191,7 +192,7 @@ def test_a_discarded_token_is_refused() -> None:
 @pytest.mark.parametrize("wrong", [None, 3, "token", object(), (1, 2)])
 def test_what_is_no_token_is_refused(wrong: Any) -> None:
     """The error says what a set holds."""
-    with pytest.raises(tw.TokenError, match="a TokenSet holds tokens, as retained or delayed, not"):
+    with raises(tw.TokenError):
         tw.TokenSet().insert(wrong)
 
 
@@ -306,6 +307,6 @@ def test_a_time_is_not_a_frontier() -> None:
     bench = Bench(BITEMPORAL)
     held = bench.tokens(A)
     for wrong in (3, A, None):
-        with pytest.raises(tw.TokenError, match="to a frontier or a list of times"):
+        with raises(tw.TokenError):
             held.downgrade(wrong)  # type: ignore[arg-type]
     assert held.times == (A,)

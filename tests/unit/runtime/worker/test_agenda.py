@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import DEADLINE_S, captured
 from tests.unit.runtime.worker.test_worker_loop import DEADLINE_S as LOOP_DEADLINE_S
 from tests.unit.runtime.worker.test_worker_loop import running, watch_until
@@ -45,7 +46,7 @@ def test_timers_go_off_when_their_time_has_come_and_once() -> None:
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
     """At once, where it is asked for."""
     activator = Activator(Agenda(), 0)
-    with pytest.raises(ValueError, match="after some seconds, 0 or more, not after"):
+    with raises(ValueError):
         activator.after(seconds)
 
 
@@ -90,7 +91,7 @@ def test_waiting_for_a_timer_has_an_end() -> None:
     """A timeout that comes before the timer is a timeout."""
     called: list[float] = []
     with tw.run(ticker(2, 1000.0, called), engine="local") as job:
-        with pytest.raises(TimeoutError, match=r"waited 0.05 s"):
+        with raises(TimeoutError):
             job.wait(timeout=0.05)
         job.stop()
     assert len(called) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import captured, feed, flow_of, ignore, run_flow, scheduled
 from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.progress import ROOT
@@ -64,7 +65,7 @@ def test_an_initial_token_that_is_kept_holds_back_all_that_follows() -> None:
 
     with tw.run(flow_of(build), engine="local") as job:
         feed(job, [1])
-        with pytest.raises(tw.JobError, match="nothing left to do"):
+        with raises(tw.JobError):
             job.wait()
         assert set(job.probe("done").frontier) == {0}
         kept.pop().discard()
@@ -98,7 +99,7 @@ def test_each_output_has_a_token_of_its_own() -> None:
         def schedule(input: tw.InputPort, left: tw.OutputPort, right: tw.OutputPort) -> None:
             if not tokens:
                 return
-            with pytest.raises(tw.TokenError, match="'fork' used a token of another output for output 0"):
+            with raises(tw.TokenError):
                 left.send(tokens[1], ["wrong"])
             left.send(tokens[0], ["left"])
             right.send(tokens[1], ["right"])
@@ -152,7 +153,7 @@ def test_an_initial_token_that_is_not_taken_is_gone() -> None:
     group.run()
     assert set(group.cores[0].probes.frontier("done")) == {3}
     assert group.cores[0].leaks == []
-    with pytest.raises(tw.TokenError, match="was taken already, or build has returned"):
+    with raises(tw.TokenError):
         contexts[0].token()
 
 
@@ -214,7 +215,7 @@ def test_a_build_that_raises_fails_the_job() -> None:
         return ignore
 
     flow = flow_of(build)
-    with pytest.raises(tw.JobError, match="'subject' could not be built on worker 1: LookupError: no model") as caught:
+    with raises(tw.JobError) as caught:
         tw.run(flow, workers=2, engine="local")
     assert (caught.value.operator, caught.value.worker, caught.value.time) == ("subject", 1, None)
     assert isinstance(caught.value.__cause__, LookupError)
@@ -230,7 +231,7 @@ def test_a_topic_of_a_job_that_could_not_be_built_is_free_again() -> None:
     flow = tw.Dataflow("test")
     flow.input("numbers").unary("subject", build).publish("operator context/topic")
     for _ in range(2):
-        with pytest.raises(tw.JobError, match="no model"):
+        with raises(tw.JobError):
             tw.run(flow, engine="local")
     flow = tw.Dataflow("test")
     flow.input("numbers").unary("subject", scheduled(ignore)).publish("operator context/topic")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
+from tests.kit.messages import raises
 from tests.unit.spark_bridge.structured_streaming.test_epoch_folder import NUMBERS, PAIRS, batch
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
@@ -25,7 +25,7 @@ def test_a_record_knows_what_is_committed() -> None:
     assert record.has(NUMBERS, 3, [batch(3, 60, [1])])
     assert not record.has(NUMBERS, 6, [batch(6, 80, [1])])
     for newer in (batch(3, 71, [1]), batch(3, 1, [1], partition=2)):
-        with pytest.raises(BridgeError, match="written before, from other batches"):
+        with raises(BridgeError):
             record.has(NUMBERS, 3, [newer])
 
 

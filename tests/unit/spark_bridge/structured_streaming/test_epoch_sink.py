@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.kit.messages import raises
 from tests.unit.spark_bridge.structured_streaming.test_epoch_folder import NUMBERS, PAIRS, identity
 from tidewheel.progress import TimeDomain
 from tidewheel.spark_bridge.errors import BridgeError
@@ -71,9 +72,7 @@ def test_a_commit_that_is_not_possible_says_why(tmp_path: Path) -> None:
     sink = made(tmp_path)
     parts = [sink.prepare(0, pa.table({"n": [0]}))]
     shutil.move(tmp_path / "epochs", tmp_path / "moved")
-    with pytest.raises(
-        BridgeError, match=r"epochs: .*No such file.*; the topic sends again all that was not committed"
-    ):
+    with raises(BridgeError):
         sink.commit(0, parts)
     shutil.move(tmp_path / "moved", tmp_path / "epochs")
     sink.commit(0, parts)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.spark_bridge.structured_streaming import feed_query
@@ -140,7 +141,7 @@ def test_waiting_has_a_deadline(job: tw.Job, query: FakeQuery) -> None:
     """The error says where the query is."""
     feeding = begun(job, query)
     query.run(4, 1)
-    with pytest.raises(TimeoutError, match="feeds input 'rows' to end; it is at micro-batch 4"):
+    with raises(TimeoutError):
         feeding.wait(0)
     assert not job.input("rows").is_closed
 
@@ -218,7 +219,7 @@ def test_a_query_may_fail_between_two_micro_batches(job: tw.Job, query: FakeQuer
     query.run(0, 1)
     query.end(RuntimeError("the files are gone"))
     for wait in (feeding.wait, job.wait):
-        with pytest.raises(tw.JobError, match="has failed in Spark: RuntimeError: the files are gone"):
+        with raises(tw.JobError):
             wait()
 
 
@@ -248,7 +249,7 @@ def test_a_query_that_fails_while_it_is_stopped_fails_the_job(job: tw.Job, query
     query.is_to_tell.set()
     stopping.join(DEADLINE_S)
     assert "ValueError: no number: 'x'" in str(errors[0])
-    with pytest.raises(tw.JobError, match="ValueError: no number: 'x'"):
+    with raises(tw.JobError):
         job.wait(DEADLINE_S)
 
 
@@ -258,7 +259,7 @@ def test_a_spark_that_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery) ->
     query.run(0, 1)
     query.spark_is_stopped = True
     for wait in (feeding.wait, job.wait, feeding.stop):
-        with pytest.raises(tw.JobError, match="the Spark session was stopped while its query feeds input 'rows'"):
+        with raises(tw.JobError):
             wait(DEADLINE_S)
     assert query.was_stopped.wait(DEADLINE_S)
 
@@ -273,7 +274,7 @@ def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.Job, que
     feeding = begun(job, query, rows_of=cancelled)
     query.run(3, 1)
     for wait in (feeding.wait, job.wait):
-        with pytest.raises(tw.JobError, match=r"micro-batch 3: the Spark session was stopped \(RuntimeError: job 7"):
+        with raises(tw.JobError):
             wait(DEADLINE_S)
 
 
@@ -293,7 +294,7 @@ def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None
     feeding = begun(job, query)
     FedJob(job.input("rows")).fail("somebody else has failed")
     assert query.was_stopped.wait(DEADLINE_S)
-    with pytest.raises(tw.JobError, match="somebody else has failed"):
+    with raises(tw.JobError):
         feeding.wait(DEADLINE_S)
 
 
@@ -302,7 +303,7 @@ def test_a_job_that_is_left_stops_the_query(job: tw.Job, query: FakeQuery) -> No
     with begun(job, query) as feeding:
         job.stop()
         assert query.was_stopped.wait(DEADLINE_S)
-        with pytest.raises(tw.JobError, match="was stopped before the query that feeds its input 'rows' had ended"):
+        with raises(tw.JobError):
             feeding.wait(DEADLINE_S)
 
 
@@ -314,7 +315,7 @@ def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, que
     FedJob(job.input("rows")).fail("an operator has failed")
     call.join(DEADLINE_S)
     assert not call.is_alive()
-    with pytest.raises(tw.JobError, match="an operator has failed"):
+    with raises(tw.JobError):
         feeding.wait(DEADLINE_S)
 
 
@@ -353,7 +354,7 @@ def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.Job, query: Fake
     with pytest.raises(KeyError), begun(job, query):
         raise KeyError("customer")
     assert query.was_stopped.is_set()
-    with pytest.raises(tw.JobError, match="left by KeyError: 'customer'"):
+    with raises(tw.JobError):
         job.wait(DEADLINE_S)
 
 
