@@ -116,7 +116,7 @@ def arrangement() -> str:
 
 
 def rounds_of(people: tuple[str, ...], friends: list[tuple[str, str]], rounds: int) -> list[Labels]:
-    """Return the labels in each round: each person takes the first name among the own label and those of friends."""
+    """Return the labels in each round: each person takes the first name among its own label and those of friends."""
     both = [*friends, *(pair[::-1] for pair in friends)]
     labels = {person: person for person in people}
     found = []

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.progress import Antichain, TimeDomain
 from tidewheel.runtime.errors import JobError, Rewound
 from tidewheel.runtime.inputs.feed import Admission, Feed
+from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink, link_ends
 from tidewheel.runtime.inputs.remote_feed import ticket
-from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink, link_ends
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.feeder_status import FeederStatus
 from tidewheel.runtime.messages.input_position import InputPosition
@@ -35,7 +35,7 @@ class DriverFeed(Feed):
         self._address = address
         self._job = job
         self._take_snapshot = None if job._snapshots is None else job.snapshot
-        self.link = WorkerLink(self, address, link_ends(address, DRIVER), job._life.changed)
+        self.link = FeedLink(self, address, link_ends(address, DRIVER), job._life.changed)
 
     def send(self, worker: int, envelope: Envelope) -> int:
         """Send a worker an envelope and return its size."""

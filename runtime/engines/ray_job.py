@@ -26,8 +26,8 @@ from tidewheel.runtime.engines.recovery import Recovery
 from tidewheel.runtime.engines.snapshot_taker import SnapshotTaker
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.inputs.asking import ask_workers
+from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
@@ -61,7 +61,7 @@ class RayJob(Job):
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: RayWorkers | None = None) -> None:
         super().__init__(plan, workers, config)
-        self._link: WorkerLink | None = None
+        self._link: FeedLink | None = None
         self._taker: SnapshotTaker | None = None
         self._recovery: Recovery | None = None
         self._is_host = shared is None

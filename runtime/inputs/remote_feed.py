@@ -18,9 +18,9 @@ from tidewheel.runtime.errors import JobError, Rewound, TokenError
 from tidewheel.runtime.inputs.asking import ask_workers
 from tidewheel.runtime.inputs.fed_inputs import FedInput
 from tidewheel.runtime.inputs.feed import WORKER_THREAD, Admission, Feed
+from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink, link_ends
 from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.runtime.inputs.worker_link import FeedAddress, WorkerLink, link_ends
 from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.messages.feeder_status import FeederName, FeederStatus
 from tidewheel.runtime.messages.input_position import InputPosition
@@ -73,7 +73,7 @@ class RemoteFeed(Feed):
         self.incarnation = address.incarnation
         self._address = address
         self._changed = threading.Condition()
-        self._link = WorkerLink(self, address, link_ends(address, number), self._changed)
+        self._link = FeedLink(self, address, link_ends(address, number), self._changed)
         self._given_up: str | None = None
         self._claimed: set[int] = set()
         self._taken_over: set[int] = set()

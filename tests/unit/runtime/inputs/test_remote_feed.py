@@ -9,12 +9,12 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.links.link_kind import Task
-from tests.unit.runtime.inputs.test_worker_link import DEADLINE_S, Workers
+from tests.unit.runtime.inputs.test_feed_link import DEADLINE_S, Workers
 from tidewheel.progress import IntegerDomain
 from tidewheel.runtime.inputs import remote_feed
+from tidewheel.runtime.inputs.feed_link import FeedAddress, LinkEnds
 from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.inputs.remote_feed import RemoteFeed
-from tidewheel.runtime.inputs.worker_link import FeedAddress, LinkEnds
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport

@@ -118,7 +118,7 @@ class LinkedFeed(Protocol):
         """Do what is to be done at the end of the thread."""
 
 
-class WorkerLink:
+class FeedLink:
     """Sends envelopes to the workers, and receives their statuses on a thread of its own.
 
     Args:

@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
 from tests.waiting import eventually
 from tidewheel.runtime.inputs.feed import Admission
-from tidewheel.runtime.inputs.worker_link import FeedAddress, LinkEnds, WorkerLink
+from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink, LinkEnds
 from tidewheel.runtime.messages.envelope import Envelope, InputCommand
 from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
 from tidewheel.runtime.messages.questions import Question
@@ -63,7 +63,7 @@ class OwnFeed(ListFeed):
         self.number = NUMBER
         self.lost: list[Exception] = []
         address = FeedAddress("job", [None, None], None, {}, {}, tw.RuntimeConfig())
-        self.link = WorkerLink(self, address, LinkEnds(workers, workers.receiver), threading.Condition())
+        self.link = FeedLink(self, address, LinkEnds(workers, workers.receiver), threading.Condition())
 
     def check_alive(self) -> None:
         if self.lost:
