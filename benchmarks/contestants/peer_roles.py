@@ -1,9 +1,9 @@
-"""Being a publisher, or some subscribers, in a process of its own that takes turns with others.
+"""A process that is a publisher, or several subscribers, and takes turns with others.
 
-``python -m SCRIPT publish NAME ADDRESS SUBSCRIBERS`` reads orders, a line each, sends what they say, and answers when
-it has. ``python -m SCRIPT subscribe NAME ADDRESS FIRST COUNT`` is ``COUNT`` subscribers from number ``FIRST`` on; it
-answers each line with what each of them has had of one more turn. Both say that they are ready by an empty line, and
-end when there are no more lines, or where a turn takes too long.
+``python -m SCRIPT publish NAME ADDRESS SUBSCRIBERS`` reads one order a line, sends the messages of the order, and then
+answers. ``python -m SCRIPT subscribe NAME ADDRESS FIRST COUNT`` is ``COUNT`` subscribers, numbered from ``FIRST``. It
+answers each line with the messages that each subscriber has received in one more turn. Both write an empty line when
+they are ready. They end when their input ends, or when a turn takes too long.
 """
 
 import faulthandler

@@ -3,10 +3,10 @@
 ``python -m benchmarks.contestants.pubsub_servers NAME FOLDER`` runs one of them.
 
 ``redis`` and ``nats`` keep nothing; ``durable-redis`` and ``jetstream`` have everything on disk before they say so.
-``leaf`` is a NATS server of a tree, whose settings `write_leaf` has written to the folder. It listens on this machine
-only, and has nothing on disk but what is in the folder. The program says by an empty line that the server takes
-connections, answers each line that it reads with the address and the version, and ends the server when there are no
-more lines: so it ends with whoever has started it, however that ends.
+``leaf`` is a NATS server of a tree, whose settings `write_leaf` has written to the folder. A server listens on this
+machine only, and writes only to the folder. The program writes an empty line when the server accepts connections, and
+answers each line of its input with the address and the version. It ends the server when its input ends, so the server
+also ends if the process that started it dies.
 """
 
 import json

@@ -40,7 +40,7 @@ def main() -> None:
     report.finish(options.json)
 
 
-# ---------------------------------------------------------------------- what is measured
+# ---------------------------------------------------------------------- measurements
 
 
 def full_graphs() -> Iterator[Graph]:

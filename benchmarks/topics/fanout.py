@@ -1,8 +1,8 @@
 """The cost of many subscribers behind a tree of relays, beside NATS with leaf nodes, and the recovery from faults.
 
 A job publishes a topic exactly once, with a log on disk. Two relays are below its publisher, and four below those. The
-subscribers are simulated in four processes: `contestants/fanout_subscribers.py` says what they share. For 100, 1,000
-and 10,000 of them this measures
+subscribers are simulated in four processes (`contestants/fanout_subscribers.py`). With 100, 1,000 and 10,000
+subscribers, the program measures
 
 - the bytes that each hop carries down and up, and the processor time of the publisher's process: for each message, with
   the silence and the signs of life until the next one, and for a second without messages,

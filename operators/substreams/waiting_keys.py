@@ -1,7 +1,7 @@
-"""The things that wait at a gate until their key may be used again, and the queue of them that several workers had.
+"""The batches and ends that wait at a gate until their key may be used again, and how queues of workers are joined.
 
-All workers of an input have the same last ends of a key. So the queues of two workers are joined from behind: what one
-had before its last end comes before the last end.
+All workers of an input have the same last ends of a key. So the queues of several workers are joined from the back: a
+batch that a worker had before its last end comes before the last end of the joined queue.
 """
 
 from collections import deque
@@ -15,18 +15,18 @@ from tidewheel.progress import Time
 
 @dataclass(slots=True)
 class Waiting:
-    """What waits until a key may be used again: a batch, or an end, which has none."""
+    """A batch that waits until its key may be used again, or an end, whose batch is None."""
 
     time: Time
     batch: Batch | None
 
 
 WaitingKeys: TypeAlias = dict[Any, deque[Waiting]]
-"""By key, what waits, in order."""
+"""The waiting batches and ends of each key, in order."""
 
 
 def joined(lanes: Sequence[WaitingKeys]) -> WaitingKeys:
-    """Return in one what waited on several workers: each end once, and every batch between the same ends as before."""
+    """Join the queues of several workers: each end once, and every batch between the same ends as before."""
     keys = dict.fromkeys(key for lane in lanes for key in lane)
     return {key: _joined([_pieces(lane.get(key, ())) for lane in lanes]) for key in keys}
 
@@ -41,7 +41,7 @@ def _joined(lanes: Sequence[Sequence[list[Waiting]]]) -> deque[Waiting]:
 
 
 def _pieces(queue: Sequence[Waiting] | deque[Waiting]) -> list[list[Waiting]]:
-    """Return what is before each end, with that, and what is behind the last."""
+    """Cut a queue behind each end. The last piece has no end."""
     pieces: list[list[Waiting]] = [[]]
     for one in queue:
         pieces[-1].append(one)

@@ -1,9 +1,9 @@
 """Watermarks: how far event time has come, the same on every worker.
 
-Each worker tells all of them the greatest event time of its records, epoch by epoch, so whoever has processed some
-epochs knows the greatest event time in them, wherever it was. The watermark lies behind that by the lateness. While an
-epoch is processed it is that of the epochs before: all records of an epoch meet the same one, in whatever order they
-come. A record with an event time before it is late.
+For each epoch, each worker tells all workers the greatest event time of its records. So a worker that has processed
+an epoch knows the greatest event time in it on all workers. The watermark is that time minus the lateness. During an
+epoch, a worker uses the watermark of the epochs before. So all records of an epoch meet the same watermark, in any
+order. A record whose event time is before the watermark is late.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.
