@@ -27,7 +27,7 @@ _TEST, _MESSAGE, _MORE = "  ", "    ", "      "
 _HEADER: Final = "Written by `python -m pytest --write-messages`; see tests/kit/messages.py."
 
 _VARYING: Final = (
-    (re.compile(r"/tmp/[^\s'\",;:)\]]+"), "<folder>"),
+    (re.compile(rf"({re.escape(str(Path.cwd()))}|/tmp/)[^\s'\",;:)\]]*"), "<folder>"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b(0x[0-9a-f]{6,}|[0-9a-f]{32})\b"), "<id>"),
     (re.compile(r"(?<=-)[0-9a-f]{8}\b"), "<id>"),

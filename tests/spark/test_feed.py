@@ -147,7 +147,6 @@ def test_a_job_that_fails_stops_an_idle_query(spark: "SparkSession", tmp_path: P
     with running(flow, engine) as job:
         feeding = feed(job.input("rows"), reading(spark, tmp_path / "in"), checkpoint=tmp_path / "check")
         job.input("numbers").send([0])
-        job.input("numbers").close()
         with pytest.raises(tw.JobError, match="ZeroDivisionError"):
             job.probe("mapped").wait_until(1, DEADLINE_S)
         assert eventually(lambda: not feeding.query.isActive, STOPS_WITHIN_S)
