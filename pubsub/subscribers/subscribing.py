@@ -17,9 +17,10 @@ from tidewheel.host.ray_cluster import (
     other_clusters,
     process_id,
 )
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
@@ -33,6 +34,9 @@ from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Sta
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
+_CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
+"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber has
+connected; the catalog starts another one at the next lookup."""
 _STARTS_WITHIN_S = 5.0
 """The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
 
@@ -101,12 +105,16 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
     asked = SubscriptionOptions(name, ack, start, order)
     expected = None if schema is None else topic_schema(schema)
-    here = _here(topic)
-    info = here or find_topic(topic, timeout if blocking else 0.0)
-    check_options(info, options, asked)
-    expected = _to_check(info, expected)
-    source = _source(info, options, asked, is_here=here is not None)
-    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
+
+    def connected() -> Subscription:
+        here = _here(topic)
+        info = here or find_topic(topic, timeout if blocking else 0.0)
+        check_options(info, options, asked)
+        unchecked = _to_check(info, expected)
+        source = _source(info, options, asked, is_here=here is not None)
+        return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=unchecked, ack=ack)
+
+    return _CATALOG.call(connected) if topic == CATALOG_TOPIC else connected()
 
 
 def _here(topic: str) -> TopicInfo | None:
