@@ -35,8 +35,8 @@ _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
-"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber has
-connected; the catalog starts another one at the next lookup."""
+"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber
+has connected; the catalog starts another one at the next lookup."""
 _STARTS_WITHIN_S = 5.0
 """The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
 

@@ -303,7 +303,7 @@ def test_a_publisher_that_does_not_answer_at_first_is_lost(error: Exception) -> 
 def test_a_subscriber_to_the_catalog_looks_again_for_a_publisher_that_dies_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A publisher that is about to die still answers the catalog, which hands it out. The next lookup starts another."""
+    """A publisher that is about to die still answers the catalog. The next lookup starts another."""
     end, connection = socketpair()
     publishers = [Actor(ActorDiedError()), Actor(Offer(connection))]
     monkeypatch.setattr(subscribing, "find_topic", lambda *_: own_topic(publishers.pop(0), "first"))
