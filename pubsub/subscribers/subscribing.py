@@ -196,17 +196,13 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
     Raises:
         UnknownTopic: no job published it in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
-        DeliveryError: the catalog does not answer, or the timeout is no number.
+        DeliveryError: the catalog has not answered in time, or the timeout is no number.
     """
     from ray.exceptions import AuthenticationError
 
-    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import CatalogSilent, ask_catalog
 
-    if not isinstance(timeout, Real | None):
-        raise DeliveryError(
-            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
-        )
-    deadline_s = math.inf if timeout is None else time.monotonic() + timeout
+    deadline_s = _deadline_s(topic, timeout)
     warned_of: list[str] = []
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -216,7 +212,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
                 ask_for_telemetry(topic)
             wait_s = min(remaining_s, _LOOKUP_S)
             info: TopicInfo | None = ask_catalog("lookup", topic, wait_s, within_s=wait_s + _STARTS_WITHIN_S)
-        except NoCluster as error:
+        except (NoCluster, CatalogSilent) as error:  # a catalog can start for longer than a lookup waits
             is_final = isinstance(error.__cause__, AuthenticationError) or are_several_here()
             if is_final or deadline_s - time.monotonic() <= _AGAIN_S:
                 here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
@@ -239,6 +235,15 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             _LOG.warning(
                 "topic %r is not on the Ray cluster at %s, which this process uses%s", topic, cluster(), _others()
             )
+
+
+def _deadline_s(topic: str, timeout: float | None) -> float:
+    """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
+    if not isinstance(timeout, Real | None):
+        raise DeliveryError(
+            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
+        )
+    return math.inf if timeout is None else time.monotonic() + timeout
 
 
 def _unknown(topic: str, timeout: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
