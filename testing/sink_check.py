@@ -109,7 +109,7 @@ class _Moment:
 
 
 class _Watched(Sink):
-    """Notes the calls of a sink, and crashes at most once; preparing workers have other objects than the committer.
+    """Notes the calls of a sink, and crashes at most once; preparing workers have other objects than the committer."""
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: _Moment | None) -> None:
         sink_operators(sink, IntegerDomain(), 1, "epoch")
