@@ -8,14 +8,16 @@ goes to its feeder.
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
 from tidewheel.pubsub.protocol.history import PartitionHistory
-from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
-from tidewheel.pubsub.publishers.fed_partitions import feeder_of
+from tidewheel.pubsub.publishers.feeding import feeder_of
 from tidewheel.pubsub.publishers.sent_events import SavedEvents
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
 
 class Published:
@@ -30,7 +32,9 @@ class Published:
         is_behind: whether the operator's input frontier, which begins at the least time, may be before it.
     """
 
-    def __init__(self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: Saved | None = None) -> None:
+    def __init__(
+        self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: "Saved | None" = None
+    ) -> None:
         self._domain = domain
         self._saved = saved
         self._connection: PublisherConnection | None = None
@@ -44,7 +48,7 @@ class Published:
         saved = self._saved if self._connection is None else self._connection.saved()
         return type(self), (self._domain, list(self.announced), saved)
 
-    def connect(self, connection: PublisherConnection) -> None:
+    def connect(self, connection: "PublisherConnection") -> None:
         """Have a connection continue from here."""
         connection.go_on(self._saved)
         self._connection, self._saved = connection, None
