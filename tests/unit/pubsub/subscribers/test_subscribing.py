@@ -14,8 +14,8 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tidewheel.host import ray_internals
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import TopicInfo
 from tidewheel.pubsub.catalog import catalog_actor
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
