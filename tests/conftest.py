@@ -212,6 +212,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 self.workqueue.move_to_end(next(waits, next(iter(self.workqueue))), last=False)
             super()._assign_work_unit(node)
 
+        def remove_node(self, node: Any) -> str | None:
+            """Let go of a process that has ended; the others get the files that one which has crashed has not done.
+
+            pytest-xdist would give them those that it has done, too. A process that gets such a file waits for ever.
+            """
+            files = self.assigned_work[node]
+            self.assigned_work[node] = {file: tests for file, tests in files.items() if not all(tests.values())}
+            ended: str | None = super().remove_node(node)
+            return ended
+
     return Scheduling(config, log)
 
 
