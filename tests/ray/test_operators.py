@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.harness import LISTS, TABLES, Feed, Kind, send
 from tests.kit.operators.operator_case import OperatorCase, plain_bags
+from tests.kit.operators.operator_table import STREAMS
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -27,7 +27,7 @@ FEED: Feed = [
 
 def cases_for(kind: Kind) -> Iterator[tuple[str, OperatorCase]]:
     """Yield the cases that take a kind of batch, each with a name of its own."""
-    for number, case in enumerate(all_cases()):
+    for number, case in enumerate(STREAMS):
         if kind in case.kinds:
             yield f"{number} {case}", case
 
