@@ -45,7 +45,7 @@ def test_the_epoch_decides_and_not_the_arrival() -> None:
     flow.source("late", late).concat(flow.source("early", early)).deduplicate().capture("results")
     with tw.run(flow, engine="local") as job:
         job.wait()
-        assert job.captured("results") == [tw.Captured(1, ["a"]), tw.Captured(2, ["b"])]
+        assert job.captured("results") == [tw.types.Captured(1, ["a"]), tw.types.Captured(2, ["b"])]
 
 
 def test_whole_records_of_any_kind_are_compared() -> None:

@@ -60,7 +60,7 @@ def check_kind(case: OperatorCase, kind: Kind, batch: Any) -> None:
         assert isinstance(batch, np.ndarray if is_numpy(expected) else list)
 
 
-def check_order(case: OperatorCase, feed: Feed, workers: int, results: Sequence[tw.Captured]) -> None:
+def check_order(case: OperatorCase, feed: Feed, workers: int, results: Sequence[tw.types.Captured]) -> None:
     """See that the records of each time are in the order that the row says."""
     found: dict[Any, list[Any]] = {}
     for result in results:
@@ -145,7 +145,7 @@ def test_a_function_that_raises_fails_the_job(case: OperatorCase) -> None:
         assert "in no_seven" in error.traceback_text
 
 
-def kept(job: tw.Job) -> dict[Any, bytes]:
+def kept(job: tw.types.Job) -> dict[Any, bytes]:
     """Return all that the operators of a local job keep, but for the results that a test captures."""
     return {
         (worker, one.name, name): pickle.dumps(state)

@@ -772,7 +772,7 @@ def rest_of_5(record: Any) -> int:
     return number_of(record) % 5
 
 
-def with_numbers(result: tw.WindowResult[list[Any]]) -> tuple[Any, ...]:
+def with_numbers(result: tw.types.WindowResult[list[Any]]) -> tuple[Any, ...]:
     return (*result[:3], [number_of(record) for record in result.value])
 
 

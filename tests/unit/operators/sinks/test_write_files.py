@@ -32,7 +32,7 @@ def rows_in(folder: str | Path) -> Iterator[Any]:
             yield from msgspec.json.Decoder().decode_lines(file.read_text())
 
 
-def write(folder: Path, feed: Feed, workers: int = 2, **options: Any) -> list[tw.WrittenEpoch]:
+def write(folder: Path, feed: Feed, workers: int = 2, **options: Any) -> list[tw.types.WrittenEpoch]:
     """Write a feed to its end and return what was written."""
     flow = tw.Dataflow("test")
     flow.input("numbers").exchange(lambda n: n).write_files(folder, **options).capture("written")
