@@ -1,16 +1,25 @@
 """Rows of the table of operators within a loop."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import tidewheel as tw
-from tests.kit.operators.harness import Feed
+from tests.kit.operators.harness import KINDS, Feed
 from tests.kit.operators.operator_case import OperatorCase, Read, Results, number_of
 from tests.kit.operators.operator_table import TABLE
+from tidewheel.batches.batches import records
 
 
-def is_odd(number: int) -> bool:
-    return number % 2 == 1
+def halves(numbers: Iterable[int]) -> list[int]:
+    """Return what goes round once more of some numbers."""
+    return [number // 2 for number in numbers if number > 3]
+
+
+def halves_of(batch: Any) -> Any:
+    """Return what goes round once more of a batch, as a batch of its kind."""
+    kind = next(kind for kind in KINDS if isinstance(batch, type(kind.make([]))))
+    return kind.make(halves(map(number_of, records(batch))))
 
 
 def nothing_of(batch: Any) -> Any:
@@ -18,7 +27,7 @@ def nothing_of(batch: Any) -> Any:
 
 
 def in_a_loop(case: OperatorCase) -> OperatorCase:
-    """Return a row of the same operator in a loop. Odd numbers go round once more.
+    """Return a row of the same operator in a loop. Halves of numbers go round once more.
 
     Each round of an epoch is an epoch of its own, and all rounds of an epoch come before the next. The operator is on
     the way back to the beginning of the loop, so it must let rounds go on.
@@ -29,8 +38,7 @@ def in_a_loop(case: OperatorCase) -> OperatorCase:
 
         def body(inner: tw.Stream[Any]) -> tw.Stream[Any]:
             made.append(case.describe(inner, read))
-            again = inner.filter(lambda record: is_odd(number_of(record)))
-            return again.concat(made[0].map_batches(nothing_of))
+            return inner.map_batches(halves_of).concat(made[0].map_batches(nothing_of))
 
         stream.iterate(body, "round", rounds=2)
         return made[0]
@@ -38,7 +46,7 @@ def in_a_loop(case: OperatorCase) -> OperatorCase:
     def results(feed: Feed) -> Results:
         rounds: list[tuple[Any, list[int]]] = []
         for time, numbers in feed:
-            rounds += [((time, 0), numbers), ((time, 1), list(filter(is_odd, numbers)))]
+            rounds += [((time, 0), numbers), ((time, 1), halves(numbers))]
         return case.results(rounds)
 
     return replace(case, put=put, results=results, name=f"{case.name} in a loop".strip())
