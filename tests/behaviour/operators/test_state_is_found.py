@@ -32,9 +32,7 @@ ON_AS_MANY_WORKERS = ("capture_to",)
 """Operators that refuse another number of workers."""
 
 CASES = [
-    case
-    for case in [*TABLE, *IN_LOOPS]
-    if case.operator not in IN_A_JOB and (case in TABLE or case.keeps == "an epoch" or case.operator == "accumulate")
+    case for case in [*TABLE, *(one for one in IN_LOOPS if one.keeps != "nothing")] if case.operator not in IN_A_JOB
 ]
 
 
