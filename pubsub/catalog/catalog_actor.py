@@ -32,6 +32,10 @@ KNOWN_S: Final = 10.0
 CATALOG_NAME = "tidewheel-catalog"
 
 
+class CatalogSilent(DeliveryError):  # noqa: N818  it names what happened
+    """The catalog has not answered in time: it may still be starting."""
+
+
 class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
     """The catalog has died during a call; the next call starts a new one."""
 
@@ -294,7 +298,9 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     If the catalog dies during the call, a new one is called, so the method may run twice.
 
     Raises:
-        DeliveryError: there is no cluster, or no answer in time.
+        NoCluster: there is no cluster.
+        CatalogSilent: there is no answer in time.
+        DeliveryError: the catalog has died each time, or the method has failed.
         TidewheelError: the error of the method.
     """
     import ray
@@ -311,9 +317,13 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
         except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
-            is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
+            failure: type[DeliveryError] = DeliveryError
+            if isinstance(error, ray.exceptions.RayActorError | ValueError):
+                failure = _CatalogDied
+            elif isinstance(error, ray.exceptions.GetTimeoutError):
+                failure = CatalogSilent
             text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
-            raise (_CatalogDied if is_dead else DeliveryError)(f"{text}: {error}") from error
+            raise failure(f"{text}: {error}") from error
 
     try:
         return replace(_AGAIN, within_s=within_s).call(ask)

@@ -17,9 +17,10 @@ from tidewheel.host.ray_cluster import (
     other_clusters,
     process_id,
 )
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
@@ -33,6 +34,9 @@ from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Sta
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
+_CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
+"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber
+has connected; the catalog starts another one at the next lookup."""
 _STARTS_WITHIN_S = 5.0
 """The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
 
@@ -101,12 +105,16 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
     asked = SubscriptionOptions(name, ack, start, order)
     expected = None if schema is None else topic_schema(schema)
-    here = _here(topic)
-    info = here or find_topic(topic, timeout if blocking else 0.0)
-    check_options(info, options, asked)
-    expected = _to_check(info, expected)
-    source = _source(info, options, asked, is_here=here is not None)
-    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
+
+    def connected() -> Subscription:
+        here = _here(topic)
+        info = here or find_topic(topic, timeout if blocking else 0.0)
+        check_options(info, options, asked)
+        unchecked = _to_check(info, expected)
+        source = _source(info, options, asked, is_here=here is not None)
+        return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=unchecked, ack=ack)
+
+    return _CATALOG.call(connected) if topic == CATALOG_TOPIC else connected()
 
 
 def _here(topic: str) -> TopicInfo | None:
@@ -188,17 +196,13 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
     Raises:
         UnknownTopic: no job published it in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
-        DeliveryError: the catalog does not answer, or the timeout is no number.
+        DeliveryError: the catalog has not answered in time, or the timeout is no number.
     """
     from ray.exceptions import AuthenticationError
 
-    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import CatalogSilent, ask_catalog
 
-    if not isinstance(timeout, Real | None):
-        raise DeliveryError(
-            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
-        )
-    deadline_s = math.inf if timeout is None else time.monotonic() + timeout
+    deadline_s = _deadline_s(topic, timeout)
     warned_of: list[str] = []
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -208,7 +212,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
                 ask_for_telemetry(topic)
             wait_s = min(remaining_s, _LOOKUP_S)
             info: TopicInfo | None = ask_catalog("lookup", topic, wait_s, within_s=wait_s + _STARTS_WITHIN_S)
-        except NoCluster as error:
+        except (NoCluster, CatalogSilent) as error:  # a catalog can start for longer than a lookup waits
             is_final = isinstance(error.__cause__, AuthenticationError) or are_several_here()
             if is_final or deadline_s - time.monotonic() <= _AGAIN_S:
                 here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
@@ -231,6 +235,15 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             _LOG.warning(
                 "topic %r is not on the Ray cluster at %s, which this process uses%s", topic, cluster(), _others()
             )
+
+
+def _deadline_s(topic: str, timeout: float | None) -> float:
+    """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
+    if not isinstance(timeout, Real | None):
+        raise DeliveryError(
+            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
+        )
+    return math.inf if timeout is None else time.monotonic() + timeout
 
 
 def _unknown(topic: str, timeout: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
