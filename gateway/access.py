@@ -133,10 +133,6 @@ def new_token() -> str:
 def check_token(token: str, place: str) -> None:
     """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
 
-    Args:
-        token: the token, which no message ever shows.
-        place: its origin, for the message.
-
     Raises:
         GatewayError: they cannot, or the token is too short to be a secret.
     """

@@ -78,8 +78,6 @@ class TopicFeed(Generic[T]):
     """A subscription and the items made from its events; thread-safe, never waits.
 
     Args:
-        subscribe: connects to the topic.
-        read: makes items from the topic's times and events.
         left: called once after the feed is closed and its subscription has ended.
     """
 
@@ -150,7 +148,6 @@ class Clients:
     """The feeds of all clients, of every protocol; thread-safe.
 
     Args:
-        most: the largest number of clients at once.
         max_epoch_bytes: the largest size of incomplete epochs of a client.
     """
 
@@ -207,11 +204,6 @@ class Clients:
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
     """Yield each whole epoch once it is complete, then the event that completes it, and other events.
-
-    Args:
-        domain: the times of the topic.
-        events: the events of its subscription.
-        max_bytes: the largest size of incomplete epochs, as published.
 
     Raises:
         TidewheelError: incomplete epochs exceed the bound.

@@ -29,8 +29,6 @@ class Forwarder:
     is closed.
 
     Args:
-        listener: the listening socket; the forwarder closes it.
-        target: the path of the server's Unix socket.
         greeting: the first bytes of every client, before it waits for the server.
         name: the prefix of its threads' names.
     """

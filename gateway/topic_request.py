@@ -32,7 +32,6 @@ class TopicRequest:
     """A request for a topic.
 
     Args:
-        topic: its name.
         where: the filter of the records; None for all.
         whole: whether to send complete epochs, and not single batches.
         slow: the treatment of a slow client, as in `subscribe`.

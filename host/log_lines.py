@@ -117,7 +117,6 @@ class LogSettings:
     """How a process logs; it passes this to the actors that it starts.
 
     Attributes:
-        level: the level of the logger ``tidewheel``.
         fields: the fields of each line, which name the purpose of the process.
     """
 

@@ -49,11 +49,7 @@ class ClassChanged(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class ProgramClasses:
-    """The tracker of one process: the classes that it pickles by value or has received by value, while used.
-
-    Attributes:
-        is_worker: whether the process runs operators of one program.
-    """
+    """The tracker of one process: the classes that it pickles by value or has received by value, while used."""
 
     def __init__(self) -> None:
         self.is_worker = False

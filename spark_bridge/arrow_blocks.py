@@ -213,12 +213,6 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
-    """Return a DataFrame of tables, in a Spark outside of Ray.
-
-    Args:
-        spark: the session.
-        tables: the rows.
-        schema: the schema of all tables, from `readable_schema`.
-    """
+    """Return a DataFrame of tables, in a Spark outside of Ray."""
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     return jvm.dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

@@ -54,10 +54,8 @@ class DataFrameBlocks:
     """The blocks of a DataFrame, in the order of its partitions, one for each if Spark runs on Ray.
 
     Attributes:
-        schema: the schema of every block.
         rdd: the RDD that has or had them in Spark's cache; without partitions if none ever had.
         stored: the blocks as Ray objects, None while they are only in Spark's cache.
-        is_read: whether a job has received them.
     """
 
     schema: pa.Schema

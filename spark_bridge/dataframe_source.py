@@ -38,10 +38,8 @@ class DataFrameSource:
     requested.
 
     Attributes:
-        name: the name of the stream, for messages.
         blocks: the rows, in epoch order over all blocks and within each.
         time: the column of epochs; None if all rows are of epoch 0.
-        keeps_time: whether rows have that column.
     """
 
     name: str

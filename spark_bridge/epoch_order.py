@@ -23,8 +23,6 @@ class EpochColumn:
     """A DataFrame with its column of epochs, which ``is_own`` if the user's rows have it.
 
     Attributes:
-        df: the DataFrame, with its epochs as a column.
-        column: the column's name.
         name: what the DataFrame is called, for messages.
         is_own: whether the column is one of the user's, and stays in the rows.
     """

@@ -39,13 +39,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDemand:
-    """The resources of a session's executors.
-
-    Attributes:
-        executors: their number.
-        cpus: the Ray CPUs of each.
-        memory_bytes: the Ray memory of each.
-    """
+    """The resources of a session's executors."""
 
     executors: int
     cpus: float

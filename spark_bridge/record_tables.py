@@ -23,7 +23,6 @@ class RecordTables:
     Args:
         schema: the schema of the batches; None for the first batch's.
         time: the added column with the time of each row, None for none.
-        origin: where the schema is from, for messages.
 
     Attributes:
         columns: the schema without the time column; None until it is known.

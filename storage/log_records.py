@@ -88,7 +88,6 @@ class Entry(msgspec.Struct, frozen=True):
 
     Args:
         tick: at least 0, and at least the previous entry's.
-        kind: 0 to 255.
         parts: together less than 4 GiB; they must not change any more.
         checksum: the CRC-32C of the first non-empty part, if known; unchecked.
         refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.

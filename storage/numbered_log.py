@@ -39,11 +39,6 @@ class Put(Enum):
 class NumberedLog:
     """The names of a claimed log's objects, and the calls that put them, without I/O; see `folder_calls`.
 
-    Args:
-        prefix: the prefix of all names, such as ``log/``.
-        digits: the least number of digits.
-        suffix: the suffix of all names, such as ``.json``.
-
     >>> entries = NumberedLog("log/", 10, ".json")
     >>> entries.name(43)
     'log/0000000043.json'

@@ -39,8 +39,6 @@ class RemoteFolder:
     Every call and the constructor raise ``error`` of a message with the URL, the reason and the remedy.
 
     Args:
-        url: such as ``s3://bucket/job``, ``gs://bucket/job`` or ``az://container/job``; without secrets.
-        timeout_s: how long the store may not answer.
         error: makes the exception of a message.
     """
 

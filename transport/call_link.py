@@ -39,7 +39,6 @@ class CallChild:
     """The parent's end, for one asyncio loop.
 
     Args:
-        codec: encodes messages.
         clock: monotonic seconds.
         waiting_bytes: the limit of waiting bytes; a single larger message may wait.
         drained: called when the child has received everything.
@@ -144,7 +143,6 @@ class CallParent:
     """The child's end, for one thread at a time; its first message identifies it.
 
     Args:
-        codec: of the messages.
         talk: calls the parent with messages and the longest wait, and returns the future answer.
         clock: monotonic seconds.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the

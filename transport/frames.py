@@ -156,7 +156,6 @@ class FrameReader(Generic[M]):
     """Reads messages from a non-blocking socket.
 
     Args:
-        source: the socket.
         decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
         most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for no limit.

@@ -28,12 +28,7 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketKeys:
-    """Two CURVE key pairs, new for each job and known only to its members.
-
-    Attributes:
-        listener_public, listener_secret: of every listening socket.
-        caller_public, caller_secret: of every connecting socket.
-    """
+    """Two CURVE key pairs, new for each job and known only to its members."""
 
     listener_public: bytes
     listener_secret: bytes = field(repr=False)

@@ -36,13 +36,7 @@ Who = TypeVar("Who")
 
 @dataclass(frozen=True, slots=True)
 class SocketOffer:
-    """An actor's address with a ticket.
-
-    Attributes:
-        node: its node of the cluster.
-        name: its address there.
-        ticket: for one connection.
-    """
+    """An actor's address with a ticket."""
 
     node: str
     name: str
@@ -108,7 +102,6 @@ class TicketListener(Generic[Who]):
     """Listens at its own address.
 
     Args:
-        node: the node of this process.
         admitted: receives each non-blocking connection with a valid ticket, and the ticket's owner.
     """
 

@@ -53,7 +53,6 @@ class Feed:
     """Feeds all views of one widget.
 
     Args:
-        page: their content.
         read: begins to read, on the feed's thread.
         send: sends a message to all views; thread-safe.
         when_idle: calls a function when the kernel runs no cell; thread-safe; None if that is impossible.

@@ -76,12 +76,7 @@ class PlotPage:
 
 
 class Points:
-    """Reads a subscription, and yields the points of its epochs, several at a time.
-
-    Args:
-        subscription: closed with this; nothing else reads it.
-        what: the number of an epoch.
-    """
+    """Reads a subscription, and yields the points of its epochs, several at a time."""
 
     def __init__(self, subscription: Topic, what: What) -> None:
         self._subscription = subscription

@@ -11,12 +11,7 @@ from tidewheel.pubsub.subscribers.view import View
 
 
 def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
-    """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job.
-
-    Args:
-        view: the present job.
-        fronts: its fronts, which this updates.
-    """
+    """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job."""
     document = view.document
     view = View(document) if view.has_ended else view  # nothing flows any more
     _advance(fronts.inputs, document)

@@ -115,9 +115,7 @@ class _Followed:
     """A job whose telemetry a thread reads.
 
     Attributes:
-        name: the job.
         view: the last view, or None.
-        trouble: why no more come, in words.
     """
 
     def __init__(self, name: str, read: Callable[[str], Reader]) -> None:

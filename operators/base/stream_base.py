@@ -43,7 +43,6 @@ class StreamBase(Generic[Record]):
     """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
     Attributes:
-        flow: the dataflow of the stream.
         schema: the schema of its batches if they are known to be Arrow tables of one schema; else None.
     """
 

@@ -38,9 +38,7 @@ class KeyFold:
     """How the records of a key become a state, and the state a result.
 
     Attributes:
-        keys: how keys are found.
         start: makes a state; None if the first record is the first state.
-        add: returns the state with a record added.
         result: makes the result of a key and its state; None for the pair.
     """
 

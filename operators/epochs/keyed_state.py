@@ -78,9 +78,6 @@ class KeyedSteps:
     """The functions of an operator that processes the records of a key one after the other.
 
     Attributes:
-        keys: how keys are found.
-        start: makes the initial state of a key.
-        step: processes a record.
         order: the order of a key's records within an epoch; None for any.
     """
 

@@ -62,7 +62,6 @@ class TimedRecords:
     """The timed records of one side that may still have partners, by key, in order of event time.
 
     Attributes:
-        count: the number of records.
         needed: how many the last check still needed.
     """
 

@@ -27,7 +27,6 @@ class RoundTest:
     Attributes:
         until: tells by the combined measure of a round whether the loop ends.
         measure: returns the measure of a record; None for no measure.
-        combine: combines two measures.
         rounds: how often records pass the body at most; None for no limit.
     """
 

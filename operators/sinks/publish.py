@@ -61,12 +61,7 @@ def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> Topi
 
 
 class PublishedEnds:
-    """The ends that one worker publishes.
-
-    Args:
-        described: the topic.
-        context: of the operator that publishes.
-    """
+    """The ends that one worker publishes."""
 
     def __init__(self, described: Publication, context: OperatorContext) -> None:
         self._topic = described.topic

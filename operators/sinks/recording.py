@@ -48,14 +48,7 @@ RECORDING_VERSION: Final = 2
 
 
 class RecordingHeader(msgspec.Struct, frozen=True):
-    """The run and the worker that have written a recording.
-
-    Args:
-        recording: the version of the format.
-        run: digits that all recordings of one run share.
-        worker: the number of the worker.
-        workers: the number of workers.
-    """
+    """The run and the worker that have written a recording."""
 
     recording: int
     run: str
@@ -79,8 +72,6 @@ class RecordingWriter:
     """Writes a recording.
 
     Args:
-        path: the file, in an existing folder.
-        header: the run and worker.
         length: how many bytes of an existing file to keep; 0 for a new one.
         overwrite: whether a new file may replace an old one.
 

@@ -49,9 +49,7 @@ class EpochFolders(Sink):
     """The epochs' folders in one folder, of which at most one job at a time writes.
 
     Args:
-        root: the folder of the folders.
         suffix: the suffix of the files, which says their format.
-        overwrite: whether an epoch replaces an older one.
         is_numbered: whether times are integers, in their order.
         older: the names of the epochs from before the job.
         start: the beginning of a worker's file names; ``end`` is their end in this run.
@@ -94,10 +92,6 @@ class EpochFolders(Sink):
 
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
         """Make an epoch visible under its name, durably.
-
-        Args:
-            epoch: its time.
-            parts: the names of its files.
 
         Raises:
             FileNotFoundError: a written file is gone: another run has cleaned up.

@@ -20,12 +20,7 @@ Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many epochs that a partition has begun may be incomplete at a probe.
-
-    Attributes:
-        frontier: returns the frontier at the probe.
-        most: the limit.
-    """
+    """How many epochs that a partition has begun may be incomplete at a probe."""
 
     frontier: Callable[[], Antichain]
     most: int
@@ -123,13 +118,7 @@ def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
 
 
 class PartitionReader:
-    """One worker's share of a source: takes one step of each partition in turn.
-
-    Args:
-        context: of the operator.
-        partitions: the steps of each.
-        discards: whether each token is for one batch.
-    """
+    """One worker's share of a source: takes one step of each partition in turn."""
 
     def __init__(
         self, context: OperatorContext, partitions: Iterable[Iterator[Step]], *, discards: bool = False

@@ -42,9 +42,6 @@ class TopicSource(OperatorSource[Any]):
     """A source that subscribes on worker 0 and sends the records there.
 
     Attributes:
-        topic: its name.
-        domain: the times of the reading dataflow.
-        subscribe: connects to the topic.
         timeout: how long to wait for the topic to exist, in seconds; None forever.
     """
 
@@ -140,12 +137,7 @@ def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
-    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so.
-
-    Args:
-        events: the next events of the topic.
-        waiting: the batches of incomplete epochs, which this changes.
-    """
+    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so."""
     for event in events:
         for epoch in waiting.receive(event):
             yield from epoch.batches
@@ -158,7 +150,6 @@ class _Intake:
 
     Args:
         connect: makes the subscription; its argument tells whether to give up.
-        wake: schedules the operator.
 
     Attributes:
         events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.

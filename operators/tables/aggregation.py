@@ -65,10 +65,6 @@ class Aggregate:
 class Aggregation:
     """Aggregates by key.
 
-    Attributes:
-        keys: the columns of the key.
-        aggregates: the other columns of the result.
-
     >>> import pyarrow as pa
     >>> rows = pa.table({"word": ["a", "b", "a"], "n": [1, 2, 5]})
     >>> means = Aggregation(("word",), (Aggregate("mean", "n", "mean"),))

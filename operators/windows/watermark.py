@@ -72,13 +72,7 @@ class LatestTimes:
 
 
 class ReadTimes(NamedTuple):
-    """A batch with its event times.
-
-    Attributes:
-        timed: the records that are not too far ahead.
-        times: their event times, or at least the greatest.
-        ahead: the output for records too far ahead.
-    """
+    """A batch with its event times."""
 
     timed: Batch
     times: Sequence[Any]

@@ -71,7 +71,6 @@ class TopicInfo:
 
     Args:
         registration: the unique id of this life of the topic.
-        schema: the declared schema of its records, if any.
         goes_back: whether its job may return to a snapshot, so that batches of open epochs become void.
         has_history: whether subscribers receive the state first.
     """

@@ -47,7 +47,6 @@ class RelayInfo:
     """One relay.
 
     Args:
-        actor: its address; the catalog does not use it.
         most_children: its limit, above which subscribers come only if all others are full; None for none.
     """
 
@@ -129,7 +128,6 @@ class CatalogActor:
     """The catalog of one namespace.
 
     Args:
-        live: tells whether the publishers of a topic live.
         death: waits until one of them is dead, and returns the reason.
         topic: makes the catalog's own topic.
     """

@@ -50,11 +50,6 @@ class CatalogTopic:
     It is an actor of its own, since it evaluates subscribers' conditions. All calls are made on one loop, without
     waiting; asyncio actors do not keep their order, so changes gather until the last call is answered.
 
-    Args:
-        incarnation: the catalog's id.
-        start: starts a publisher.
-        end: ends publishers.
-
     Attributes:
         info: the entry of the topic; None without a publisher.
     """

@@ -42,7 +42,6 @@ class Registration:
     """A registered topic's calls, one at a time; no I/O, no clock.
 
     Attributes:
-        is_registered: whether the catalog knows the topic.
         refusal: why the catalog has refused the topic, or empty.
 
     >>> registration = Registration()

@@ -9,7 +9,6 @@ class LogError(DeliveryError):
     """A call of a log failed.
 
     Args:
-        message: the error, its place, and the remedy.
         path: the directory, the file, or the URL in an object store.
     """
 

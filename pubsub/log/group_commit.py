@@ -45,7 +45,6 @@ class GroupCommit:
     """The only writer of a log until `close`, perhaps on a thread.
 
     Args:
-        capacity_bytes: the limit of all waiting and written entries.
         has_thread: whether there is a thread; otherwise `submit` makes entries durable itself.
     """
 

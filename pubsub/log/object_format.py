@@ -24,13 +24,10 @@ class ObjectHeader(msgspec.Struct, frozen=True):
 
     Args:
         identity: the owner of the log.
-        number: one more than the previous object's.
-        writer: digits of the opening that wrote it.
         first: the number of the first needed object; earlier ones are removed.
         tick_before: the tick of the last earlier record; -1 for none.
         first_tick: the tick of its first record, if any.
         last_tick: the tick of its last record, or ``tick_before``.
-        records_bytes: the size of its records.
         begun_s: when it was made, in seconds since 1970.
         is_claim: whether it is the first object of its writer.
         snapshot: the state after all earlier records, if a segment begins here.
@@ -55,7 +52,6 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        size: its size, with its header.
         first_tick: the tick of its first record, if any.
         last_tick: the tick of its last record, or of the last one before it.
     """
@@ -72,7 +68,6 @@ class MergedHeader(msgspec.Struct, frozen=True):
     Args:
         tick_before: the tick of the last record before the segment.
         begun_s: the beginning of the segment, in seconds since 1970.
-        pieces: its objects, one after the other.
     """
 
     identity: LogIdentity

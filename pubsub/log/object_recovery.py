@@ -39,7 +39,6 @@ class FoundObjects:
     Args:
         make: makes a segment of the tick before, its beginning, objects and base.
         claims: the numbers of all claims, which are never removed.
-        left_over: the names of unneeded objects.
     """
 
     make: Callable[..., ObjectSegment]

@@ -52,7 +52,6 @@ class ObjectSegment:
 
     Attributes:
         base: the header size of the merged object; None if not merged.
-        is_mergeable: whether merging may succeed.
     """
 
     def __init__(

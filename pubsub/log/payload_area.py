@@ -30,7 +30,6 @@ class PayloadArea:
     """A thread-safe mapping of the first bytes of a file.
 
     Args:
-        descriptor: the file's descriptor, which may be closed afterwards.
         size: the number of bytes to map, all present.
     """
 

@@ -46,9 +46,6 @@ READ_BYTES = 1 << 20
 class Segment:
     """The state of one file.
 
-    Args:
-        header: its header, without the snapshot.
-
     Attributes:
         area_bytes: the size of the payload area after the header.
         start: the offset of the first record.
@@ -56,7 +53,6 @@ class Segment:
         begun_s: its beginning, in seconds since 1970.
         ended_s: the beginning of the next segment; None for the last.
         readers: how many readers have the file open; none opens a removed file.
-        size: the size of its durable part.
         last_tick: the tick of the last durable record, here or earlier; -1 for none.
     """
 
@@ -167,10 +163,6 @@ def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
 
 class SegmentReader:
     """Reads a segment's records by offset; a segment may have several readers.
-
-    Args:
-        descriptor: of its file; also an attribute.
-        size: where the reader ends.
 
     Attributes:
         ahead: the size of one read, in bytes.

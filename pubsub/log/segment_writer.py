@@ -22,9 +22,6 @@ _NUMBERS_BYTES = 32
 class SegmentWriter:
     """Appends to a segment that ends with a whole record, from one thread at a time.
 
-    Args:
-        descriptor: of its file; `close` closes it.
-
     Attributes:
         written: the written bytes, durable or not.
         tick: the tick of the last written record.

@@ -43,7 +43,6 @@ class Log(StoredSegments[Segment]):
     """The log of one partition, opened or made in a directory. It is thread-safe; writers wait for a sync.
 
     Args:
-        snapshot: the initial state of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
         is_in_memory: whether the directory is in memory, so that segments have payload areas.
         wait_s: how long to wait for another holder, in seconds.
@@ -183,9 +182,6 @@ class Log(StoredSegments[Segment]):
 
     def begin_segment(self, snapshot: bytes) -> None:
         """Make the appended records durable, and begin another segment.
-
-        Args:
-            snapshot: the state after all appended records, for `snapshot_at`.
 
         Raises:
             LogFull: there is no room; the old segment still accepts records.

@@ -44,7 +44,6 @@ class SpareSegments:
 
     Args:
         directory: the log's; spare files of a killed process are removed.
-        largest_bytes: larger files are removed.
 
     Raises:
         OSError: a file cannot be removed.

@@ -50,10 +50,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
     It is thread-safe; writers wait while an object is put.
 
     Args:
-        store: the objects, of this log only.
-        snapshot: the initial state of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
-        again: how to retry a failing store.
 
     Raises:
         LogTakenOver: others keep opening the log at the same time.
@@ -172,11 +169,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
             return self.last_tick
 
     def begin_segment(self, snapshot: bytes) -> None:
-        """Make the appended records durable, and begin another segment; raises as `sync` does.
-
-        Args:
-            snapshot: the state after all appended records, for `snapshot_at`.
-        """
+        """Make the appended records durable, and begin another segment; raises as `sync` does."""
         with self._writing:
             self.sync()
             self._put(snapshot)

@@ -27,9 +27,7 @@ class Replay:
     """How to restore the state at a tick.
 
     Args:
-        snapshot: an earlier state.
         tick: the tick of the last record in the snapshot; -1 for none.
-        records: the records after it, for one iteration.
     """
 
     snapshot: bytes
@@ -46,9 +44,6 @@ CLOSE_S = 30.0
 
 class StoredSegments(ABC, Generic[S]):
     """A log in a directory or an object store: its segments, at least one, in order.
-
-    Args:
-        directory: the directory, or a URL.
 
     Attributes:
         is_in_memory: whether it is in memory, where a sync waits for nothing.

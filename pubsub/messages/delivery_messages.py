@@ -49,10 +49,8 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     """New knowledge of some ticks of a pubend.
 
     Attributes:
-        final: the F ticks.
         data: the D ticks, in order, with their messages.
         more: whether this answer to a nack is cut short; the child asks again.
-        is_answer: whether it answers one child's nack.
         lost_end: messages before this tick are forgotten; a reader that lacks some has lost them.
         union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.
     """
@@ -114,10 +112,7 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
 
     Attributes:
         end: each of these readers has acknowledged all ticks before this one.
-        digest: the digest of the set of these readers.
-        progress: changes when any of them acknowledges more.
         readers: readers that have come (True) or gone (False) since the last acknowledgement.
-        is_all: whether ``readers`` names the whole set.
     """
 
     pubend: Number
@@ -151,7 +146,6 @@ class Begun:
     """The answer of a pubend to a subscribing reader: where its subscription begins or continues.
 
     Attributes:
-        acknowledged: the ticks that it no longer needs.
         told_end: the end of the known ticks.
         frontiers: both frontiers at its first unacknowledged tick.
         first_frontiers: both frontiers at its first beginning, which tell the epochs that it receives from their start.

@@ -172,7 +172,6 @@ class DeliveryOptions:
 
     Attributes:
         where: the condition on records; None for all records.
-        slow: the policy when it falls behind.
         block_limit: how long it may block a publisher without reading, in seconds.
 
     Raises:

@@ -16,16 +16,7 @@ from tidewheel.pubsub.messages.wire import DataMessage
 
 @dataclass(slots=True)
 class SubscriberStatistics:
-    """A subscriber's counts so far, in messages and batches.
-
-    Args:
-        received: messages, without duplicates.
-        duplicates: repeated messages.
-        delivered: batches, and messages of ends, of passed epochs.
-        filtered: those of other epochs.
-        decoded: decoded batches.
-        epochs_dropped: epochs left out because this subscriber fell behind.
-    """
+    """A subscriber's counts so far, in messages and batches."""
 
     received: int = 0
     duplicates: int = 0

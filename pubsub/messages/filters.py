@@ -100,7 +100,6 @@ class Wanted:
     Attributes:
         union: the present union; None for everything.
         is_due: whether the parents must be told.
-        earlier: the filters of earlier unions, by digest.
 
     >>> wanted = Wanted()
     >>> wanted.shrink(), wanted.union == union_of([])

@@ -42,11 +42,8 @@ class WorkerPosition:
     """Where a worker begins to send: its first message to its publisher, which has everything before.
 
     Attributes:
-        lower: its frontier.
         sent: the number of sent batches of each time that the frontier has not passed.
-        events: the number of sent events.
         number: the number of the publisher's last message before it; -1 for none.
-        history: all earlier changes, of a topic with history.
     """
 
     lower: list[Time]

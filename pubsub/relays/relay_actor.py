@@ -51,12 +51,7 @@ class RelayStatistics:
     """Counts of one relay since its start.
 
     Attributes:
-        node: its node of the cluster.
-        children: the number of connected subscribers and relays.
-        parents: the number of its parents.
-        messages: the number of received messages.
         dropped: messages dropped for children that did not read; they request them again.
-        nacks_heard: the number of children's requests.
         nacks_asked: the number of its own requests.
         cached_bytes: the size of its latest messages.
         waiting_bytes: the bytes waiting for children.
@@ -78,9 +73,7 @@ class RelayActor:
 
     Args:
         name: its unique name with `RELAY_PREFIX`, by which parents know relays.
-        registry: tells it its topic.
         cache_bytes: the size of the latest messages that it keeps of each pubend.
-        waiting_bytes: the limit for each child.
     """
 
     def __init__(

@@ -247,7 +247,6 @@ class TopicLife:
 
     Args:
         registration: its unique id.
-        pubends: the number of the topic's pubends.
         parents: the actors to connect to: each pubend, or one relay for all.
     """
 

@@ -29,7 +29,6 @@ class RelayParent(KeptParent):
     """A parent that is never given up, for the loop only.
 
     Args:
-        actor: the handle of the parent's actor.
         greeting: the first message, with this child's name.
         node: the node of the cluster that this process is on.
         told: receives the parent's messages, in order; may raise ProtocolError.

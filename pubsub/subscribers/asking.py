@@ -17,9 +17,6 @@ def ask_for_telemetry(topic: str) -> bool:
     """Let a job's driver publish its telemetry, with a whole document next; return whether the job was found.
 
     The topic appears in the catalog some time later.
-
-    Args:
-        topic: the topic, ``tidewheel/telemetry/...``.
     """
     import ray
 

@@ -37,9 +37,7 @@ class LiveSource(MessageSource):
     """The publishers of a topic without a log, for one subscriber.
 
     Args:
-        info: the topic.
         subscriber: its unique name.
-        options: its filter and policy.
 
     Raises:
         DeliveryError: a publisher does not answer.

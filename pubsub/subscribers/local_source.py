@@ -20,9 +20,7 @@ class LocalSource(MessageSource):
     """The publishers of a job in this process, which runs when there is nothing to read.
 
     Args:
-        info: the topic, whose addresses are its publishers.
         subscriber: its unique name.
-        options: its filter and policy.
     """
 
     is_local = True

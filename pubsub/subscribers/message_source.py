@@ -11,8 +11,6 @@ class MessageSource(ABC):
     """The publishers of a topic for one subscription; one thread fetches, any may release.
 
     Attributes:
-        is_durable: whether messages are kept until they are acknowledged.
-        is_local: whether a job of this process publishes them.
         began: both frontiers of each partition at the first beginning of a continued subscription, or None.
     """
 

@@ -50,11 +50,7 @@ Find: TypeAlias = Callable[[str], Parent]
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
-    """A would-be parent does not answer.
-
-    Args:
-        is_for_good: whether it never will.
-    """
+    """A would-be parent does not answer."""
 
     def __init__(self, message: str, *, is_for_good: bool = False) -> None:
         super().__init__(message)
@@ -138,7 +134,6 @@ class WatchedParent(ParentLink):
     """The link to a parent on this node, which is lost if the parent's process is stopped.
 
     Args:
-        connection: to the parent; it does not block.
         most_at_once: about how many bytes to read at a time.
         clock: monotonic seconds.
     """
@@ -185,18 +180,14 @@ class KeptParent:
     One thread at a time uses it, and closes it.
 
     Args:
-        topic: the topic of the messages.
         partition: the only partition of the messages; None for all.
-        find: finds a link to it.
         greeting: the first message to each new parent.
         ring: called by any thread when `look` has work.
         within_s: how long a parent may be away, in seconds.
-        why_lost: why another parent was lost before.
 
     Attributes:
         parent: the link to it, or None.
         why_lost: why the last one was lost, or empty.
-        is_needed: whether to search again after a loss.
         look_at_s: when to call `look` at the latest; infinite for never.
     """
 

@@ -49,17 +49,12 @@ class PolledParents:
     """The parents of one reader; one thread at a time reads, with ``turn``, any may ring or release.
 
     Args:
-        topic: its name.
         greeting: the first message to each parent.
-        finds: how to find the parent of some partitions.
-        listener: receives their messages.
         within_s: how long a parent may be away, in seconds.
         is_eager: whether the thread polls for a moment before it sleeps.
 
     Attributes:
         turn: held by the reading thread.
-        is_released: whether reading has ended.
-        is_closed: whether all parents are disconnected.
     """
 
     def __init__(

@@ -26,14 +26,7 @@ _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
 
 
 class PubendCalls:
-    """The calls of one reader.
-
-    Args:
-        info: the topic.
-        name: the subscription's.
-        reader: the id of the reader.
-        options: what it requests.
-    """
+    """The calls of one reader."""
 
     def __init__(self, info: TopicInfo, name: str, reader: str, options: SubscriptionOptions) -> None:
         self.info = info

@@ -60,7 +60,6 @@ class SubendSource(MessageSource):
     Args:
         greeting: the first message to each parent, with the reader's id.
         calls: its calls to the pubends, where it has subscribed.
-        begun: where it begins at each of them.
     """
 
     is_durable = True

@@ -25,7 +25,6 @@ class SubscriptionOptions:
 
     Args:
         name: of a durable subscription; None for one that ends when closed.
-        ack: who acknowledges.
         start: where a new subscription begins; a tick is in microseconds since 1970.
         order: of batches of different partitions: any, or that of ticks.
 
@@ -90,9 +89,6 @@ class DoneBatches:
 
     Args:
         acknowledge: receives partitions and numbers of batches to acknowledge together.
-
-    Attributes:
-        is_automatic: whether asking for more acknowledges.
     """
 
     def __init__(

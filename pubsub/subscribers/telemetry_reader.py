@@ -20,7 +20,6 @@ class TelemetryReader:
     iterates; any may call `close`.
 
     Args:
-        job: the job's name, as ``job.name`` has it.
         timeout: how long to wait for the job, in seconds; None waits as long as it takes.
 
     Raises:

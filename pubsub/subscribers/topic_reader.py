@@ -21,13 +21,7 @@ WAIT_S: Final = 5.0
 class TopicReader:
     """Reads for one subscription, on one thread or task at a time; any thread may close it.
 
-    Args:
-        topic: its name.
-        source: the origin of its messages; an attribute, too.
-        subscriber: makes events of them; an attribute, too.
-
     Attributes:
-        events: events that were not yet taken.
         error: the end of the subscription, raised after all earlier events.
         fetching: the outcome of a read on a thread, for tasks of asyncio; or None.
     """

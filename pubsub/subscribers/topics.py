@@ -93,13 +93,7 @@ def topics() -> list[Topic]:
 
 
 class CatalogReader:
-    """Puts one catalog's present topics into a queue, then every change, on a thread; a new catalog replaces it.
-
-    Args:
-        subscribe: connects to the catalog's topic.
-        listing: returns the catalog's topics.
-        sightings: the queue, perhaps bounded.
-    """
+    """Puts one catalog's present topics into a queue, then every change, on a thread; a new catalog replaces it."""
 
     def __init__(
         self, subscribe: Callable[[], Subscription], listing: Callable[[], Listing], sightings: Sightings

@@ -13,12 +13,7 @@ ENDED_STATES = frozenset({"complete", "failed", "stopped"})
 
 
 class View(msgspec.Struct, frozen=True):
-    """A job at one moment.
-
-    Attributes:
-        document: the job's document; do not change it.
-        before: the previous document, if any.
-    """
+    """A job at one moment."""
 
     document: Mapping[str, Any]
     before: Mapping[str, Any] | None = None

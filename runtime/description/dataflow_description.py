@@ -39,14 +39,12 @@ class DataflowDescription:
     """Operators and edges, checked as far as each call allows; `plan` checks the whole.
 
     Args:
-        name: the dataflow's name, for people.
         domain: the times of the outermost scope, integers from 0 by default.
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
         effects: the operators, by number, that have an effect even if nothing reads them; False for those that the
             library adds.
-        side_by_side: outputs that a user got together, by name.
         ignored: outputs that the user has declared to need no reader.
     """
 

@@ -33,9 +33,7 @@ class Parameter:
     """An argument as text.
 
     Attributes:
-        value: the value, with marks for functions and types.
         types: its types and schemas, in order.
-        functions: a digest of each of its functions.
     """
 
     value: str
@@ -53,7 +51,6 @@ class Origin:
     Attributes:
         method: the name of the method; empty if it has no decorator.
         part: which operator of the method it is, such as ``": partial"``; empty for the main one.
-        is_named: whether the program has named it.
         parameters: the arguments that matter to the state, by name.
     """
 

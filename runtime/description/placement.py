@@ -64,8 +64,6 @@ class Placement:
     """What the workers of a job need of their nodes.
 
     Args:
-        strategy: ``"spread"`` or ``"pack"``, as for `RuntimeConfig`.
-        resources: what each worker reserves.
         labels: what labels its node must have.
     """
 

@@ -95,17 +95,12 @@ class _Level:
     """A scope with its direct items.
 
     Args:
-        block: the scope.
         ranks: the rank of each operator: forward edges lead to greater ones, and the end of a loop comes last.
         around: the outer levels, the outermost first.
-        levels: receives this level, then the inner ones.
 
     Attributes:
         items: operators by number, and levels, in order of rank; edges name them by place.
         size: the size of its box, once it is arranged.
-        path: the outer levels, and itself.
-        edges: the edges between two items.
-        entered, left: the items at which edges enter and leave.
     """
 
     size: Size
@@ -209,15 +204,11 @@ class _Layers:
 
     Args:
         widths: the width of each item, numbered so that all edges lead to later ones.
-        edges: pairs of items.
-        first: items that belong as far up as possible.
         last: items that belong in the last layer if no edge leaves them.
 
     Attributes:
-        layer: the layer of each item.
         rows: the nodes of each layer, from left to right.
         center: the middle of each item and lane, from the left.
-        width: the width of all.
     """
 
     def __init__(

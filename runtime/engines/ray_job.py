@@ -49,11 +49,7 @@ class RayJob(Job):
     """Runs each worker's share of the dataflow in a Ray actor; see `RayWorkers`.
 
     Args:
-        plan, workers, config: as for `run`.
         shared: the workers of another job to run on; None makes new ones.
-
-    Attributes:
-        pids: the process ids of the workers.
     """
 
     engine = "ray"

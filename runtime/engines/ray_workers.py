@@ -34,9 +34,6 @@ class RayWorkers:
     room on the cluster.
 
     Attributes:
-        actors: their handles, by number.
-        nodes: the ids of their nodes.
-        pids: their process ids, once they have come up.
         is_ending: whether they are about to be released, so that nothing needs to be dropped.
 
     Raises:

@@ -124,8 +124,6 @@ class ShownProgress:
     """Displays the progress of a job while a program waits for it.
 
     Args:
-        name: the name of the job.
-        stand: returns the progress, given the previous one.
         runs_elsewhere: whether the job runs without this thread. Then a thread displays it; otherwise the waiting
             thread must call `look`.
     """

@@ -20,8 +20,6 @@ class SnapshotTaker:
 
     Args:
         job: the job, which fails where the folder is another job's.
-        feed: tells the workers.
-        snapshots: the folder.
     """
 
     def __init__(self, job: Job, feed: DriverFeed, snapshots: JobSnapshots) -> None:

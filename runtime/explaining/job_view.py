@@ -31,9 +31,7 @@ class Reach:
     """A present pointstamp, and one way by which it can arrive at a location.
 
     Attributes:
-        location, time: the pointstamp.
         path: the summary of the way, and ``route`` the operators on it as statistics name them.
-        arrives: the time at which it can arrive.
     """
 
     location: int
@@ -60,8 +58,6 @@ class JobView:
 
     Attributes:
         live: the number of tokens and messages, by (location number, time).
-        tokens: for each pointstamp, the tokens of each worker.
-        awaited: those held by notificators.
         queued: for each pointstamp, the waiting messages of each worker.
         kept: tokens that operators kept in a call that could have ended them, by location, time and worker; known after
             several reports.

@@ -18,7 +18,6 @@ class Standing:
     """The progress of a job at one moment.
 
     Attributes:
-        at_s: the moment, by the monotonic clock.
         records: the number of records that its inputs and sources have sent.
         frontiers: the frontier of each probe, topic and capture, by name.
         newest: the newest epoch of the inputs; None if sources send epochs, too.

@@ -36,8 +36,6 @@ class FeedAddress:
 
     Attributes:
         sockets: where the workers listen, None for calls only.
-        inputs: the domains of inputs.
-        probes: the domains of outermost probes.
         incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
         keeps_snapshots: whether the job takes snapshots; ``goes_back``, whether it returns to one when a worker dies.
     """
@@ -116,12 +114,8 @@ class LinkedFeed(Protocol):
 class FeedLink:
     """Sends envelopes to the workers, and receives their statuses on a thread.
 
-    Args:
-        changed: notified of each status.
-
     Attributes:
         statuses: the last status of each worker.
-        is_closed: whether the link is disconnected.
     """
 
     def __init__(self, feed: LinkedFeed, address: FeedAddress, ends: LinkEnds, changed: threading.Condition) -> None:

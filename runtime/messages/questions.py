@@ -34,7 +34,6 @@ class Question:
     Attributes:
         number: unique among the questions to this worker.
         keys: the keys in question; None lets the worker forget the question with this number.
-        time: the answer waits until this time is complete.
         is_exact: whether the answer is for that time, not for the newest complete one.
         stays: whether the operator keeps its history from the answer's time on until it forgets the question.
     """
@@ -54,7 +53,6 @@ class Answer:
     Attributes:
         time: the time of the answer; if ``found`` is None, the earliest possible one.
         found: the values of each key; None if the history begins later.
-        problem: why there is no answer.
     """
 
     number: int
@@ -64,14 +62,7 @@ class Answer:
 
 
 class Questions:
-    """The questions to the operators of one worker, which are answered between two steps.
-
-    Args:
-        activate: schedules an operator.
-
-    Attributes:
-        answers: the answers for the driver.
-    """
+    """The questions to the operators of one worker, which are answered between two steps."""
 
     def __init__(self, activate: Callable[[int], None]) -> None:
         self._activate = activate

@@ -21,7 +21,6 @@ class Cut:
     """One worker's state in the protocol.
 
     Attributes:
-        number: the snapshot of this worker.
         settled: the same if all members are in it, so that their envelopes need no check; otherwise -1.
 
     >>> cut = Cut()

@@ -67,7 +67,6 @@ class KeyedCut(NamedTuple):
         ends: whether all keys have been written since the sweep began.
         unchanging: pairs with immutable values, in parts, for one reading by any thread.
         pickled: the others, pickled with their tokens; None for none.
-        gone: the removed keys.
         stamps: of all tokens in the state, also those that earlier cuts have written.
     """
 
@@ -88,7 +87,6 @@ class KeyedState(dict[Key, Value]):
     This is the class while nothing is noted; see `_Noting`.
 
     Args:
-        entries: the initial entries.
         make: makes the value of a missing key that is read; without it, that is a KeyError.
     """
 

@@ -38,7 +38,6 @@ class TokenPlace(NamedTuple):
 
     Attributes:
         label: its substream; None for none.
-        is_live: whether it was not discarded.
     """
 
     output: int

@@ -60,7 +60,6 @@ class TokenLedger:
         leaks: the dropped tokens, up to the last drain, for the worker's step.
         refusals: refused uses whose error perhaps no code handles, for the worker's step.
         stepping: the id of the thread in a step of the worker; None between two steps.
-        labelled: drained groups of substreams, with their labels.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:

@@ -71,15 +71,7 @@ def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
 def unsendable(
     worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
 ) -> JobError:
-    """Return the error of an envelope that cannot be pickled; it names the message to blame.
-
-    Args:
-        worker: the sending worker.
-        plan: the dataflow.
-        locate: returns a location of it by number.
-        envelope: the envelope.
-        error: the error of pickling.
-    """
+    """Return the error of an envelope that cannot be pickled; it names the message to blame."""
     for message in envelope.messages:
         reason = unpicklable(message)
         if reason is not None:

@@ -69,15 +69,10 @@ class OperatorInstance(PortOwner):
     """An operator's ports and schedule function, and its present call.
 
     Attributes:
-        in_loop: whether its outputs are inside a loop.
         seconds: the duration of all finished calls.
         started: when the last call began, by ``clock``.
-        attachments: the worker's handles of the dataflow's attachments.
         initial: its initial tokens, one for each output; None for taken ones.
         mailbox: the feeders' commands to an input, oldest first.
-        gate: the gate of an operator that declares substreams.
-        stages: the stages of a stateless operator.
-        kept: its state.
         waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
     """
 

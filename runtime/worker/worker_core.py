@@ -50,25 +50,15 @@ class WorkerCore(OperatorHost):
     """Runs one worker's share of every operator of a plan.
 
     Args:
-        plan: the dataflow.
-        worker: the number of this worker, of ``workers``.
-        attachments: this worker's handles of the dataflow's attachments.
         wake: called from any thread after a use of a token, as the worker may sleep.
-        incarnation: grows with each restart; peers refuse a mixture.
-        progress: the progress protocol, the same for all workers.
         hold_back: False sends progress at the end of every step, even if it moves no frontier.
         bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
         clock: returns seconds, for statistics only.
-        nodes: the workers' nodes, as for `OperatorContext`.
         on_leak: whether a dropped token fails the worker or is only logged.
         beginning: the state of a snapshot; None for none.
-        is_tracked: whether there are snapshots; ``run`` identifies them.
 
     Attributes:
-        probes: the frontiers at the probes.
         leaks: the last 100 dropped tokens.
-        feeder_statuses: those for the shell, by feeder.
-        memory: its share in snapshots.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one

@@ -23,16 +23,11 @@ class WorkerSubstreams:
     """The work of a worker core for substreams.
 
     Args:
-        declared: the declarations, by number.
         instances: this worker's operators; those that declare substreams get their gates.
         saved: restored operators' knowledge of substreams, by name; None for none.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
-
-    Attributes:
-        books: the counts.
-        gates: by the number of the declaration.
     """
 
     def __init__(

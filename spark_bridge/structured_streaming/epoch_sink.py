@@ -35,13 +35,8 @@ class EpochSink(Sink):
     """A folder of files, each of one or several epochs.
 
     Args:
-        identity: the writer.
-        checkpoint: the folder of its commit record.
         domain: the order of the times.
         schema: of the rows, None for the first one's; a folder with files has theirs.
-
-    Attributes:
-        tables: makes the tables, all of one schema.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.

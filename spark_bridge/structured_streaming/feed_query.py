@@ -77,13 +77,7 @@ class StreamingFeed:
     Its ``with`` block stops the query at its end; `wait` before, for a query that ends by itself.
 
     Args:
-        input: the input that it feeds.
-        writer: starts the query; its errors are raised here.
-        checkpoint: Spark's folder of commits, for messages.
         commit_after: the place that an epoch must pass before Spark commits it; None for a sent epoch.
-
-    Attributes:
-        query: Spark's query, with its progress and its status.
     """
 
     def __init__(

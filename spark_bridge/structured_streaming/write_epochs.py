@@ -38,14 +38,7 @@ class EpochWriter:
 
     Its ``with`` block closes it, and raises its error; otherwise it runs until the process ends.
 
-    Args:
-        subscription: exactly once, with ``ack="manual"``.
-        folder: the folder of epochs.
-        groups: commits the epochs.
-
     Attributes:
-        topic: the name of the topic.
-        path: the folder of the files.
         subscription: the name of the durable subscription, which ``tw.end_subscription`` ends.
     """
 
