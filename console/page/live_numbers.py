@@ -11,7 +11,7 @@ from tidewheel.pubsub.subscribers.view import View
 
 
 def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
-    """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job."""
+    """Return the numbers of the job and its operators, edges, probes, workers and topics, by key."""
     document = view.document
     view = View(document) if view.has_ended else view  # nothing flows any more
     _advance(fronts.inputs, document)

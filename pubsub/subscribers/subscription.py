@@ -204,8 +204,8 @@ class Subscription:
     def epochs(self, timeout: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete.
 
-        They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator continues
-        where an abandoned one ended.
+        They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator
+        continues where an abandoned one ended.
 
         Args:
             timeout: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
