@@ -6,8 +6,6 @@ all parts are interned, as bytes.
 
 The first values decide the kind of the codes. When values of another kind come, `Codes.encode` announces that all codes
 become numbers of interned values, and holders of codes translate them.
-
-Pickled codes have the interned values in parts; a part without new values is the same object as before.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,13 +36,7 @@ _TOGETHER = 1 << 9
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
-    """Return the error of updates whose counts are too large; it names the record with the largest.
-
-    Args:
-        updates: the updates.
-        keys: the codes of their keys.
-        values: the codes of their values, None if whole records are the keys.
-    """
+    """Return the error of updates whose counts are too large; it names the record with the largest."""
     key, value = most_counted(updates)
     columns = keys.decode(key) if values is None else [keys.decode(key)[0], values.decode(value)[0]]
     return CountOverflowError(short(_as_objects(columns)[0]))

@@ -140,11 +140,7 @@ class SharedArrangement:
         return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
-        """Return the places of keys that may be here, None for all, and their codes, in order.
-
-        Args:
-            column: distinct keys; numbers are in order.
-        """
+        """Return the places of keys that may be here, None for all, and their codes, in order."""
         places, codes = self.keys.known(column, self._translate_keys)
         if places is None:
             return None, codes

@@ -1,8 +1,7 @@
 """The clients of the gateway: at most a given number at once, and none when it stops.
 
 Each client has a subscription and a thread of its own, which reads one item for each request. The messages of a slow
-client stay with the publishers, as for any slow subscriber, and do not delay others. Incomplete epochs of a client have
-a bounded size.
+client stay with the publishers, as for any slow subscriber, and do not delay others.
 """
 
 import logging
@@ -160,10 +159,6 @@ class Clients:
 
     def admit(self, subscribe: Callable[[], Subscription], read: Read[T]) -> TopicFeed[T]:
         """Return the feed of a new client, which leaves by closing the feed.
-
-        Args:
-            subscribe: connects to the topic that the client requests.
-            read: makes the client's items from the topic's times and events.
 
         Raises:
             TooManyClients: the gateway is full, or it stops.

@@ -1,8 +1,8 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
 It serves a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
-connection of a client that reads nothing. The server sees a client only after its greeting. The kernel moves the bytes
-between sockets (``splice``), without Python and its interpreter lock.
+connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``), without Python and
+its interpreter lock.
 """
 
 import errno

@@ -46,10 +46,6 @@ class TopicRequest:
     def from_query(cls, topic: str, parameters: Iterable[tuple[str, str]]) -> "TopicRequest":
         """Return the request of a URL.
 
-        Args:
-            topic: from its path.
-            parameters: from its query, in order: ``where`` (repeatable), ``epochs`` and ``slow``.
-
         Raises:
             BadRequest: a parameter is unknown, repeated, or wrong.
 
@@ -78,9 +74,6 @@ class TopicRequest:
     @classmethod
     def from_command(cls, command: bytes) -> "TopicRequest":
         """Return the request of a Flight ticket, or of a descriptor's command.
-
-        Args:
-            command: a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
             BadRequest: it is something else.

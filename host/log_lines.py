@@ -132,12 +132,7 @@ class LogSettings:
         return cls(logging.getLogger("tidewheel").getEffectiveLevel(), "json" if is_json else "text", fields)
 
     def use(self, fields: Callable[[], Mapping[str, object]] = dict, stream: TextIO | None = None) -> None:
-        """Let this actor process log in this way; in text, Python itself shows WARNING and above.
-
-        Args:
-            fields: returns more fields of this thread's records.
-            stream: of JSON lines, by default standard error.
-        """
+        """Let this actor process log in this way; in text, Python itself shows WARNING and above."""
         redact_records()
         logging.getLogger("tidewheel").setLevel(self.level)
         if self.form == "json":

@@ -138,11 +138,6 @@ class SubstreamTracker:
 
         Complexity: O(1) for each key; for each distinct state and shape, its points and the locations of interest where
         it has not ended.
-
-        Args:
-            keys: the substreams, each once, closed ones in the order of closing.
-            which: for each, the index of its history in ``shapes``.
-            shapes: the histories.
         """
         lives, begin = self._lives, self._begin
         moves: list[dict[_State, _Move]] = [{} for _ in shapes]

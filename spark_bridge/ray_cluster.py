@@ -3,8 +3,7 @@
 RayDP waits for what does not fit, so the bridge first refuses whatever would make it hang or fail half-way: Ray Client,
 too few CPUs, a second RayDP in the namespace, nodes without Java 17.
 
-An executor is one Ray actor, so its CPUs and its memory are on one node. RayDP's two masters hold nothing, but Ray
-needs one free CPU to place the first of them.
+An executor is one Ray actor, so its CPUs and its memory are on one node.
 """
 
 import re

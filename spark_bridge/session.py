@@ -2,7 +2,7 @@
 
 RayDP has fixed actor names and PySpark one SparkContext, so a process and a Ray namespace have one session. This module
 starts one with everything that it needs (Java, Python, Ray, room for the executors), and restores the process
-afterwards. It uses a session that the program has started with ``raydp.init_spark`` as it is.
+afterwards.
 """
 
 import atexit

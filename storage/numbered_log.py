@@ -86,12 +86,6 @@ class NumberedLog:
 
         It puts nothing if the object is gone: a later writer has removed it, as the next put finds out.
 
-        Args:
-            number: of an existing object.
-            url: the place of the log, for the message.
-            harm: what two writers could do otherwise, for the message.
-            error: makes the exception of a message.
-
         Raises:
             Exception: it does not refuse.
         """

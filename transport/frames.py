@@ -9,8 +9,8 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a receiver reads a head without the payload, and a large payload straight to its place. Users of this module define
-the head. An empty frame is only a sign of life. Numbers are little-endian.
+So a receiver reads a head without the payload, and a large payload straight to its place. An empty frame is only a sign
+of life.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """

@@ -3,7 +3,7 @@
 An actor listens at a name in Linux's abstract namespace, so no file can be left behind. Any process of the node can
 find it, so the actor admits only its own user with a ticket, which serves once. It makes each ticket for one process
 and sends it through Ray, so its bearer belongs to the cluster. The caller checks in turn that the listener has the same
-user, before it unpickles anything. Without Linux, and between nodes, Ray's own connections are used.
+user, before it unpickles anything.
 
 Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """

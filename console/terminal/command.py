@@ -170,12 +170,7 @@ class _Listed:
 
 
 def watch(jobs: Callable[[], Sequence[ListedJob]], read: Callable[[str], Reader]) -> None:
-    """Fill the terminal with the telemetry of one job at a time, until a key ends that.
-
-    Args:
-        jobs: returns the jobs to choose from.
-        read: returns the reader of the job of a name.
-    """
+    """Fill the terminal with the telemetry of one job at a time, until a key ends that."""
     from rich.console import Console
     from rich.live import Live
 

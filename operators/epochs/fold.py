@@ -144,11 +144,7 @@ class Gathered:
 
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
-    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these.
-
-    Args:
-        pick: selects records of a batch, with ``pick(joined([pick(a), b])) == pick(joined([a, b]))``.
-    """
+    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these."""
 
     def prune(batches: list[Batch]) -> Batch:
         return pick(joined(batches))

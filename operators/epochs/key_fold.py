@@ -164,13 +164,7 @@ def _is_hashable(key: Any) -> bool:
 def _combined(
     combine: Callable[[Any, Any], Any], finish: Callable[[States], Batch], finish_odd: Callable[[States], Batch]
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state).
-
-    Args:
-        combine: merges two states.
-        finish: makes the results.
-        finish_odd: makes them if keys may be NaN or derived from records.
-    """
+    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:

@@ -4,7 +4,6 @@ The operator's token holds a time, and a substream at that time, open until its 
 wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
 
 Calls run on an event loop in a thread of its own, from the first call to `AsyncCalls.close`, which cancels the rest.
-The thread queues outcomes and wakes the operator.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Each worker measures its records that are to go round again, and keeps them. When the round is complete, worker 0 tests
 the combined measure and sends its verdict to every worker. So no record of the next round exists before every worker
-has finished this one. Each epoch, and each time of the outer scope, is tested separately.
+has finished this one.
 
 Source: the aggregators of Pregel (SIGMOD 2010), section 3.3, in the supersteps of Valiant's bulk-synchronous model.
 """

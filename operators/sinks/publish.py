@@ -90,11 +90,6 @@ class PublishedEnds:
     def publish(self, input: InputPort, lower: Antichain, connection: "PublisherConnection") -> None:
         """Publish the ends that ``input`` has told, at or after the announced frontier ``lower``.
 
-        Args:
-            input: where they were told.
-            lower: the frontier that subscribers were told last; not empty.
-            connection: to where they are published.
-
         Raises:
             DeliveryError: times have no order among them, or a key cannot be encoded.
         """

@@ -1,7 +1,7 @@
 """One worker's recording: a file of a stream's batches, in the record format of logs.
 
 The file has a header and records, like a segment of a topic's log (`storage/log_records.py`): batches with times, and
-frontiers. Checksums reveal damage; a record cut off at the end is left out.
+frontiers.
 
 Nothing in it is a pickle, so reading it runs no code of it: Arrow is an Arrow IPC stream, the rest plain values
 (`plain_records.py`).

@@ -1,8 +1,7 @@
 """A source that reads a topic of this or another job; its tokens follow the topic's frontier.
 
 If the publishing job may go back, batches of its incomplete epochs may become void. So the source holds the batches of
-such a job until their epoch is complete. So the source holds back the batches of such a job until their epoch is
-complete.
+such a job until their epoch is complete.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """Watermarks: how far event time has come, the same on every worker.
 
-Each worker tells all workers the greatest event time of its records of each epoch. So a worker that has processed an
-epoch knows the greatest event time on all workers. The watermark is that time minus the lateness. A record before the
-watermark of the earlier epochs is late, so the order within an epoch does not matter.
+Each worker tells all workers the greatest event time of its records of each epoch. The watermark is that time minus the
+lateness. A record before the watermark of the earlier epochs is late, so the order within an epoch does not matter.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.

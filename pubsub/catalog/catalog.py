@@ -109,11 +109,6 @@ class Catalog:
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
         """Add a topic and return the changes; none for a repeated registration.
 
-        Args:
-            info: the topic.
-            dead: the dead holder of the name, which is retracted.
-            reason: the reason of that retraction.
-
         Raises:
             DeliveryError: another job holds the name.
         """

@@ -59,10 +59,6 @@ def open_log(
 def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
     """Return the number of partitions of the topic with a log in a place, 0 for none, without writing.
 
-    Args:
-        place: as for `open_log`.
-        identity: the owner of the log, except the number of partitions.
-
     Raises:
         LogError: the log cannot be read, or has another owner.
     """

@@ -13,7 +13,6 @@ This tells a write torn at any byte from damage, with these exceptions:
 
 - After a loss of power the mark may be some seconds old. If the last synced group is also damaged or missing, it looks
   like a torn write, as no later record counts it; so do several groups of which only damaged or missing records follow.
-  `Log.close` makes the mark durable.
 - The same holds for a removed or damaged mark; the latter is warned of.
 - A missing last segment is not noticed if the mark is also old, damaged or removed, nor a missing log and mark.
 

@@ -7,7 +7,6 @@ must first be durable. So the log keeps a file of allocated blocks, and frees th
 Invariants:
 
 - Only urgent entries shorten the file, one step at a time, since others may take the room.
-- The file regains its size before messages get the room of removed segments, by `Reserve.fill`.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 Invariants:
 
-- Readers stay within `Segment.size`, the durable part.
 - A reader checks a record's checksum at each read, and returns only matching records.
 - A file is open only during a read, so a log may have any number of segments; a removed file is read to its end.
 """
@@ -77,9 +76,6 @@ class Segment:
     @contextmanager
     def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
         """Yield a reader for the block, which keeps the file's content.
-
-        Args:
-            size: where the reader ends; by default at the durable part.
 
         Raises:
             FileNotFoundError: the file has been removed.

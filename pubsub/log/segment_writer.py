@@ -111,13 +111,6 @@ def prepare_segment(
 ) -> SegmentWriter:
     """Return a durable segment under a temporary name, for `name_segment`.
 
-    Args:
-        path: its later path.
-        header: its header.
-        files: the calls that change files.
-        spare: a file to overwrite, which loses its name.
-        area_bytes: the size of its payload area, if there is room.
-
     Raises:
         OSError: the disk is full or fails; no file is left.
     """

@@ -13,7 +13,6 @@ payload   the head, as msgpack: of a batch an array of its time, encoding,    le
 
 A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each as an extension
 of type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head is nil.
-Logs of an earlier release have pickled heads.
 
 The payload comes first, so that its checksum is part of the message's.
 

@@ -1,7 +1,6 @@
 """The filters of children, and their union, which a relay requests from its parent; no I/O.
 
-A parent sends a relay only what its children want, and the rest as silence, which holds for them only. So knowledge
-names the union by a digest. Invariants:
+A parent sends a relay only what its children want, and the rest as silence, which holds for them only. Invariants:
 
 - The union has the filters of all children. It grows with a new child's filter, and shrinks only on demand, since a
   change makes a relay forget its knowledge.

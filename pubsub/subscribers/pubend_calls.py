@@ -140,10 +140,6 @@ class PubendCalls:
 
         If one is dead, the last acknowledged messages may come again, with a warning.
 
-        Args:
-            acknowledged: by partition.
-            over: ended partitions with everything acknowledged, whose pubends may have gone.
-
         Returns:
             Whether all of them have noted it.
         """

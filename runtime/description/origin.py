@@ -4,8 +4,7 @@ A later program finds an operator's state by name, and its origin tells whether 
 may have that name, or other arguments.
 
 `adds_operators` decorates the stream methods that add operators with state. All operators that it adds have the
-outermost call as their origin. Values are kept as text: for a function a digest of its bytecode and constants, for
-other objects the class.
+outermost call as their origin.
 """
 
 import inspect

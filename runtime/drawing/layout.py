@@ -3,7 +3,7 @@
 An edge moves sideways only between two layers. Edges that go back pass on the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", IEEE Transactions
-on Systems, Man, and Cybernetics 11 (1981): layers, lanes for long edges, and order by means of neighbours.
+on Systems, Man, and Cybernetics 11 (1981).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

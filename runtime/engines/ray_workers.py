@@ -97,10 +97,6 @@ class RayWorkers:
     def come_up_again(self, job: str, *, stay: bool = False) -> None:
         """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
 
-        Args:
-            job: the name of its job.
-            stay: whether a worker must stay on its node, if that exists.
-
         Raises:
             JobError: there is no place for them, or they do not come up.
         """
@@ -139,13 +135,6 @@ class RayWorkers:
         self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None, *, reads: str = ""
     ) -> list[Any]:
         """Call a method of every worker; return the results, or raise the first failure at once.
-
-        Args:
-            job: the job, for errors.
-            method: its name.
-            arguments: the arguments for each worker.
-            by: a monotonic deadline; None for the configured one.
-            reads: what the workers have to read meanwhile, for errors.
 
         Raises:
             JobError, GraphError: a worker has raised it, did not answer in time, or has died.

@@ -167,9 +167,6 @@ class ShownProgress:
     def look(self, until_s: float | None) -> float | None:
         """Display the progress, if that is due.
 
-        Args:
-            until_s: the caller's monotonic deadline for sleep.
-
         Returns:
             Until when it may sleep.
         """

@@ -143,9 +143,6 @@ class FeedLink:
     def join(self, answers_by: float | None = None) -> None:
         """Ask the workers for their statuses, and receive these from now on.
 
-        Args:
-            answers_by: the monotonic deadline for the first of each; None does not wait.
-
         Raises:
             JobError: a worker did not answer, or the job has failed meanwhile.
         """

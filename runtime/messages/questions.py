@@ -1,9 +1,9 @@
 """Questions of the driver about operators' state, such as look-ups by key, and one worker's answers.
 
-A worker answers for a time that is complete by its own frontier, so it has everything of that time. Workers see
-frontiers at different moments. To read several workers at one time, the driver has each answer for its newest complete
-time, and keep its history from there on. The greatest of these times is one that every worker keeps, and soon sees
-complete. The driver asks the others again for that time, and then lets all forget the questions.
+A worker answers for a time that is complete by its own frontier, so it has everything of that time. At one moment,
+workers see different frontiers complete. So the driver has each answer for its newest complete time, and keep its
+history from there on. Every worker keeps the greatest of these times, and soon sees it complete; the driver asks the
+others again for it, and then lets all forget the questions.
 
 So an operator keeps its history from the least of these times on:
 
@@ -86,14 +86,7 @@ class Questions:
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history.
-
-        Args:
-            operator: its number.
-            newest: the newest time that is complete; -1 for none.
-            since: the time at which its history begins.
-            read: reads what it has.
-        """
+        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history."""
         if not self._open:
             return
         for question in list(self._open.values()):

@@ -115,13 +115,6 @@ def find_operators(
 ) -> Found:
     """Return which operator of a program continues with the state of each operator of a snapshot.
 
-    Args:
-        saved: the operators of the snapshot.
-        program: those of the program.
-        where: the snapshot, for errors.
-        accept: the operators whose functions and types may differ.
-        compares_functions: whether to compare digests of functions, which differ between versions of Python.
-
     Raises:
         SnapshotError: an operator differs in kind, arguments or types, or several unnamed ones leave a choice.
     """

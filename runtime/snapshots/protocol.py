@@ -136,13 +136,6 @@ def _remove(names: Any) -> Calls[None]:
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
     """Check that no blob of a new snapshot can be removed.
 
-    Args:
-        number: the snapshot's number.
-        blobs: all that it needs.
-        before: the log by which the owner has removed blobs so far.
-        now: the log before the snapshot, perhaps with an earlier attempt of it.
-        owner: of the snapshot.
-
     Raises:
         SnapshotError: one belongs to no living snapshot.
     """

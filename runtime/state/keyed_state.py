@@ -5,12 +5,11 @@ and tuples of these. It pickles others at once, since the operator may then chan
 when they are read.
 
 Noting changes costs time, so a state that changes much notes nothing, and each cut writes all of it. The class then has
-no methods for setting and reading, which are as fast as a dict's. From time to time, ever less often, it notes changes
-again.
+no methods for setting and reading, which are as fast as a dict's.
 
-Sweeps free old files. Each cut also writes some unchanged keys, one after another; once all have been written, files
-from before the sweep are unneeded. So nothing is rewritten in one piece. The writing thread reads these keys while the
-operator goes on; see `Sweep`.
+Sweeps free old files. Each cut also writes some unchanged keys, so that nothing is rewritten in one piece; once all
+have been written, files from before the sweep are unneeded. The writing thread reads these keys while the operator goes
+on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

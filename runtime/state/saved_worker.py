@@ -2,8 +2,7 @@
 
 With the same number of workers, each has its own state. Otherwise state by key is divided by shards, messages by the
 pacts of their edges, and a state in one piece by its operator. Messages that stay on their worker, and shares of
-inputs, go to their worker's number modulo the new number of workers. Each worker has one former worker's copy of a
-broadcast.
+inputs, go to their worker's number modulo the new number of workers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

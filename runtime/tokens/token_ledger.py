@@ -80,14 +80,7 @@ class TokenLedger:
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was not discarded, which may be a leak.
-
-        Args:
-            stamp: the very object with which the token was recorded last.
-            label: that of the token.
-            operator: the name of its operator.
-            has_sent: whether it was made to send with, and has.
-        """
+        """Add the end of a token that was not discarded, which may be a leak."""
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
 

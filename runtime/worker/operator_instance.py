@@ -2,8 +2,6 @@
 
 A stateless operator has no frontier and no token, so progress tracking ignores it. A fused chain runs its stages one
 after the other on each batch, without queues between them; see `fusion.py`.
-
-A mailbox keeps the commands of feeders until the operator of the input runs.
 """
 
 import gc

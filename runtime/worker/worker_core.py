@@ -3,8 +3,7 @@
 Invariants:
 
 - One call of `step` is one scheduling step: operators with work run, each at most once, in the order of description.
-  Every second step runs all of them; others may end early when there is much to send. All that happened is one
-  indivisible change of this worker's pointstamps.
+  All that happened is one indivisible change of this worker's pointstamps.
 - The change is sent after the operators have acted, with the messages that it counts or, held back, later.
 - No clock, thread, randomness or socket: the same envelopes in the same order cause the same steps.
 

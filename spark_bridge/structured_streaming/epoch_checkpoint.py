@@ -101,11 +101,6 @@ class CommitRecord:
     def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
         """Tell whether an epoch is committed, in O(maximal times + batches); integers have one maximal time.
 
-        Args:
-            domain: the order of the topic's times.
-            time: of the epoch.
-            batches: those of its batches that have rows.
-
         Raises:
             BridgeError: its time is committed, but it has newer batches.
         """

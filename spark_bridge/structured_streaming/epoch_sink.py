@@ -67,10 +67,6 @@ class EpochSink(Sink):
     def commit(self, epoch: Time, parts: list[EpochRows]) -> None:
         """Let one file appear with all parts, except those of committed epochs.
 
-        Args:
-            epoch: the last of their epochs.
-            parts: its parts, and those of earlier, uncommitted epochs.
-
         Raises:
             BridgeError: the commit has failed; the next one or `record` finds out how far it got.
         """

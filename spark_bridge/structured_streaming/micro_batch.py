@@ -26,12 +26,6 @@ class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
 def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
     """Raise MissingMicroBatches if a job with snapshots lacks committed micro-batches; another job begins without them.
 
-    Args:
-        input: their input, which may have returned to a snapshot.
-        job: its job.
-        uncommitted: Spark's first uncommitted id.
-        checkpoint: Spark's folder of commits, for the message.
-
     Raises:
         MissingMicroBatches: the input is before that id, so micro-batches between are lost.
     """
