@@ -221,7 +221,7 @@ def _class_with(id_: str, by_value: bytes) -> Any:
     assert definition is not None, "others are not pickled so"
     found = CLASSES.of(definition)
     if found is None or not CLASSES.is_filled(found):
-        found = pickle.loads(by_value)  # noqa: S301 - a part of what is unpickled anyway
+        found = pickle.loads(by_value)  # noqa: S301 - a part of a pickle that is unpickled anyway
     return found
 
 

@@ -104,7 +104,7 @@ class HeldBatch:
         """Add the changes of a whole step."""
         self._changes.extend(step)
         if not self._changes:
-            self.drain()  # so that what has cancelled out makes nothing urgent that comes later
+            self.drain()  # so that cancelled changes make no later ones urgent
         elif not self._urgent:
             self._urgent = not self._hold_back or self._any_matters(step)
 

@@ -225,7 +225,7 @@ class CallParent:
     def _say(self) -> None:
         while not self.is_lost and self._may_call():
             try:
-                # Nobody else may come before who says who this is.
+                # The call that identifies this child must come first.
                 self._said = self._unsaid.take()
                 arrived = (self._received, self._failures > 0) if self._again.attempts != 1 else ()
                 answer = self._talk(self._said, WAIT_S if self._has_joined else 0.0, *arrived)
@@ -257,7 +257,7 @@ class CallParent:
         self._ring()
 
     def _ring(self) -> None:
-        with self._lock, suppress(OSError):  # it has rung often enough, or nobody listens any more
+        with self._lock, suppress(OSError):  # it has rung often enough, or no thread listens any more
             self._rope.send(b".")
 
     def _lose(self, why: str) -> None:

@@ -207,7 +207,7 @@ class FrameReader(Generic[M]):
             except OSError:
                 count = 0  # it has ended without a word; what that means is for others to say
             if not count:
-                self.is_at_end, self._payload = True, memoryview(b"")  # nobody needs half of one
+                self.is_at_end, self._payload = True, memoryview(b"")  # half of one is useless
                 return
             taken += count
             self.read_bytes += count

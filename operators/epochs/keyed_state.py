@@ -69,7 +69,7 @@ class Accumulation:
         kept.update(changed)
         if self.fold.result is not None:
             return self.fold.results(changed)
-        # What is sent must not change when the state does, which may be changed in place.
+        # A sent result must not change with the state, which may be changed in place.
         return [(key, copy(state)) for key, state in changed.items()]
 
 

@@ -103,7 +103,7 @@ class AsyncCalls:
 
     def take(self) -> list[Outcome]:
         """Return the outcomes since the last call, in order."""
-        self._is_told = False  # before looking, so that what comes meanwhile is told again
+        self._is_told = False  # before the check, so that later outcomes wake it again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     for edge in edges:
         if edge.source is not None:
             _lift(edge, edge.source.operator, home[edge.source.operator], home[edge.operator])
-    for level in reversed(levels):  # what is inside comes before what is around it
+    for level in reversed(levels):  # inner levels come before outer ones
         level.arrange(sizes)
     layout = Layout(root.size)
     root.place((0.0, 0.0), layout)

@@ -163,7 +163,7 @@ class RayWorkers:
             failure = _failure_of(done[0], calls.index(done[0]))
             if failure is not None:
                 for other in ray.wait(calls, num_returns=len(calls), timeout=_OTHERS_TIMEOUT_S)[0]:
-                    _failure_of(other, 0)  # Ray prints failures that nobody has looked at
+                    _failure_of(other, 0)  # Ray prints failures that no code has read
                 raise failure
         return list(ray.get(calls))
 

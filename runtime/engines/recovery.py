@@ -105,7 +105,7 @@ class Recovery:
 
     def close(self) -> None:
         """End a recovery in progress, as the job ends; idempotent."""
-        with self._lock:  # `takes_on` may be about to start the thread, which nobody can join before
+        with self._lock:  # `takes_on` may be about to start the thread, which cannot be joined before
             self._closed.set()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():

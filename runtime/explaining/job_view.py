@@ -74,7 +74,7 @@ class JobView:
         self.held = by_worker({report.worker: report.held for report in self.reports})
         self.kept: frozenset[tuple[int, Time, int]] = frozenset()
         self.live = self._live()
-        # If nobody answers, all that is sure is that nothing comes before the minimum time.
+        # Without any answer, it is only sure that nothing comes before the minimum time.
         self._everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
         self._everywhere.update(self.live.items())
         self._views: dict[int, Tracker] = {}

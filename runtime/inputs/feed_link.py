@@ -219,7 +219,7 @@ class FeedLink:
             seen = sum(self._news)
             if condition():
                 return True
-            # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
+            # Not while the condition is checked: it may need a lock whose holder wants to notify.
             with self._changed:
                 if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
                     self._feed.check_alive()

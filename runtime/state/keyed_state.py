@@ -107,7 +107,7 @@ class KeyedState(dict[Key, Value]):
     ) -> None:
         super().__init__(entries)
         self._make = make
-        self._changed: dict[Key, Any] | None = None  # with their values, MISSING for what is gone; None: all keys
+        self._changed: dict[Key, Any] | None = None  # with their values, MISSING for removed ones; None: all keys
         self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
         self._most_changed = 0  # if there are more, all count as changed
         self._patience = 0  # for so many cuts nothing was noted the last time

@@ -82,7 +82,7 @@ class DeclarationBook:
         self.record(keys, self.closing_point, -1)
         due = self.due
         for key in keys:
-            due.pop(key, None)  # what is left there of an earlier use of the key is no place in the order
+            due.pop(key, None)  # the place of an earlier use of the key does not count
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
@@ -191,7 +191,7 @@ class SubstreamBooks:
         """Note that this worker accepts no more records of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
-        else:  # nobody asks for their ends, so they are over
+        else:  # no operator asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:

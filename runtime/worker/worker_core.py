@@ -84,7 +84,7 @@ class WorkerCore(OperatorHost):
         graph = plan.graph(workers)
         self._compiled = CompiledGraph(graph)
         self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(graph, worker))
-        # One worker has nobody to tell.
+        # A single worker has no peers to tell.
         spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self._frontiers, self.flow = {}, FlowControl(worker, workers, bytes_in_flight)

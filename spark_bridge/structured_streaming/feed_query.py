@@ -290,7 +290,7 @@ class StreamingFeed:
     def _query_has_failed(self) -> bool:
         try:
             return self.query.exception() is not None
-        except Exception as error:  # noqa: BLE001 - its JVM has gone, and whoever follows it gets to know that
+        except Exception as error:  # noqa: BLE001 - its JVM has gone, as the following thread finds out
             _logger.debug("the query that feeds input %r does not say how it is: %r", self._input.name, error)
             return False
 
