@@ -75,6 +75,8 @@ class TopicRequest:
     def from_command(cls, command: bytes) -> "TopicRequest":
         """Return the request of a Flight ticket, or of a descriptor's command.
 
+        It is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
+
         Raises:
             BadRequest: it is something else.
 

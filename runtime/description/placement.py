@@ -2,8 +2,8 @@
 
 Workers without reservations are dealt out evenly, and each actor is tied to its node: Ray's strategy ``"SPREAD"`` often
 puts two workers of three on one node. For workers that reserve resources, Ray chooses nodes through a placement group.
-The group exists only until the actors are made, so that none can be left behind. If another program takes the resources
-in between, the actors wait.
+It is removed before the actors reserve the same resources, so that none can be left behind. If another program takes
+the resources in between, the actors wait.
 """
 
 import logging

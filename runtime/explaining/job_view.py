@@ -121,7 +121,7 @@ class JobView:
         return isinstance(self.compiled.locations[location], Source)
 
     def frontier(self, location: Location) -> Antichain:
-        """Tell whether a worker knows the frontier at an input; if not, it will schedule the operator."""
+        """Return the earliest times that can still occur at a location."""
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:
