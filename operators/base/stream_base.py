@@ -160,7 +160,7 @@ class StreamBase(Generic[Record]):
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
-    """Return the exchange by ``key``; None for none.  Raise GraphError if it is no key."""
+    """Return the exchange by ``key``; None for none. Raise GraphError if it is no key."""
     if key is None or isinstance(key, Pact):
         return key
     names = key if isinstance(key, tuple) else (key,)

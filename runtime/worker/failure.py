@@ -89,7 +89,7 @@ def unsendable(
 def _record_of(error: BaseException | None) -> str:
     """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
 
-    Operators use that name when they call a user's function, which costs nothing until an error.  An error that shows
+    Operators use that name when they call a user's function, which costs nothing until an error. An error that shows
     the record needs no more.
 
     Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
