@@ -125,7 +125,7 @@ class Codes:
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
     ) -> tuple[Integers | None, Integers]:
-        """Return the places of a column's values with codes, None for all, and these codes."""
+        """Return the codes of those values of a column that have one, after their places; None for all places."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
         if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):

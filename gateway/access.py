@@ -5,7 +5,7 @@ For an HTTP request it checks, in this order:
 - The host that the client addresses, on loopback one of this machine's usual names. A page whose name was made to point
   here (DNS rebinding) sends that name, and is refused.
 - The page that sends the request, as the browser names it: of the gateway's own address or of an allowed origin.
-- The token, with which a client may read every topic, in a header.  Browsers cannot set that: a WebSocket has the token
+- The token, with which a client may read every topic, in a header. Browsers cannot set that: a WebSocket has the token
   in a subprotocol, and Server-Sent Events in the query.
 
 For a call over Arrow Flight it checks the token.

@@ -26,7 +26,7 @@ class RecordTables:
 
     Attributes:
         columns: the schema without the time column; None until it is known.
-        origin: as above, or the batch that has decided the schema.
+        origin: names the source of the schema in errors: an argument or a batch.
     """
 
     def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:

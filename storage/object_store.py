@@ -166,7 +166,7 @@ def _config_of(again: Retry) -> "RetryConfig":
 
 
 def _allows_http() -> bool:
-    """Return what the environment says; obstore does not look there for it if it has other options of its client."""
+    """Tell whether the environment allows HTTP; obstore ignores that variable if it gets other client options."""
     names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 

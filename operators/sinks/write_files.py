@@ -100,7 +100,7 @@ class EpochFolders(Sink):
         self._folders.commit(self.path(epoch).name, parts)
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written, if times are integers; others are replaced by equal ones."""
+        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
         own = [name.removeprefix(_EPOCH) for name in self._folders.existing().difference(self.older)]
         return max((int(text) for text in own if text.isdecimal()), default=None) if self.is_numbered else None
 

@@ -307,7 +307,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Return the build function of the operator on a key's worker that declares its end."""
+    """Return the build function of an operator that divides records by key and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

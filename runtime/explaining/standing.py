@@ -43,7 +43,7 @@ def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standin
     Args:
         view: the job now.
         feed: the driver's end of its inputs.
-        explainer: explains what is in the view; it is asked only if nothing has moved.
+        explainer: explains the view.
         before: what was returned the time before.
         at_s: the time now, by the monotonic clock.
     """

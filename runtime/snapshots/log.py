@@ -39,7 +39,7 @@ class Log:
         return max((number for number in claims if not self._came_late(number)), default=0)
 
     def _came_late(self, number: int) -> bool:
-        """Whether a claim was put at a number that had become free, so that others own the later entries."""
+        """Whether a claim took a freed number: a later snapshot has another owner, of no later incarnation."""
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
             later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity

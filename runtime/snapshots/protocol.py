@@ -61,7 +61,7 @@ def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Call
     Args:
         log: as the owner has last read or written it.
         owner: the caller's claim.
-        entry: makes the entry for a log; None if an earlier attempt, whose answer was lost, has put it.
+        entry: returns the entry to put, given the log; None once the log has it.
 
     Raises:
         FencedError: another owner has claimed the folder; a snapshot right before the claim lives.

@@ -288,7 +288,7 @@ class KeyedState(dict[Key, Value]):
 
 
 class _Noting(KeyedState[Key, Value]):
-    """The class of a `KeyedState` while it is noted what changes: always before it does, as a `Sweep` needs it."""
+    """The class of a `KeyedState` that notes each change before it happens, as a `Sweep` needs it."""
 
     __slots__ = ()
 

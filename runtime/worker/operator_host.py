@@ -64,7 +64,7 @@ class Saving:
         self._waiting: dict[int, tuple[int, bool]] = {}
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
-        """Schedule an operator at each durable snapshot, until one is later than ``behind``; -1 for now.
+        """Schedule an operator at each durable snapshot, as it waits for one later than ``behind``; -1 ends that.
 
         ``has_ended`` says whether its input has ended, so that it waits for nothing else.
         """

@@ -167,7 +167,7 @@ class OperatorInstance(PortOwner):
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
-    """Send what the stages make of a batch; from the first that needs one substream at a time, of each by itself."""
+    """Send the stages' results for a batch, which is divided by substream at the first stage that needs that."""
     label = token.label
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys
