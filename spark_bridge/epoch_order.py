@@ -109,7 +109,7 @@ def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
 
 
 def _salt(df: DataFrame) -> Column:
-    """Return a hash of the columns that can be hashed, which divides the rows of an epoch alike at every computation."""
+    """Return a hash of the columns that can be hashed; it divides an epoch alike at every computation."""
     # Spark hashes no maps, not even inside other types.
     hashable = [field.name for field in df.schema.fields if "map<" not in field.dataType.simpleString()]
     return functions.xxhash64(*(functions.col(quoted(name)) for name in hashable))
