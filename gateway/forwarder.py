@@ -84,7 +84,7 @@ class Forwarder:
                     del self._connections[thread]
                 client.close()
                 self._closed.wait(_RETRY_S)
-            for closing, _ in cut:  # so that there are not ever more of those that are not closed yet
+            for closing, _ in cut:  # bounds the number of connections that are not yet closed
                 closing.join(_CLOSES_WITHIN_S)
 
     def _serve(self, ends: list[socket.socket]) -> None:

@@ -64,7 +64,7 @@ def errors_without(noise: str) -> Iterator[None]:
     """
     import pyspark.context
 
-    private = _any(pyspark.context)  # whose types leave out what it imports
+    private = _any(pyspark.context)  # its types lack the functions that it imports
     launch = private.launch_gateway
     reading, writing = os.pipe()
     relay = partial(_relay, reading, re.compile(rf"(?m)(?:{noise})\n".encode()))

@@ -231,7 +231,7 @@ class CallParent:
                 answer = self._talk(self._said, WAIT_S if self._has_joined else 0.0, *arrived)
             except Exception as error:  # noqa: BLE001 - Ray has many for an actor that it cannot reach
                 self._lose(f"{type(error).__name__}: {error}")
-                self._ring()  # who polls has to find out
+                self._ring()  # the polling thread must notice
                 return
             self._under_way[answer] = self._clock()
             answer.add_done_callback(self._answered)
@@ -257,7 +257,7 @@ class CallParent:
         self._ring()
 
     def _ring(self) -> None:
-        with self._lock, suppress(OSError):  # it has rung often enough, or no thread listens any more
+        with self._lock, suppress(OSError):  # enough unread bytes, or no thread listens
             self._rope.send(b".")
 
     def _lose(self, why: str) -> None:

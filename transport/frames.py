@@ -205,7 +205,7 @@ class FrameReader(Generic[M]):
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                count = 0  # it has ended without a word; what that means is for others to say
+                count = 0  # the peer has died: an end like any other here
             if not count:
                 self.is_at_end, self._payload = True, memoryview(b"")  # half of one is useless
                 return

@@ -38,7 +38,7 @@ class SocketKeys:
     @classmethod
     def make(cls) -> Self:
         """Make new keys."""
-        import zmq  # most who know an address have no socket
+        import zmq  # most processes with an address have no socket
 
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 

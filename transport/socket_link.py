@@ -111,7 +111,7 @@ class SocketSender(Sender[Item]):
                 connection.send(frames[0])
             else:
                 parts = frames if datagrams is not None or size <= PIECE_BYTES else in_pieces(frames)
-                # What an operator has sent is the runtime's; the driver's program may still change its arrays.
+                # Batches of operators belong to the runtime; the driver's program may still change its arrays.
                 connection.send_multipart(parts, copy=self._copies)
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.

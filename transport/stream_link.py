@@ -212,7 +212,7 @@ class ChildLink:
         except OSError:
             self._is_over = True
             self._loop.remove_writer(self._connection)
-            self._loop.call_soon(self._readable)  # what it has said before it went is heard
+            self._loop.call_soon(self._readable)  # its messages from before the end are received
             return
         if is_full and not self._is_full:
             self._loop.add_writer(self._connection, self._write)
@@ -311,7 +311,7 @@ class ParentLink:
                 for message in self._unsaid.take():
                     self._writer.add(self._codec.encode(message))
         except OSError:
-            self._is_deaf = True  # what it has told before it went can still be read
+            self._is_deaf = True  # its messages from before the end can still be read
 
     @property
     def read_bytes(self) -> int:

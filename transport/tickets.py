@@ -118,7 +118,7 @@ class TicketListener(Generic[Who]):
         """Return the address with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # who connects by calls shows none
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:

@@ -60,7 +60,7 @@ def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
             if times != written["frontier"] and may_follow(frontier):
                 written["frontier"] = times
                 log.frontier(times)
-            written["length"] = log.flush()  # what a snapshot counts is there, however the process ends
+            written["length"] = log.flush()  # bytes that a snapshot counts survive any end of the process
 
         return schedule
 

@@ -50,7 +50,7 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
     endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
         return SourceBuild(partial(_build_source, source, paced_by, epochs_ahead), endless)
-    kind = type(source).__qualname__  # what it has may be secret
+    kind = type(source).__qualname__  # its attributes may be secret
     if not isinstance(source, OperatorSource):
         raise GraphError(f"source {name!r}: a {kind} has no partitions(worker, workers) to read from")
     if paced_by is not None:

@@ -52,7 +52,7 @@ class TopicSource(OperatorSource[Any]):
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function; only worker 0's has something to do."""
         tokens = tokens_at_first(context)
-        if context.worker or not tokens:  # it may go on from a snapshot behind the end of the topic
+        if context.worker or not tokens:  # a snapshot may be later than the end of the topic
             return lambda output: None
         is_restored = instance_of(context).kept.is_restored
         intake = _Intake(partial(self._connect, is_restored), context.activate)

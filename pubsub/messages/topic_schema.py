@@ -145,7 +145,7 @@ class RecordSchema(TopicSchema):
     def _takes(self, lineage: tuple[str, ...]) -> bool:
         if not self._names.isdisjoint(lineage):
             return True
-        # An abstract class such as collections.abc.Mapping is not among what a dict inherits from.
+        # An abstract class such as collections.abc.Mapping is not in the lineage of a dict.
         known = _loaded(lineage[0])
         return known is not None and issubclass(known, self._classes)
 
@@ -172,7 +172,7 @@ def _kinds_of_array(array: Any) -> set[type]:
         return _distinct(array.tolist())
     import numpy as np
 
-    # All elements have one type. It is that of a zero, since those that are there may stand for nothing, as NaT does.
+    # All elements have the type of a zero; a present element may have no value, as NaT.
     return {type(np.zeros(1, array.dtype).tolist()[0])}
 
 

@@ -255,7 +255,7 @@ class RelayActor:
                 self._messages += len(message.data)
             is_rejected = is_rejected or isinstance(message, Rejected)
         if is_rejected:
-            # Those who are here know. Others who come may fare better, if the parent takes this relay on again.
+            # The present children know. Later ones may be accepted, if the parent accepts this relay again.
             self._parent_of(told[0].pubend).drop()
 
     def _reconnected(self, pubend: int | None) -> list[Upstream]:

@@ -116,7 +116,7 @@ class SubendSource(MessageSource):
                 _LOG.info("topic %r: no relay is known: %s", self._topic, error)
                 break
             try:
-                # It may hang, too; others can do what it does.
+                # This relay may hang, too, and others can replace it.
                 return find_parent(self._relay, self._greeting.name, self._node, within_s=HANGS_S)
             except DeliveryError as error:
                 _LOG.info("topic %r: a relay does not answer: %s", self._topic, error)
@@ -188,7 +188,7 @@ class SubendSource(MessageSource):
         try:
             self._stream.receive(message, now_s)
         except DeliveryError:
-            # If that is because another reader has acknowledged the lost messages, its pubend says so.
+            # If another reader has acknowledged the lost messages, the pubend answers with that.
             self._subscribe_again(message.pubend)
             raise
 

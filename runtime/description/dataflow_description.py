@@ -240,7 +240,7 @@ class DataflowDescription:
 
     def outline(self) -> Outline:
         """Return the dataflow so far for drawings; linear."""
-        # What a sink is registered by tells two sinks apart, and people see the name of its operator.
+        # The registered name of a sink only tells sinks apart; people see the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(

@@ -114,7 +114,7 @@ class KeyedState(dict[Key, Value]):
         self._skips = 0  # for so many cuts more nothing is noted
         self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
         self._swept = 0
-        self._sweep: Sweep | None = None  # what the last cut reads of it
+        self._sweep: Sweep | None = None  # of the last cut, while it reads keys
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
     # ------------------------------------------------------------------ what changes it

@@ -101,7 +101,7 @@ def _record_of(error: BaseException | None) -> str:
         frame, walked = walked.tb_frame, walked.tb_next
         if not str(frame.f_globals.get("__name__")).startswith(_OPERATORS):
             continue
-        with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
+        with suppress(Exception):  # the repr or the comparison of a user's class may raise
             if "record" in frame.f_locals:
                 shown = shortened(frame.f_locals["record"])
             elif walked is not None:

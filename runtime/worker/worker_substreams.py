@@ -64,7 +64,7 @@ class WorkerSubstreams:
 
         Later envelopes of its sender wait too, as they need no fewer news.
         """
-        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 brings in order what it tells
+        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 sends all in order
             return False
         self._early.append(envelope)
         return True

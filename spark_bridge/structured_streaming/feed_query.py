@@ -148,7 +148,7 @@ class StreamingFeed:
         if kind is None:
             self.stop()
             return
-        # As of a handle whose block is left by an exception: what it had to send is incomplete.
+        # As for a handle whose block raises: its records are incomplete.
         self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
         self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
@@ -199,7 +199,7 @@ class StreamingFeed:
             self._input_is_over.wait(_LOOK_S)
             return False
         except JobError:
-            # While the job lives it is the local engine that has nothing to do, until another input goes on.
+            # While the job lives, the local engine raises this: it is idle until another input advances.
             if self._input_is_over.wait(_AGAIN_S):
                 raise
             return False
