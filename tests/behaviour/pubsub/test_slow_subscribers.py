@@ -328,7 +328,7 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     """One that has a connection and nothing to read is not given up; one that was announced and never came is."""
     reader = publisher.reader("connected")
     publisher.call(publisher.actor.attach("announced"))
-    listener = publisher.actor.partition._listener
+    listener = publisher.partition.connections._listener
     assert listener is not None
     assert len(listener._tickets) == 1
     publisher.advance(61.0)

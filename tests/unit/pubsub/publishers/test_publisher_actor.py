@@ -21,7 +21,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.fetched import opened
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 LONG_S = 60.0
@@ -44,7 +44,7 @@ def data(time: int) -> DataMessage:
 def actor(clock: Clock | None = None) -> CatalogPublisher:
     """An actor that is fed by calls."""
     return CatalogPublisher(
-        partial(LivePartition, "ranks", IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
+        partial(LiveDelivery, "ranks", IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
     )
 
 

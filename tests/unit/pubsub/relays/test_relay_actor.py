@@ -180,9 +180,7 @@ def test_a_parent_that_tells_of_another_pubend_is_not_believed(
         topic.read_all()
         pubend = topic.pubends[0].actor
         strange = KnowledgeMessage(5, ((0, 7),))
-        topic.loop.call_soon_threadsafe(
-            lambda: [pubend._durable.children._children[name].tell(strange) for name in pubend._durable.children.names]
-        )
+        topic.loop.call_soon_threadsafe(lambda: [children._children[name].tell(strange) for name in children.names])
         assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
         topic.publish()
         topic.read_all(readers=[reader])
