@@ -178,7 +178,7 @@ def test_a_parent_that_tells_of_another_pubend_is_not_believed(
         reader = topic.reader("reader", relay)
         topic.publish()
         topic.read_all()
-        pubend = topic.pubends[0].actor
+        children = topic.pubends[0].actor._durable.connections.children
         strange = KnowledgeMessage(5, ((0, 7),))
         topic.loop.call_soon_threadsafe(lambda: [children._children[name].tell(strange) for name in children.names])
         assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
