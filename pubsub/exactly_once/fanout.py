@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges, Rejected
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges
 from tidewheel.pubsub.messages.filters import Filter, Filters, digest_of, has_all
 from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
+from tidewheel.pubsub.messages.wire import Rejected
 
 PATIENT: Final = 20
 """Children that do not wait for silence are told it with every so many flushes, or with a message."""

@@ -2,7 +2,7 @@
 
 The first message to a subscriber is an `InitialFrontierSnapshot`. `DataMessage` and `LowerFrontierUpdate` follow in the
 order in which the publisher received them, with `EpochsDropped` in place of dropped data, and `WentBack` where the job
-has gone back to a snapshot. The last message is `PartitionEnded`, `Failed` or `Disconnected`.
+has gone back to a snapshot. The last message is `PartitionEnded`, `Failed` or `Rejected`.
 
 Times are hashable and picklable values of any kind; `encoded_message` has how they travel. The payload of a
 `DataMessage` stays encoded until the subscriber knows that its time passes its filter.
@@ -11,7 +11,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -172,9 +172,17 @@ class Failed(msgspec.Struct, frozen=True):
     on_purpose: bool = False
 
 
-class Disconnected(msgspec.Struct, frozen=True):
-    """The last message to this subscriber: it fell too far behind, or was away too long."""
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+    """The rejection of a child, which receives nothing more: it fell too far behind, or its condition failed.
 
+    It has no number, and is no part of what is published.
+
+    Attributes:
+        pubend: the number of the rejecting pubend.
+        reason: the reason.
+    """
+
+    pubend: Annotated[int, msgspec.Meta(ge=0)]
     reason: str
 
 
@@ -186,14 +194,14 @@ Message: TypeAlias = (
     | WentBack
     | PartitionEnded
     | Failed
-    | Disconnected
+    | Rejected
 )
 """A message to a subscriber."""
 
-LastMessage: TypeAlias = PartitionEnded | Failed | Disconnected
+LastMessage: TypeAlias = PartitionEnded | Failed | Rejected
 """The last message of a partition to a subscriber."""
 
-Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed | Disconnected
+Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed
 """A message of a publisher without a log about its subscriber, beside the published messages."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
@@ -206,7 +214,7 @@ class Numbered(msgspec.Struct, frozen=True):
     A publisher numbers its broadcasts 1, 2, 3 and so on from its start. A snapshot goes to one subscriber only, and has
     the number of the last broadcast that it includes, 0 before any. So the numbers that a subscriber receives rise by
     one wherever it joined. The publisher may leave out broadcasts that the subscriber's condition or policy excludes;
-    ``skipped`` is their number directly before this message. `Failed` and `Disconnected` may follow any gap.
+    ``skipped`` is their number directly before this message. `Failed` and `Rejected` may follow any gap.
     """
 
     sequence: int

@@ -19,9 +19,10 @@ from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
-from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.audience import Audience
 from tidewheel.pubsub.publishers.connections import Connections

@@ -19,7 +19,7 @@ from tests.waiting import eventually
 from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, Message, PartitionEnded, Rejected
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
 from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
@@ -310,7 +310,7 @@ def test_one_that_polls_and_stops_is_cut_off(publisher: ActorThread) -> None:
     publisher.advance(5.1)
     waiting(DEADLINE_S)
     [told] = polling.poll()
-    assert isinstance(told, Disconnected)
+    assert isinstance(told, Rejected)
     assert "for 5 s without taking any of it" in told.reason
 
 

@@ -1,10 +1,10 @@
 """One message on its way into the queues of subscribers: each condition is applied to it once."""
 
 from tests.kit.former_topics.outgoing_queue import OutgoingQueue
-from tests.kit.former_topics.posted import Posted
+from tests.kit.former_topics.posted import Disconnected, Posted
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Where
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected
+from tidewheel.pubsub.messages.wire import DataMessage
 
 
 class Offer:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tests.kit.former_topics.posted import Posted
 from tidewheel.progress import Time
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 
 
@@ -91,7 +91,7 @@ class OutgoingQueue:
             self._forget(self._sent.popleft())
             self.taken += 1
 
-    def head(self, max_bytes: int) -> list[KnowledgeMessage]:
+    def head(self, max_bytes: int) -> list[Downstream]:
         """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.
 
         What was returned once has left: its epoch is not dropped any more.

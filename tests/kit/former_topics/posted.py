@@ -1,8 +1,9 @@
 """One message of a publisher in the queues of its subscribers, which share it."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -10,10 +11,18 @@ from tidewheel.pubsub.messages.wire import (
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
+    Rejected,
 )
 
 _MESSAGE_BYTES: Final = 128
 _TIME_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The last message to this subscriber: it fell too far behind, or was away too long."""
+
+    reason: str
 
 
 class Posted:
@@ -33,7 +42,7 @@ class Posted:
 
     __slots__ = ("_skipped", "_told", "message", "number", "size")
 
-    def __init__(self, number: int, message: Message, skipped: int = 0, size: int | None = None) -> None:
+    def __init__(self, number: int, message: Message | Disconnected, skipped: int = 0, size: int | None = None) -> None:
         self.number = number
         self.message = message
         self.size = size_of(message) if size is None else size
@@ -44,8 +53,10 @@ class Posted:
         """Return the message for a subscriber that is not sent some messages directly before it."""
         return Posted(self.number, self.message, skipped, self.size)
 
-    def told(self, partition: int) -> KnowledgeMessage:
+    def told(self, partition: int) -> Downstream:
         """Return what a subscriber is told, the same object for each; what it was not sent is silence."""
+        if isinstance(self.message, Disconnected):
+            return Rejected(partition, self.message.reason)  # as it travels now
         if self._told is None:
             number, skipped = self.number, self._skipped
             silence = ((number - skipped, number),) if skipped else ()
@@ -53,7 +64,7 @@ class Posted:
         return self._told
 
 
-def size_of(message: Message) -> int:
+def size_of(message: Message | Disconnected) -> int:
     """Return about how many bytes a message holds in memory; 0 for a last message, for which there is always room."""
     match message:
         case DataMessage():

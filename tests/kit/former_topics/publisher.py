@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from tests.kit.former_topics.blocking_queue import BlockingQueue
 from tests.kit.former_topics.offer import Offer
 from tests.kit.former_topics.outgoing_queue import OutgoingQueue
-from tests.kit.former_topics.posted import Posted
+from tests.kit.former_topics.posted import Disconnected, Posted
 from tests.kit.former_topics.slow_policies import queue_for
 from tests.kit.former_topics.subscriber_queues import SubscriberQueues
 from tidewheel.progress import ProtocolError, Time, TimeDomain
@@ -36,7 +36,6 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     Failed,
     FeedEvent,
     InitialFrontierSnapshot,

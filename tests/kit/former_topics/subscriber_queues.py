@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from tests.kit.former_topics.blocking_queue import BlockingQueue
 from tests.kit.former_topics.outgoing_queue import OutgoingQueue
-from tests.kit.former_topics.posted import Posted
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
-from tidewheel.pubsub.messages.wire import Disconnected
+from tests.kit.former_topics.posted import Disconnected, Posted
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
 
@@ -75,7 +74,7 @@ class SubscriberQueues:
         """Tell whether `fetch` would return anything."""
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
-    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[KnowledgeMessage]:
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
         """Return the oldest messages that wait for a subscriber, without removing them.
 
         Args:
@@ -89,7 +88,7 @@ class SubscriberQueues:
         queue.acknowledge(acknowledged)
         return queue.head(max_bytes)
 
-    def take(self, subscriber: str) -> list[KnowledgeMessage]:
+    def take(self, subscriber: str) -> list[Downstream]:
         """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
         messages = self.fetch(subscriber, acknowledged=-1)
         queue = self.queues.get(subscriber)

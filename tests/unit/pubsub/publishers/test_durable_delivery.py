@@ -26,10 +26,10 @@ from tests.waiting import eventually
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import next_generation
 from tidewheel.pubsub.log.errors import LogLocked
-from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.tick_set import FOREVER
-from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate, Rejected
 from tidewheel.pubsub.publishers import durable_delivery
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.pubsub.publishers.sent_events import SentEvents

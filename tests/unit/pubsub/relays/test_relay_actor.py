@@ -9,16 +9,10 @@ from tests.kit.messages import raises
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
-from tidewheel.pubsub.messages.delivery_messages import (
-    Ack,
-    ConsolidatedAck,
-    Downstream,
-    KnowledgeMessage,
-    Nack,
-    Rejected,
-)
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.relays.relay_actor import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
 
