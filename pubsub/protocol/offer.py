@@ -2,6 +2,7 @@
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Where
+from tidewheel.pubsub.messages.filters import part_of
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
@@ -40,7 +41,7 @@ class Offer:
     def _part(self, where: Where, message: DataMessage) -> Posted | DeliveryError | None:
         """Return what a condition leaves of the message, if anything; or why it failed."""
         try:
-            part = where.of(message)
+            part = part_of(where, self._posted.number, message)
         except DeliveryError as error:
             return error
         return None if part is None else Posted(self._posted.number, part)

@@ -1,4 +1,11 @@
-"""One partition of a topic at its publisher: what others may ask of it, and wait for, on an asyncio loop."""
+"""One partition of a topic at its publisher: what others may ask of it, and wait for, on an asyncio loop.
+
+Its delivery is by a publisher without a log, or by a pubend. Both have the same messages, numbers and states of epochs,
+and each has a core of its own. A pubend numbers by a clock, tells what is durable, promises silence, and answers
+children that ask again. A publisher without a log does nothing of this. Instead it has in memory what a pubend reads
+from its log: the changes so far, the messages for subscribers of a dead publisher, and a queue for each subscriber, of
+which the policy decides what happens when it is full.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
