@@ -9,23 +9,20 @@ from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.differential.records import encode
 from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.progress import Time
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
-from tidewheel.runtime.worker.operator_context import pacts_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, pacts_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 def key_of(record: Any) -> Any:
-    """Return the key of an upsert.
-
-    Raises:
-        TypeError: it is no pair.
-    """
+    """Return the key of an upsert; raise TypeError if it is no pair."""
     if not (isinstance(record, tuple) and len(record) == 2):
         raise TypeError(f"as_collection(upserts=True) takes pairs (key, value), not {record!r}")
     return record[0]
 
 
 def build_upserts(context: OperatorContext) -> Schedule:
-    """Build an operator that sends, when an epoch is complete, the updates that its pairs come to."""
+    """Build an operator that sends, when an epoch is complete, the updates that its pairs amount to."""
     pact = pacts_of(context)[0]
     parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
     held: dict[Time, list[Batch]] = parts.of_each().state(context, "held", dict)

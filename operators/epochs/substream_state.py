@@ -7,16 +7,18 @@ from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.base.division import Division, split_by_key, updated
 from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, LentToken, Notificator, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.messages.labels import Label, Labels, MixedLabel, parts_by_key
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 
 def build_state_by_substream(step: EpochStep) -> Build:
-    """Return the build function of an operator that processes the complete epochs of each substream by themselves.
+    """Return the build function of an operator that processes the complete epochs of each substream separately.
 
-    What it keeps of a substream is dropped once that has ended and its last epoch was processed.
+    It drops the state of a substream when that has ended and its last epoch is processed.
     """
     return lambda context: _Share(context, step).schedule
 
@@ -35,7 +37,6 @@ class _Share:
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
-        """Take in records and ends, and process what is complete."""
         for lent, batch in input:
             place = lent.time, lent.label
             if place not in self._epochs:
@@ -54,7 +55,6 @@ class _Share:
             self._count(token.key)
 
     def _count(self, key: Any) -> None:
-        """Count an epoch as processed, and drop what is kept if it was the last."""
         self._waiting[key] -= 1
         if not self._waiting[key]:
             del self._waiting[key]
@@ -95,7 +95,6 @@ def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
 
 
 def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[Any]]]:
-    """Yield the records of each substream of a message, with the token that is lent for them."""
     label = lent.label
     if not isinstance(label, MixedLabel):
         yield lent, rows
@@ -105,7 +104,6 @@ def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[
 
 
 def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:
-    """Add records to those of their substream, and keep the token of the latest time of them."""
     label = lent.label
     if not isinstance(label, tuple):
         return  # of no substream, as can be where streams are joined

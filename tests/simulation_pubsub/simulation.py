@@ -11,7 +11,7 @@ from tests.simulation_pubsub.life import Life
 from tests.simulation_pubsub.reader import Reader, State
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.watch import Told
-from tidewheel.pubsub import Publisher
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 _ROUNDS = 1000
 _PUBLISHING = 1.5

@@ -169,13 +169,13 @@ class RandomDataflow:
     # ------------------------------------------------------------------ loops
 
     def _loop(self, scope: Scope, streams: list[Stream]) -> Stream:
-        loop = tw.Loop(self._flow, scope.inside(self._name("loop"), None))
+        loop = tw.types.Loop(self._flow, scope.inside(self._name("loop"), None))
         inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
         self._grow(loop._scope, inner, self._random.randint(1, 3))
         return self._any(inner).leave()
 
     def _add_feedback(self, scope: Scope, streams: list[Stream]) -> Callable[[Stream], None]:
-        feedback: tw.Feedback[Any] = tw.Loop(self._flow, scope).feedback(self._random.choice((1, 1, 2)))
+        feedback: tw.types.Feedback[Any] = tw.types.Loop(self._flow, scope).feedback(self._random.choice((1, 1, 2)))
         streams.append(feedback.flat_map(_hop))
         return feedback.connect
 

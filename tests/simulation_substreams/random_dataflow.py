@@ -130,7 +130,7 @@ class RandomDataflow:
 
     def _add_loop(self, scope: Scope, streams: Streams, size: int) -> None:
         self._names += 1
-        loop = tw.Loop(self.flow, scope.inside(f"loop {self._names}"))
+        loop = tw.types.Loop(self.flow, scope.inside(f"loop {self._names}"))
         inner = [self._any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
         self._grow(loop._scope, inner, size)
         streams.extend(self._any(inner).leave() for _ in range(self._random.choice((1, 1, 2))))
@@ -141,7 +141,7 @@ class RandomDataflow:
         return self._random.choice((0, 1, 1, 1, 2) if scope.parent is not None else (0, 0, 0, 1))
 
     def _add_feedback(self, scope: Scope, streams: Streams) -> Callable[[tw.Stream[Record]], None]:
-        feedback: tw.Feedback[Record] = tw.Loop(self.flow, scope).feedback(self._random.choice((1, 1, 2)))
+        feedback: tw.types.Feedback[Record] = tw.types.Loop(self.flow, scope).feedback(self._random.choice((1, 1, 2)))
         streams.append(self._any(streams).concat(feedback.flat_map(one_hop_less)))
         return feedback.connect
 

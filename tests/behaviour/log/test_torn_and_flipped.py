@@ -21,7 +21,7 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
 from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.log_records import HEAD_BYTES, Entry
