@@ -126,6 +126,14 @@ def test_an_operator_that_keeps_something_elsewhere_is_found_out() -> None:
     assert sum(found == counted(feed) for found in runs) <= 10
 
 
+def test_a_message_in_a_snapshot_stays_as_it_came() -> None:
+    """The worker goes on while its part is written: a state that a user's function changes then is a copy."""
+    (case,) = (one for one in TABLE if str(one) == "aggregate-in place, combined")
+    feed = [(0, [5]), (0, [7]), (0, [9])]
+    for seed in range(40):
+        assert results_of(case, feed, LISTS, 2, seed, rescales=False) == case.expected(feed), f"seed {seed}"
+
+
 def lines_in(folder: Path) -> tw.LineSource:
     """Return a source over three files of which each has three lines."""
     for name in "abc":
