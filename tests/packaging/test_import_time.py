@@ -1,6 +1,7 @@
 """`import tidewheel` is cheap: a program pays for Ray, Spark and Arrow when it uses them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ LIMIT_OF_IMPORTS = 2.4
 OTHERS = "asyncio, ctypes.util, doctest, email.mime.text, http.server, logging.config, pdb, sqlite3, tarfile"
 OTHERS += ", concurrent.futures.process, multiprocessing.managers, smtplib, statistics, unittest.mock"
 OTHERS += ", xml.dom.minidom, xmlrpc.server"
-HEAVY = {"asyncio", "crc32c", "numpy", "pandas", "pyarrow", "pyspark", "ray", "raydp", "ssl", "subprocess", "zmq"}
+HEAVY = {"asyncio", "google_crc32c", "numpy", "pandas", "pyarrow", "pyspark", "ray", "raydp", "ssl", "subprocess", "zmq"}
 RUNS_JOBS = ("tidewheel.runtime.engines", "tidewheel.pubsub.catalog.local", "tidewheel.pubsub.subscribers")
 PROGRAM = """
 import json, sys, time
@@ -33,7 +34,9 @@ flow.input("words", str).map(len).count().publish("lengths").capture("lengths")
 def _in_a_fresh_interpreter(statements: str, cwd: Path) -> tuple[float, set[str]]:
     """Return the seconds of processor time that some statements take, and the modules that are loaded then."""
     command = [sys.executable, "-c", PROGRAM.format(statements=statements)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd)
+    # What is imported is kept compiled, as everywhere: otherwise each interpreter would compile it again.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd, env=environment)
     seconds, modules = json.loads(ran.stdout)
     return float(seconds), set(modules)
 
