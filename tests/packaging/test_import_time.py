@@ -16,7 +16,7 @@ LIMIT_OF_IMPORTS = 2.4
 OTHERS = "asyncio, ctypes.util, doctest, email.mime.text, http.server, logging.config, pdb, sqlite3, tarfile"
 OTHERS += ", concurrent.futures.process, multiprocessing.managers, smtplib, statistics, unittest.mock"
 OTHERS += ", xml.dom.minidom, xmlrpc.server"
-HEAVY = {"asyncio", "google_crc32c", "numpy", "pandas", "pyarrow", "pyspark", "ray", "raydp", "ssl", "subprocess", "zmq"}
+HEAVY = {"asyncio", "google_crc32c", "numpy", "pandas", "pyarrow", "pyspark", "ray", "raydp", "ssl", "zmq"}
 RUNS_JOBS = ("tidewheel.runtime.engines", "tidewheel.pubsub.catalog.local", "tidewheel.pubsub.subscribers")
 PROGRAM = """
 import json, sys, time
