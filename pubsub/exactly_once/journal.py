@@ -1,17 +1,16 @@
 """The journal of a partition's logged batches, by epochs, so that what a worker sends again is logged once.
 
-A worker whose publisher was started again sends everything again that may not be durable. Each batch has a place: its
-time, and its number among the batches of that time. A batch at a logged place is the same batch again, and is left out.
-So is every move of the frontier until the worker has caught up with the log.
+A restarted worker sends everything again that may not be durable. Each batch has a place: its time, and its number
+among the batches of that time. A batch at a logged place is left out, and so is every move of the frontier until the
+worker has caught up with the log.
 
-A job that begins again, or goes back to a snapshot, is of a new generation. What it sends may be in other batches, in
-another order, and at other partitions. So an epoch that was complete at all partitions is left out, and its content is
-compared elsewhere. Of later epochs the batches after the snapshot are void, and come anew: `WentBack` is logged to say
-so. What is void stays so. A snapshot that takes void batches for standing is refused: its job would not send them
-again, and readers would miss them without an error. That is a snapshot older than a job that began without it.
+A job that begins again, or goes back to a snapshot, starts a new generation, which may send other batches, in another
+order, at other partitions. Epochs that were complete at all partitions are left out; their content is compared
+elsewhere. Of later epochs the batches after the snapshot are void for good and come anew: `WentBack` is logged to say
+so. A snapshot that takes void batches for standing is refused, as readers would miss them without an error.
 
 A partition ends only once all have everything, as a partition that has ended cannot go back. Until then the last move
-of its worker's frontier, to nothing, is not logged. Instead a move of nothing says that the worker has sent everything.
+of its worker's frontier, to nothing, is logged as a move of nothing.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
@@ -55,12 +54,10 @@ def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
 
 
 class LogPlace(NamedTuple):
-    """How far the log of a partition is.
+    """The position of the log of a partition.
 
     Attributes:
-        has_begun: whether it has anything.
         lower: its lower frontier; empty if the partition has ended.
-        generation: how often the job has gone back, or has begun again.
         complete: the frontier of the whole topic when that generation began; nothing before the first return.
         has_all: whether its worker has sent everything of that generation.
     """
@@ -73,21 +70,17 @@ class LogPlace(NamedTuple):
 
 
 def have_all(places: Sequence[LogPlace]) -> bool:
-    """Tell whether the logs of all partitions have everything, and the end of the topic is not in all of them."""
+    """Tell whether all logs have everything, and not all have the end of the topic."""
     is_whole = all(place.has_all and place.generation == places[0].generation for place in places)
     return is_whole and any(place.lower for place in places)
 
 
 def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
-    """Return the generation with which a job goes on that begins again, or goes back.
-
-    Args:
-        domain: the times of the topic.
-        places: how far the log of each partition is.
+    """Return the generation of a job that begins again, or goes back.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended. Without a new one, all that comes again has to be
-        in the same batches as before.
+        A new one, unless nothing is logged, or a partition has ended. Without a new one, the same batches have to come
+        again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
@@ -105,14 +98,13 @@ class ResentDifferentlyError(ProtocolError):
 
 
 class VoidSnapshotError(ProtocolError):
-    """A job goes on from a snapshot of which a later job has made a part void."""
+    """A job goes on from a snapshot that a later job has made void in part."""
 
 
 class _Return(NamedTuple):
     """A return in the log: the messages behind ``number`` and before ``tick`` are void, of epochs from ``lower`` on.
 
     Attributes:
-        tick: its own; None until it is known.
         number: the tick of the last message that stands.
         lower: the frontier of all partitions, or a later one.
         standing: how many batches stand of each epoch from ``lower`` on.
@@ -124,12 +116,12 @@ class _Return(NamedTuple):
     standing: Mapping[Time, int]
 
     def has(self, tick: int) -> bool:
-        """Tell whether a tick is of those whose messages it may make void."""
+        """Tell whether this return may make the message at a tick void."""
         return self.number < tick and (self.tick is None or tick < self.tick)
 
 
 class OutdatedWorkerError(ProtocolError):
-    """A worker connects whose job has gone back meanwhile, so that another worker sends in its place."""
+    """A worker connects whose job has gone back meanwhile: another worker sends in its place."""
 
     def __init__(self) -> None:
         super().__init__("its job has gone back meanwhile, and another worker sends in its place")
@@ -138,12 +130,9 @@ class OutdatedWorkerError(ProtocolError):
 class Journal:
     """The logged epochs of one partition.
 
-    Args:
-        domain: the times of the topic.
-
     Attributes:
-        reached: a tick of the log: what the worker has sent so far is up to it, and what it will send is not.
-        is_sure: whether that is so also of what was left out last, as its epoch was complete in this log alone.
+        reached: a tick of the log: everything that the worker has sent is up to it, and what it will send is after it.
+        is_sure: whether that holds also for what was left out last, as its epoch was complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -168,14 +157,14 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
-        """Record that a worker begins to send, at its start or at a position; return what to log if it has gone back.
+        """Record where a worker begins to send; return what to log if it has gone back.
 
         Args:
-            position: None for its start.
-            last_tick: the last tick of the log; None if that is not to be checked.
+            position: None for the start.
+            last_tick: the last tick of the log; None to skip that check.
 
         Raises:
-            ProtocolError: the log lacks batches that the worker will not send again; or its job has gone back since.
+            ProtocolError: the log lacks batches that the worker will not send again, or its job has gone back since.
             VoidSnapshotError: such batches are void.
         """
         returned = None if position is None else self._returned(position)
@@ -204,7 +193,6 @@ class Journal:
         return returned
 
     def _returned(self, position: WorkerPosition) -> WentBack | None:
-        """Return what to log if the worker's job has gone back."""
         generation = position.generation.number
         if generation < self._epochs.generation:
             raise OutdatedWorkerError
@@ -245,18 +233,12 @@ class Journal:
                 )
 
     def _has(self, time: Time, batches: int) -> bool:
-        """Tell whether the log has so many batches of a time."""
         return not self._epochs.lower.less_equal(time) or len(self._checksums.get(time, ())) >= batches
 
     # Input of the worker
 
     def data(self, time: Time, number: int, checksum: int) -> bool:
         """Receive one batch; tell whether to log it.
-
-        Args:
-            time: its time.
-            number: its number among the batches of that time, from 0 on.
-            checksum: the checksum of its content.
 
         Raises:
             ProtocolError: the worker has passed that time, or an earlier batch is missing.
@@ -284,7 +266,7 @@ class Journal:
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Receive one move of the worker's frontier; return the part of it to log, as one move.
+        """Receive one move of the worker's frontier; return the part to log, as one move.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -312,7 +294,6 @@ class Journal:
         return changes
 
     def _caught_up(self) -> tuple[bool, list[tuple[Time, int]]]:
-        """Return whether the worker has caught up with the log, and the resulting change of the log's frontier."""
         worker, logged = self._worker.frontier, self._epochs.lower
         if not logged.dominates(worker):
             return False, []
@@ -336,7 +317,7 @@ class Journal:
         self._unpassed = TimeChains(self._domain, standing)
 
     def record(self, time: Time, checksum: int) -> None:
-        """Record that a batch is logged, behind the others of its time."""
+        """Record that a batch is logged."""
         self._epochs.observe(time)
         if time not in self._checksums:
             self._checksums[time] = []
@@ -344,7 +325,7 @@ class Journal:
         self._checksums[time].append(checksum)
 
     def logged(self, time: Time, tick: int) -> None:
-        """Record the tick of a batch, in the order of their records."""
+        """Record the tick of a batch, in the order of `record`."""
         self.reached, self.is_sure = tick, True
         if time in self._checksums:  # its epoch may be complete by now
             self._ticks.setdefault(time, []).append(tick)
@@ -371,7 +352,7 @@ class Journal:
         return changes
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
-        """Record that a move of the frontier is logged."""
+        """Record a logged move of the frontier."""
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)
@@ -392,25 +373,24 @@ class Journal:
         return list(self._epochs.lower)
 
     def epochs(self) -> EpochStates:
-        """Return the states of all epochs; the journal no longer changes them."""
+        """Return the states of all epochs, which the journal no longer changes."""
         epochs = EpochStates(self._domain)
         epochs.go_back(self._place())
         epochs.has_all = self._epochs.has_all
         return epochs
 
     def _place(self) -> WentBack:
-        """Return a return to where the journal is."""
         epochs, batches = self._epochs, {time: len(found) for time, found in self._checksums.items()}
         return WentBack(epochs.generation, -1, self.lower, batches, epochs.complete, epochs.passed)
 
     def snapshot(self) -> bytes:
-        """Return the journal without the position of the worker, for `restore`."""
+        """Return the journal for `restore`, without the position of the worker."""
         ticks = self._ticks, self._moved
         return pickle.dumps((self._place(), self._checksums, *ticks, self._epochs.has_all, self._returns), 5)
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
-        """Return the journal of a snapshot, which must come from a log of this user."""
+        """Return the journal of a snapshot, which must come from a log of this user: it is unpickled."""
         journal = cls(domain)
         # A log of an earlier release says nothing of its returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user

@@ -12,8 +12,8 @@ active     passed          completed  the last batch came before this
 completed  data            refused    its sender had no right to send it
 =========  ==============  =========  ==================================
 
-``data`` is a batch at that time; ``passed`` is the lower frontier moving so that no element of it is at or before the
-time. A latent epoch may well be earlier than an active one: epochs begin in any order.
+``data`` is a batch at that time; ``passed`` is the lower frontier moving past the time. Epochs begin in any order: a
+latent epoch may be earlier than an active one.
 
 Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of epoch states).
 """
@@ -35,10 +35,9 @@ class EpochStates:
 
     Attributes:
         active: the active epochs, in the order in which they began.
-        completed: those that the last move of the lower frontier has completed.
-        generation: how often the job has gone back.
-        complete: the frontier that the logs of the whole topic had then; nothing without a log.
-        passed: the frontier of the worker then, if that was not before the one of the log; nothing otherwise.
+        completed: those that the last move of the lower frontier completed.
+        complete: the frontier of the logs of the whole topic when the job last went back; nothing without a log.
+        passed: the frontier of the worker then, if not before that of the log; otherwise nothing.
         has_all: whether the log says that the worker has sent everything, though the partition may not have ended.
 
     >>> from tidewheel.progress import IntegerDomain
@@ -64,13 +63,13 @@ class EpochStates:
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
-        """Return the states where the lower frontier is ``lower``, and some epochs after it are active."""
+        """Return the states at a lower frontier with some later epochs active."""
         epochs = cls(domain)
         epochs._set(lower, active)
         return epochs
 
     def go_back(self, message: WentBack) -> None:
-        """Go back to where a message says."""
+        """Go back to the position of a message."""
         self._set(message.lower, message.standing or ())
         self.generation, self.complete, self.passed = message.generation, message.complete, message.passed
         self.has_all = False
@@ -83,17 +82,17 @@ class EpochStates:
             self.observe(time)
 
     def snapshot(self) -> InitialFrontierSnapshot:
-        """Return both frontiers, as a subscriber is told them that begins here."""
+        """Return both frontiers, for a subscriber that begins here."""
         return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation, self.passed)
 
     @property
     def lower(self) -> Antichain:
-        """The lower frontier: no batch will come at a time that is not at or after some element."""
+        """The lower frontier: every later batch is at or after one of its elements."""
         return self._lower.frontier
 
     @property
     def has_ended(self) -> bool:
-        """Whether the lower frontier is empty: no batch will come at all."""
+        """Whether the lower frontier is empty."""
         return not self._lower.elements()
 
     @property
@@ -131,7 +130,7 @@ class EpochStates:
         self._chains.add(time)
 
     def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Apply the changes of one move of the lower frontier, and return how it changed.
+        """Apply one move of the lower frontier, and return how it changed.
 
         Complexity: as `TimeChains.take_passed`.
 
@@ -151,7 +150,7 @@ class EpochStates:
 
 
 def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> bool:
-    """Tell whether a frontier that has changed so has an element that is not at or after one that it had before."""
+    """Tell whether some element of a changed frontier is not at or after an earlier element."""
     less_equal = domain.less_equal
     if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # as nearly always; generators cost several times that
         return not less_equal(changes[0][0], changes[1][0])
@@ -161,11 +160,10 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
 
 
 class TimeChains:
-    """Distinct times, of which a frontier takes those that it has passed.
+    """Distinct times, in chains of comparable times, from which a frontier takes those that it has passed.
 
-    They form chains, in each of which every time is before the next. A frontier has passed the beginning of each chain,
-    so it is not compared with all times. Integers form one chain; a partial order has about as many chains as it has
-    unordered times at once.
+    A frontier passes the beginning of a chain, so it is not compared with all times. Integers form one chain; a partial
+    order has about as many chains as it has unordered times at once.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> chains = TimeChains(IntegerDomain(), [3, 1, 7])
@@ -180,12 +178,11 @@ class TimeChains:
             self.add(time)
 
     def add(self, time: Time) -> None:
-        """Add a time that is not there. Complexity: O(chains) for the latest, O(chains log n) for another."""
+        """Add a new time. Complexity: O(chains) for the latest, O(chains log n) for another."""
         if not any(self._fits(times, time) for times in self._chains):
             self._chains.append([time])
 
     def _fits(self, times: list[Time], time: Time) -> bool:
-        """Put ``time`` into a chain, if each time there is before or after it."""
         less_equal = self._less_equal
         place = len(times)
         if not less_equal(times[-1], time):
@@ -212,7 +209,7 @@ class TimeChains:
 
 
 class WaitingEpochs(Generic[T]):
-    """Items by their times, of which a move of the frontier takes the times that it has passed.
+    """Items by their times, from which the frontier takes the times that it has passed.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> waiting = WaitingEpochs(IntegerDomain())
@@ -229,7 +226,7 @@ class WaitingEpochs(Generic[T]):
         self._items: dict[Time, tuple[int, list[T]]] = {}
 
     def at(self, time: Time) -> list[T]:
-        """Return the items at ``time``, which waits from now on; add items to the list, or clear it.
+        """Return the items at ``time``, which waits from now on; the caller may change the list.
 
         Complexity: O(1) for a known time, otherwise as `TimeChains.add`.
         """
@@ -241,8 +238,8 @@ class WaitingEpochs(Generic[T]):
     def take_passed(self, frontier: Antichain) -> list[tuple[Time, list[T]]]:
         """Remove the times that can no longer occur; return them with their items, none before an earlier one.
 
-        Unordered times come in the order of their first items, where that is possible. Complexity: as
-        `TimeChains.take_passed`; O(n^2) for n times that are returned together and come from several chains.
+        Unordered times come in the order of their first items, where possible. Complexity: as `TimeChains.take_passed`;
+        O(n^2) for n times from several chains that are returned together.
         """
         passed = self._chains.take_passed(frontier)
         in_order = passed[0] if len(passed) == 1 else self._merged(chain(*passed))
@@ -262,7 +259,7 @@ class WaitingEpochs(Generic[T]):
         return merged
 
     def drop(self, is_void: Callable[[T], bool]) -> int:
-        """Remove items from all times, which wait on; return how many. Complexity: O(items)."""
+        """Remove items from all times, which stay; return the number. Complexity: O(items)."""
         before = sum(1 for _ in self)
         for _, items in self._items.values():
             items[:] = [item for item in items if not is_void(item)]
@@ -276,10 +273,10 @@ class WaitingEpochs(Generic[T]):
 
 
 class EpochAssembler:
-    """Collects batches by time and returns each epoch once it is complete: no time at or before it can still occur.
+    """Collects batches by time and returns each epoch once no time at or before it can still occur.
 
-    No epoch comes before an earlier one. Unordered epochs come in the order of their first batches where that is
-    possible. Epochs without data, or ends of substreams, do not come at all.
+    No epoch comes before an earlier one; unordered epochs come in the order of their first batches where possible.
+    Epochs without data, or ends of substreams, are not returned.
 
     Source: seed "Strymon publish-subscribe", section "Design Goals" (completed epochs).
     """
@@ -290,7 +287,7 @@ class EpochAssembler:
     def receive(self, event: Event) -> list[Epoch]:
         """Receive one event of a subscriber and return the epochs that it completes.
 
-        Complexity: as of `WaitingEpochs`; in a total order O(log n) for each frontier and O(1) for each batch.
+        Complexity: as `WaitingEpochs`; in a total order O(log n) for each frontier and O(1) for each batch.
         """
         if isinstance(event, Frontier):
             return [_epoch(time, events) for time, events in self._waiting.take_passed(event.frontier) if events]
@@ -302,11 +299,11 @@ class EpochAssembler:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the batches that wait, as they were published. Complexity: O(batches)."""
+        """The published size of the waiting batches. Complexity: O(batches)."""
         return sum(len(event.encoded.payload) for event in self._waiting)
 
     def __len__(self) -> int:
-        """The number of epochs that wait."""
+        """The number of waiting epochs."""
         return len(self._waiting)
 
 
@@ -317,18 +314,15 @@ def _epoch(time: Time, events: list[Batch | SubstreamsEnded]) -> Epoch:
 
 
 class EpochFilter:
-    """The filter of epochs, made from the snapshots of all partitions.
+    """Selects the epochs that a subscriber sees whole, from the snapshots of all partitions.
 
-    A time passes if, at every partition's snapshot, it was latent and not below the upper frontier: no element of
-    the upper frontier is at or after it, and some element of the lower frontier is at or before it. Then no
-    partition had sent any of it before its snapshot, and every partition has sent, or will send, all of it after.
+    A time passes if, in every snapshot, no element of the upper frontier is at or after it, and some element of the
+    lower frontier is at or before it. Then every partition sends all of it after its snapshot.
 
-    The second half matters as soon as there are two partitions: an epoch that one had completed, and another had
-    not begun, is below neither upper frontier; the seed's rule alone would let through the second partition's part
-    of it.
+    The second half matters with several partitions: one may have completed an epoch that another has not begun; the
+    seed's rule alone would let through the other's part.
 
-    The times that pass are closed upwards: with a time, all later ones pass. So in a total order there are no
-    holes, and the filter has done its work once every element of the merged lower frontier passes.
+    With a time, all later ones pass, so the filter is done once every element of the merged lower frontier passes.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])
@@ -345,7 +339,7 @@ class EpochFilter:
         self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
 
     def passes(self, time: Time) -> bool:
-        """Tell whether the subscriber sees the epoch ``time``. Complexity: O(elements of all snapshots)."""
+        """Tell whether the subscriber sees an epoch. Complexity: O(elements of all snapshots)."""
         if any(self._domain.less_equal(time, element) for element in self._upper):
             return False
         return all(lower.less_equal(time) for lower in self._lowers)

@@ -1,23 +1,22 @@
-"""The publisher of one partition: what happened upstream, told to any number of subscribers. No I/O.
+"""The publisher of one partition: events of a worker in, messages for any number of subscribers out. No I/O.
 
 Invariants:
 
-- A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
-  that moment on, then one final message. Nothing is kept for subscribers that do not exist.
-- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
-  for that, is spared whole epochs and told which; no other subscriber notices. Or it asked to be waited for: then its
-  queue takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber
-  never affects the others.
-- What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
-- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself. If it may
-  not end alone, it waits until all partitions have everything: see `TopicEnd`.
-- While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
-- A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
-  which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
-- With history, the snapshot has all changes so far (`PartitionHistory`). A worker that goes on from a snapshot of its
-  job says what they are there.
-- A publisher that takes the place of one that has died keeps for a while what it has sent, within its capacity. So
-  subscribers of the dead one may come back late, and miss nothing. A subscriber that would miss something is refused.
+- A subscriber receives a snapshot of both frontiers, then every batch and every change of the lower frontier, then one
+  final message. Nothing is kept for later subscribers.
+- Every subscriber has a queue of its own, bounded in bytes. If it overflows, the subscriber is cut off, or has whole
+  epochs dropped, and is told so; or it holds the publisher back: the shell brings nothing while there are `holders`.
+  Removing a subscriber never affects the others.
+- Unwanted messages are not queued; a condition that fails cuts off only the subscribers that asked for it.
+- The partition ends when its lower frontier becomes empty; if it may not end alone, it waits until all partitions have
+  everything: see `TopicEnd`.
+- While the publisher awaits its first subscribers it is held, so they miss nothing.
+- A worker that continues from a snapshot says where it begins; subscribers receive no snapshot before that, and partly
+  sent epochs are active from then on. If it goes back later, all subscribers are told to go back.
+- With history, the snapshot has all changes so far (`PartitionHistory`). Of a worker that continues from a snapshot of
+  its job, the position has these changes.
+- A publisher in place of a dead one keeps for a while what it has sent, within its capacity, for the dead one's
+  subscribers. A subscriber that would miss something is refused.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """
@@ -59,17 +58,16 @@ class Publisher(SubscriberQueues):
 
     Args:
         domain: the times of the topic; the lower frontier starts at its minimum.
-        capacity_bytes: how much may wait for one subscriber; an attribute, too.
-        awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
+        capacity_bytes: how much may wait for one subscriber; also an attribute.
+        awaited: how many subscribers to await before the first event; also an attribute, 0 once they have come or the
             partition has failed.
-        has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
-        ends_alone: whether the partition ends when it has everything; if not, `end` is called then.
+        has_begun: whether the worker begins at the least time; if not, `begin` is called first; also an attribute.
+        ends_alone: whether the partition ends when it has everything, without a call of `end`.
         has_history: whether new subscribers receive all changes so far.
-        partition: its number.
 
     Attributes:
-        kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
-        missing: the subscribers of a publisher that has died, as long as they may come.
+        kept: all that was sent, for subscribers of a dead publisher; None if nothing is kept.
+        missing: the subscribers of a dead publisher that may still come.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
@@ -108,9 +106,9 @@ class Publisher(SubscriberQueues):
     # Events from upstream
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send: for the first time, or again, as its job has gone back.
+        """Record where the worker begins to send: for the first time, or again after its job has gone back.
 
-        Once the partition has ended, what the worker sends again is dropped.
+        After the end, what the worker sends again is dropped.
         """
         if self._final is not None:
             self._is_repeated = True
@@ -128,7 +126,6 @@ class Publisher(SubscriberQueues):
         self._end_if_complete()
 
     def _begin_at(self, number: int, standing: int | None) -> None:
-        """Begin to number messages; tell subscribers where that is and, of a publisher that has died, what stands."""
         self.has_begun = True
         self._sequence = self._first = number
         if standing is not None:
@@ -138,7 +135,7 @@ class Publisher(SubscriberQueues):
             self._introduce(queue, standing)
 
     def end(self, known: PartitionEnd) -> None:
-        """End the partition, as all partitions have everything. In place of a publisher that has died, begin there."""
+        """End the partition, as all partitions have everything; in place of a dead publisher, begin there."""
         self._may_end = True
         if self._final is None and not self.has_begun:
             self._generation = known.generation
@@ -154,7 +151,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def has_everything(self) -> bool:
-        """Whether the worker has sent all that there is, or the partition has failed."""
+        """Whether the worker has sent everything, or the partition has failed."""
         return self._final is not None or (self.has_begun and self._epochs.has_ended)
 
     @property
@@ -165,11 +162,11 @@ class Publisher(SubscriberQueues):
 
     @property
     def number(self) -> int:
-        """The number of the last message. Each event of the worker has one, in order, and so has each `WentBack`."""
+        """The number of the last message. Events of the worker and `WentBack` are numbered in order."""
         return self._sequence
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
-        """Receive events in the order in which they happened upstream; raises what `data` and `move` raise."""
+        """Receive events in order; raises what `data` and `move` raise."""
         for event in events:
             if isinstance(event, DataMessage):
                 self.data(event)
@@ -177,7 +174,7 @@ class Publisher(SubscriberQueues):
                 self.move(event)
 
     def data(self, message: DataMessage) -> None:
-        """Receive one batch. After a failure it is dropped. Complexity: O(subscribers).
+        """Receive one batch; after a failure it is dropped. Complexity: O(subscribers).
 
         Raises:
             ProtocolError: the lower frontier has passed the time of the batch.
@@ -195,7 +192,7 @@ class Publisher(SubscriberQueues):
         self.move(LowerFrontierUpdate(list(updates)))
 
     def move(self, event: LowerFrontierUpdate) -> None:
-        """Receive one move of the lower frontier, which is indivisible; empty, it ends the partition.
+        """Receive one move of the lower frontier, which is indivisible; an empty frontier ends the partition.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -214,7 +211,7 @@ class Publisher(SubscriberQueues):
             self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
+        """End the partition early for all subscribers; does nothing once it has ended or failed."""
         if self._final is None:
             self.awaited = 0
             self._final = self._broadcast(Failed(reason, on_purpose))
@@ -224,14 +221,11 @@ class Publisher(SubscriberQueues):
     def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING, *, again: bool = False) -> None:
         """Connect a subscriber: from now on it misses nothing that it wants.
 
-        Args:
-            subscriber: its name, unique.
-            options: which messages it wants.
-            again: whether it was one of a publisher that has died, in whose place this one is.
+        With ``again`` it was one of a dead publisher in whose place this one is.
 
         Raises:
             ProtocolError: there is a subscriber of that name.
-            DeliveryError: messages that this one has sent ``again`` are not kept.
+            DeliveryError: with ``again``, messages that it lacks are not kept.
         """
         if subscriber in self.queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
@@ -251,7 +245,6 @@ class Publisher(SubscriberQueues):
             self._introduce(queue)
 
     def _introduce(self, queue: OutgoingQueue, standing: int | None = None) -> None:
-        """Tell a subscriber where it begins, and what stands if it was there before."""
         lower, upper = list(self._epochs.lower), self._epochs.upper()
         # The final message is told again, under its own number, to those who come after it.
         before = self._sequence if self._final is None else self._final.number - 1
@@ -266,13 +259,13 @@ class Publisher(SubscriberQueues):
             queue.offer(self._final)
 
     def forget(self) -> None:
-        """Keep nothing more for subscribers of a publisher that has died."""
+        """Keep nothing more for subscribers of a dead publisher."""
         self.kept = None
         self.missing.clear()
 
     @property
     def is_held(self) -> bool:
-        """Whether a subscriber holds this publisher back now, or is awaited."""
+        """Whether a subscriber holds this publisher back, or is awaited."""
         if self.awaited:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
@@ -293,7 +286,7 @@ class Publisher(SubscriberQueues):
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
-        """Tell whether all have everything, but for the subscribers of a process, by the start of their names."""
+        """Tell whether all subscribers have everything, except those of a process, by the start of their names."""
         waiting = (*self.missing, *(name for name, queue in self.queues.items() if queue))
         return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 

@@ -1,10 +1,9 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
-It is an asyncio actor, and all happens on its loop but what waits for the disk. Its methods are the calls that others
-make; what they do is in the partition. This module does not import Ray: the class is plain, and `publisher_calls` makes
-it an actor. Where the partition has a log, Ray starts the actor again on
-the same node when it has died. Then it goes on from the log, and its worker and children connect anew. If it has no
-log and its job keeps snapshots, Ray starts it again, too. Then the job goes back, and subscribers connect anew.
+All happens on the loop of an asyncio actor, except waiting for the disk. The methods delegate to `Partition` and its
+delivery. This module does not import Ray: `publisher_calls` makes the class an actor. Ray starts an actor with a log
+again on the same node; it goes on from the log, and its worker and children connect anew. An actor without a log is
+started again if its job keeps snapshots; then the job goes back, and subscribers connect anew.
 """
 
 import asyncio
@@ -40,13 +39,11 @@ MakeDelivery: TypeAlias = Callable[[], Delivery]
 
 
 class PublisherActor:
-    """Publishes one partition of a topic. Some calls are for topics with a log alone.
+    """Publishes one partition of a topic. Some calls are for topics with a log only.
 
     Args:
-        topic: its name.
-        partition: the number of the partition.
-        make: makes the delivery of the partition, on the loop; the first call has it made.
-        logs: how its process logs; None leaves that as it is.
+        make: makes the delivery of the partition, on the loop, at the first call.
+        logs: how its process logs; None changes nothing.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
@@ -63,7 +60,7 @@ class PublisherActor:
 
     @property
     def partition(self) -> Partition:
-        """The partition. Raises LogError, or DeliveryError if this was closed."""
+        """The partition. Raises LogError, or DeliveryError if this is closed."""
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
         if self._opened is None:
@@ -86,11 +83,10 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
-        """Return where the worker can connect to, if it is on this node; None if there are no sockets here.
+        """Return where the worker can connect; None if it is on another node or there are no sockets here.
 
         Args:
-            awaits: whether the worker may wait until the first subscribers have come. If it does not, because other
-                partitions have begun, or they had come before a restart, the partition does not wait either.
+            awaits: whether the worker may wait for the first subscribers. If not, the partition does not wait either.
         """
         if not awaits:
             self.partition.await_nobody()
@@ -99,19 +95,16 @@ class PublisherActor:
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
     ) -> SocketOffer | None:
-        """Take on a subscriber or relay: from now on it misses nothing that it wants, if it connects or calls in time.
+        """Accept a subscriber or relay: it misses nothing that it wants, if it connects or calls in time.
 
-        Args:
-            child: its name, unique.
-            options: which messages it wants.
-            again: whether a publisher without a log had it that has died. Then this waits for its job to go back.
+        With ``again`` it was attached to a dead publisher without a log, and this waits for the job to go back.
 
         Returns:
-            Where it can connect to if it is on this node; None if there are no sockets here.
+            Where it can connect; None if there are no sockets here.
 
         Raises:
             ProtocolError: it is attached already.
-            DeliveryError: it would miss something, as it comes too late, or the job does not go back.
+            DeliveryError: it comes too late and would miss something, or the job does not go back.
         """
         if not again:
             return self.partition.attach(child, options)
@@ -130,22 +123,22 @@ class PublisherActor:
         """Return the next messages for a child without a connection, as soon as there are any.
 
         Raises:
-            ProtocolError: the child is not known, or no more: it has to join first.
+            ProtocolError: the child is unknown and has to join first.
         """
         return await self.partition.talk(child, said, wait_s, received, again=again)
 
     async def detach(self, child: str) -> None:
-        """Forget a child; a call of it that waits returns at once."""
+        """Forget a child; its waiting call returns at once."""
         self.partition.leave(child)
 
     # ------------------------------------------------------------------ calls of the publication
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscriptions are read; return how many are in the end."""
+        """Wait until ``count`` subscriptions are read; return the number in the end."""
         return await self.partition.read_by(count, timeout_s)
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Wait until the first subscribers have come that the partition awaits; tell whether they have."""
+        """Wait for the awaited first subscribers; tell whether they have come."""
         return await self.partition.awaited(timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
@@ -153,9 +146,9 @@ class PublisherActor:
         return await self.partition.ended(timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until the partition has everything of a generation; return its end, None if it has not yet.
+        """Wait until the partition has everything of a generation; return its end, or None after the timeout.
 
-        Subscribers without a log have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        Subscribers without a log have a moment to receive it, too, except those of the process ``but_for``.
         """
         return await self.partition.known_end(generation, timeout_s, but_for)
 
@@ -163,35 +156,29 @@ class PublisherActor:
         """End the partition, as all of the topic have everything; then do as `drained`. Idempotent. Raises LogError.
 
         Args:
-            ends: what the publishers have known, by partition. One that has died since has another in its place. A log
-                knows it by itself.
-            timeout_s: how long to wait for those who read.
+            ends: the ends by partition, also for a publisher in place of a dead one; a log knows its own.
+            timeout_s: how long to wait for readers.
             but_for: as for `drained`.
         """
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Wait until the partition is finished and all who read have all of it; tell whether they have.
+        """Wait until the partition is finished and all readers have all of it; tell whether they have.
 
-        Readers of the process ``but_for`` do not count: that process waits here, and they cannot read meanwhile.
+        Readers of the process ``but_for`` do not count: it waits here and cannot read meanwhile.
         """
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
-        """Wait until all who read have everything, or received nothing for as long as a lease.
+        """Wait until all readers have everything, or have received nothing for a lease.
 
-        Readers of the process ``owner`` have all the time that they want.
+        Readers of the process ``owner`` have no time limit.
         """
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
-        """End this actor after `read_by_all`, here and at others, whose readers may wait for the silence of this one.
-
-        Args:
-            owner: as for `read_by_all`.
-            others: the handles of publishers of the same topic; one that has ended is not waited for.
-        """
+        """End this actor after `read_by_all`, here and at others, whose readers may wait for the silence of this one."""
         import ray
 
         calls = [other.read_by_all.options(max_task_retries=-1).remote(owner) for other in others]
@@ -204,11 +191,11 @@ class PublisherActor:
         ray.actor.exit_actor()
 
     async def fail(self, reason: str, on_purpose: bool = False) -> None:
-        """End the partition before its time, with ``reason`` for its subscribers; acknowledgements are received."""
+        """End the partition early, with ``reason`` for its subscribers; acknowledgements are still received."""
         self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
-        """Make durable what was sent and acknowledged, and let go of everything for good. Raises LogError."""
+        """Make durable everything sent and acknowledged, and release everything for good. Raises LogError."""
         self._is_closed = True
         partition, self._opened = self._opened, None
         if partition is not None:
@@ -219,16 +206,16 @@ class PublisherActor:
         """Answer, which shows that the actor lives."""
 
     async def statistics(self) -> dict[str, int]:
-        """Return counts of what happened so far, and of what there is, by name."""
+        """Return counts by name."""
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
-        """Receive nothing more of the worker, as its job goes back to a snapshot; return the subscribers. Idempotent.
+        """Receive nothing more from the worker, as its job goes back to a snapshot; return the subscribers. Idempotent.
 
         Args:
-            awaits: whether the first subscribers are awaited; otherwise they have come, perhaps to a dead publisher.
-            readers: subscribers of a publisher without a log that has died. If this is in its place, it does not end
-                before they have come, or have not for as long as a lease.
+            awaits: whether the first subscribers are still awaited.
+            readers: subscribers of a dead publisher without a log; in its place, this waits a lease for them before it
+                ends.
         """
         partition = self.partition
         if not awaits:
@@ -239,26 +226,26 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of a publication with a log
 
     async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
-        """Return how many partitions the log in a place of this node says, 0 if there is none; do not open it.
+        """Return the number of partitions that the log in a place of this node has recorded, 0 without a log.
 
-        Raises LogError.
+        Does not open the log; raises LogError.
         """
         return await asyncio.to_thread(logged_partitions, place, identity)
 
     async def open(self) -> LogPlace:
-        """Open the log, in the actor's first life, and return how far it is; later the first call opens it.
+        """Open the log, in the actor's first life, and return its position; later the first call opens it.
 
-        Raises LogError, or DeliveryError if this was closed.
+        Raises LogError, or DeliveryError if this is closed.
         """
         self._durable.audience.expect_nobody()
         return await self.place(0.0)
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
+        """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""
         return await self._durable.place(timeout_s)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Wait until everything before a time is durable; tell whether that is so."""
+        """Wait until everything before a time is durable; tell whether it is."""
         return await self._durable.reached(time, timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
@@ -266,7 +253,7 @@ class PublisherActor:
         return await self._durable.came_again(generation, timeout_s)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""
+        """Return the sums of logged epochs; None for those that cannot be compared. Raises LogError."""
         return await self._durable.logged(times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
@@ -274,7 +261,7 @@ class PublisherActor:
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
-        """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
+        """Return why nothing is published now, for good or while the disk is full, once that differs from ``known``."""
         if self._is_closed:
             return self._problem
         delivery = self._durable
@@ -293,21 +280,21 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+        """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
         Args:
             name: of the subscription.
-            reader: the id of who reads it, unique; who had it before gets nothing more.
-            start: the first tick that a new one wants; by default what is told next, and 0 for all that is kept. With
-                ``again``, the first tick that this reader has not acknowledged.
-            durable: whether it is remembered over restarts; if so this returns when that is sure.
-            again: whether this reader had it already, before the pubend was started again.
-            acknowledged: for ``again``: what was, as this reader has learnt from other pubends.
+            reader: the unique id of the reader; an earlier reader receives nothing more.
+            start: the first tick for a new subscription, by default the one told next, 0 for all kept; with ``again``,
+                the first tick that this reader has not acknowledged.
+            durable: whether it outlives restarts; then this returns once that is logged.
+            again: whether this reader had it before the pubend restarted.
+            acknowledged: with ``again``, what the reader has acknowledged, as far as it has learnt from other pubends.
 
         Raises:
-            DeliveryError: another reader has the subscription by now, or it was ended, or so was the topic.
+            DeliveryError: another reader has the subscription, or it or the topic has ended.
             PublisherLost: the job has failed, or could not start.
-            LogError: the log is damaged, or takes nothing.
+            LogError: the log is damaged or cannot be written.
         """
         delivery = self._durable
         if delivery.connections.refusal:
@@ -318,20 +305,20 @@ class PublisherActor:
         )
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Let a reader go: its subscription ends if it is not durable, and otherwise waits for another reader.
+        """Release a reader: its subscription ends, or waits for another reader if it is durable.
 
         Args:
-            reader: its id; of one that is not known, or no more, nothing is taken.
-            acknowledged: all that it has acknowledged: what it says by its connection may come later. Of a durable
-                subscription this returns when that is durable.
+            reader: its id; an unknown one is ignored.
+            acknowledged: everything that it has acknowledged; for a durable subscription this returns once that is
+                durable.
             everywhere: the same for each pubend of the topic.
 
-        Raises LogError: the log takes nothing.
+        Raises LogError.
         """
         await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def end_subscription(self, name: str) -> list[str]:
-        """End a durable subscription for good, and whoever reads it; return all that there were. Raises LogError."""
+        """End a durable subscription for good, and disconnect its reader; return all that existed. Raises LogError."""
         return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:
