@@ -3,17 +3,17 @@
 Invariants:
 
 - The pubend tells of a tick only once the log holds its message or, for silence up to a tick, the reservation of that
-  tick. So everything that it told is still true after a restart.
-- A message gets a tick after all told or logged ticks, and one that no other pubend uses: pubend p of n uses only ticks
-  with remainder p when divided by n.
-- The told ticks are a prefix: every tick before `told_end` is D or F, and later ticks are Q.
-- A child that asks for later ticks, up to an end, waits there for the silence of this pubend. So the pubend promises
-  that silence, and puts later messages behind it. The order of pubends does not depend on their clocks.
-- A tick that a subscription may need is final only if it was silent. Ticks that all subscriptions have acknowledged are
-  final, and the log may forget them: `subscriptions.py` knows them.
-- A subend whose answer was cut short asks for all later ticks. So it is told only answers, until one is not cut short.
-- Every message downstream states before which tick messages are forgotten. So a reader that returns after the end of
-  its subscription learns whether it has missed messages, and does not take them for silence.
+  tick. So everything told is still true after a restart.
+- A message gets a tick after all told or logged ticks; pubend p of n uses only ticks with remainder p when divided by
+  n.
+- The told ticks are a prefix: every tick before `told_end` is D or F, later ones are Q.
+- A child may ask for later ticks, up to an end; the pubend then promises their silence, and puts later messages behind
+  it. So the order of pubends does not depend on their clocks.
+- A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
+  final, and the log may forget them (`subscriptions.py`).
+- A subend whose answer was cut short asks for all later ticks, so it is told only answers, until one is not cut short.
+- Every message downstream states before which tick messages are forgotten, so a reader that returns after its
+  subscription has ended does not take missed messages for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -39,8 +39,8 @@ class NotReady(Exception):  # noqa: N818  it names what is so
     """A part of the log that has to be fetched first.
 
     Attributes:
-        key: names the part.
-        fetch: returns it, after some time, on any thread.
+        key: the name of the part.
+        fetch: returns it after some time, on any thread.
     """
 
     def __init__(self, key: object, fetch: Callable[[], object]) -> None:
@@ -55,8 +55,8 @@ class LoggedMessages(Protocol):
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
         """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``, or an earlier tick if the messages exceed ``max_bytes``, or to read on would take long. It
-        is after ``first`` in any case.
+        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or reading on
+        would take long.
         """
 
 
@@ -64,22 +64,16 @@ class Pubend:
     """One partition of a topic.
 
     Args:
-        number: its number.
-        pubends: the number of pubends of the topic.
-        log: the published messages.
-        size_of: returns the size of a message in bytes.
-        cache_bytes: the largest size of the latest messages that stay in memory.
-        next_tick: the first tick that was neither logged nor reserved; 0 for a new log.
-        first_tick: the first tick that the log has not forgotten.
+        cache_bytes: the most bytes of the latest messages in memory.
+        next_tick: the first tick that is neither logged nor reserved; 0 for a new log.
+        first_tick: the first tick that the log has not forgotten; also an attribute.
         message_end: the ticks from here up to ``next_tick`` have no messages; by default they are unknown.
         lost_end: all messages that the log has forgotten are before this tick.
 
     Attributes:
-        fanout: the children, each a subend or relay; they receive all messages downstream.
-        told_end: the end of the known ticks: each tick before it is D or F.
-        first_tick: the first tick that is not forgotten.
-        message_end: all messages that were told are before this tick.
-        wanted_end: the end of the ticks that children have asked for; silence up to there is to be told soon.
+        told_end: each tick before it is known, D or F.
+        message_end: all told messages are before this tick.
+        wanted_end: the end of the ticks that children have asked for; their silence is told soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -117,9 +111,7 @@ class Pubend:
     def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
         """Assign ticks to messages; the caller logs them in this order, and then calls `logged`.
 
-        Args:
-            messages: the messages, in order.
-            now: the tick of the clock; a clock that goes back does no harm.
+        A clock ``now`` that goes back does no harm.
         """
         tick = max(self._next_tick, self._clock.at(now))
         tick += (self._number - tick) % self._pubends
@@ -135,7 +127,7 @@ class Pubend:
     def pass_over(self, now: int) -> int:
         """Return a tick for a log entry that is no message.
 
-        Later messages get later ticks. So a durable entry does not imply that messages after it are durable.
+        Later messages get later ticks, so a durable entry does not imply durable messages after it.
         """
         tick = max(self._next_tick, self._clock.at(now))
         self._next_tick = tick + 1
@@ -159,11 +151,9 @@ class Pubend:
         return self.fanout.forward(gaps(begin, self.told_end, map(_TICK, data)), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
-        """Return a tick to reserve in the log before telling silence; None if no reservation is needed.
+        """Return a tick to reserve in the log before telling silence; None if none is needed.
 
-        Args:
-            now: the tick of the clock.
-            ahead: the number of further ticks to reserve, so that not every silence needs a reservation.
+        Reserves ``ahead`` further ticks, so that not every silence needs a reservation.
         """
         tick = self._clock.at(now)
         if tick + ahead // 2 <= self._to_reserve:
@@ -176,14 +166,10 @@ class Pubend:
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
-        """Return the messages that tell the silence up to now, with all silence that has waited.
+        """Return the messages that tell all silence up to ``now``.
 
-        The told silence ends at the first message that is not durable, and at the reserved tick.
-
-        Args:
-            now: the tick of the clock.
-            ahead: the largest number of later ticks to promise silence for. A pubend promises half the time since its
-                last message, so that a busy one promises next to nothing.
+        It ends at the first message that is not durable, and at the reserved tick. For at most ``ahead`` later ticks
+        silence is promised: half the time since the last message, so a busy pubend promises next to nothing.
         """
         tick = self._clock.at(now)
         tick += min(ahead, max(0, tick - self.message_end) // 2)
@@ -197,7 +183,7 @@ class Pubend:
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
         """Return an answer to a curious child, as far as it has room and the answer does not take long.
 
-        If it is curious about ticks that are not told, the clock goes on from their end.
+        If the child is curious about ticks that are not told, the clock continues from their end.
 
         Raises:
             NotReady: the first messages have to be fetched; ask again when they are ready.
@@ -246,10 +232,10 @@ class Pubend:
         return found, reached, reached < end
 
     def forget(self, tick: int | None) -> int:
-        """Forget the ticks before ``tick``, which are final from now on; return the first kept one.
+        """Forget the ticks before ``tick``, which become final; return the first kept tick.
 
-        Without a tick the pubend forgets none. A reader that lacks messages before it learns that by the ``lost_end``
-        of the next message.
+        With None the pubend forgets nothing. A reader that lacks forgotten messages learns that by the ``lost_end`` of
+        the next message.
         """
         end = self.first_tick if tick is None else min(tick, self.told_end)
         if end > self.first_tick:

@@ -1,7 +1,7 @@
 """The subscriptions of a pubend with a log: their acknowledged ticks and readers, and the logged state of durable ones.
 
-A subscription has one reader at a time, the newest. Only the newest reader's messages count: an earlier reader does not
-know where the newest one began. `Subscriptions.subscribe` decides by the name and the reader:
+Only the newest reader of a subscription counts: an earlier one does not know where the newest began.
+`Subscriptions.subscribe` decides by the name and the reader:
 
 =============  ======================  ==============================  =============================================
 name           ``again``               its reader                      outcome
@@ -16,8 +16,8 @@ abandoned      either                                                  continues
 =============  ======================  ==============================  =============================================
 
 A relay is a subscription, too: it stands for all readers whose acknowledgements it consolidates. The pubend keeps
-messages for such a reader itself until the relay names it. It does so again for a lease when the relay no longer names
-the reader, or is lost.
+messages for such a reader itself until the relay names it, and again for a lease after the relay stops naming it, or is
+lost.
 
 No I/O: methods return the entries to log, and the caller reports the logged ones.
 
@@ -47,12 +47,10 @@ class Subscriptions:
     """The subscriptions of one pubend.
 
     Args:
-        pubend: the pubend.
-        standings: the logged states of durable subscriptions.
-        where: the name of the topic and partition, for messages.
+        where: the topic and partition, for messages.
 
     Attributes:
-        known: the subscriptions and relays, without abandoned subscriptions, by name.
+        known: the subscriptions and relays, without abandoned ones, by name.
         noted: the latest entries of durable subscriptions, by name.
     """
 
@@ -92,16 +90,16 @@ class Subscriptions:
 
         Args:
             name: the name of the subscription.
-            reader: the id of its reader.
-            start: the first wanted tick of a new subscription; None for the tick that is told next. For a returning
-                reader, the first tick that it has not acknowledged.
+            reader: its id.
+            start: the first wanted tick of a new subscription, by default the tick told next; with ``again``, the first
+                unacknowledged tick of this reader.
             frontiers_at: returns both frontiers before a tick that is not forgotten.
-            durable: whether to keep it over restarts; `due` returns the entries to log for that.
+            durable: whether it outlives restarts; `due` returns the entries to log.
             again: whether this reader had it already.
-            acknowledged: the acknowledged ticks that a returning reader knows.
+            acknowledged: with ``again``, the ticks that the reader has acknowledged.
 
         Raises:
-            DeliveryError: the reader had the subscription, and cannot have it back.
+            DeliveryError: the reader cannot have its subscription back.
         """
         if reader in self.known and self.known[reader].is_returning:
             self.end(reader)
@@ -141,7 +139,6 @@ class Subscriptions:
             )
 
     def _begun(self, name: str, start: int | None, *, again: bool) -> Subscription:
-        """Return an unknown subscription at its beginning; it has no first frontiers if they are those of that tick."""
         pubend, abandoned = self._pubend, self._abandoned.get(name)
         lost_end = pubend.fanout.lost_end
         if abandoned is not None and lost_end <= prefix_end(abandoned.ranges):
@@ -152,7 +149,7 @@ class Subscriptions:
         return Subscription(TickSet([(0, max(begin, pubend.first_tick))]), lost_end=lost_end if has_lost else 0)
 
     def _give(self, name: str, reader: str | None) -> None:
-        """Assign a subscription to a reader, which has no other; it no longer belongs to the reader before."""
+        """Assign a subscription to a reader, instead of its earlier reader and the reader's earlier subscription."""
         self._release(name)
         self.known[name].reader = reader
         if reader is not None:
@@ -164,7 +161,7 @@ class Subscriptions:
             del self._names[before]
 
     def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Receive the last message of a leaving reader; its subscription stays if that is durable."""
+        """Receive the last message of a leaving reader; its subscription stays if it is durable."""
         self._left[reader] = None
         if len(self._left) > MOST_LEFT:
             del self._left[next(iter(self._left))]
@@ -179,7 +176,7 @@ class Subscriptions:
             self.end(name)
 
     def end(self, name: str) -> None:
-        """End a subscription, durable, abandoned or not; do nothing if it is unknown."""
+        """End a subscription, whether durable, abandoned or not; do nothing if it is unknown."""
         self._release(name)
         self.known.pop(name, None)
         self._abandoned.pop(name, None)
@@ -194,7 +191,7 @@ class Subscriptions:
     def ack(self, ack: Ack | ConsolidatedAck, child: str = "") -> list[str]:
         """Receive acknowledgements of a child; return the unknown readers, whose acknowledgements do not count.
 
-        An empty name stands for the readers behind the child: it has to name them again.
+        An empty name stands for the readers behind the child, which it has to name again.
         """
         if isinstance(ack, ConsolidatedAck):
             return self._consolidate(child, ack)
@@ -215,7 +212,6 @@ class Subscriptions:
     # ------------------------------------------------------------------ relays
 
     def _consolidate(self, relay: str, ack: ConsolidatedAck) -> list[str]:
-        """Receive the acknowledgement of a relay; see `ack`. Complexity: O(readers that came or have gone)."""
         known = self.known.get(relay) or Subscription(TickSet(), until_s=inf)
         readers = known.readers = known.readers or Readers()
         end_before = readers.end
@@ -235,14 +231,14 @@ class Subscriptions:
         return []
 
     def lost(self, child: str) -> None:
-        """Record that a child is not connected any more: if it is a relay, its readers go to another parent."""
+        """Record that a child is disconnected: the readers of a relay go to another parent."""
         known = self.known.get(child)
         if known is not None and known.readers is not None:
             self.end(child)
             self._keep_for(known.readers.names, known.readers.end)
 
     def _keep_for(self, readers: Iterable[str], end: int) -> None:
-        """Keep messages from a tick on for readers that a relay does not name any more, until their lease is over."""
+        """Keep messages from a tick on, for a lease, for readers that a relay names no more."""
         elsewhere = [known.readers.names for known in self.known.values() if known.readers is not None]
         for reader in readers:
             if not (reader in self._left or reader in self._names or any(reader in names for names in elsewhere)):
@@ -264,7 +260,6 @@ class Subscriptions:
         return due
 
     def _note(self, name: str) -> Cursor | None:
-        """Record the state of a subscription and return its entry to log; None if none is needed."""
         standing = self.known[name].standing() if self.is_durable(name) else self._abandoned.get(name)
         if standing == self.noted.get(name):
             return None
@@ -289,7 +284,7 @@ class Subscriptions:
     # ------------------------------------------------------------------ questions
 
     def count(self, names: Iterable[str]) -> int:
-        """Return the number of subscriptions among known ones and those behind known relays."""
+        """Return the number of subscriptions among known ones, or behind known relays."""
         behind = [self.known[name].readers for name in names]
         return sum(1 if readers is None else len(readers.names) for readers in behind)
 
@@ -300,7 +295,7 @@ class Subscriptions:
 
     @property
     def needed_after_restart(self) -> int:
-        """The first tick whose messages would be needed after a restart, by the durable entries."""
+        """The first tick whose messages are needed after a restart, by the durable entries."""
         ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
         return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
 
@@ -309,11 +304,11 @@ class Subscriptions:
         return [name for name, known in self.known.items() if known.acknowledged.prefix_end < tick]
 
     def reader_of(self, name: str) -> str | None:
-        """Return the id of a subscription's reader; None without a reader, or for an unknown subscription."""
+        """Return the id of a subscription's reader, if there is one."""
         return self.known[name].reader if name in self.known else None
 
     def name_of(self, reader: str) -> str | None:
-        """Return the subscription of a reader; None if it has none, or no longer."""
+        """Return the subscription of a reader, if it has one."""
         return self._names.get(reader)
 
     def is_durable(self, name: str) -> bool:

@@ -2,22 +2,22 @@
 
 Invariants:
 
-- No event comes before the snapshots of all partitions have; until then messages wait, undecoded.
-- Of each partition no message is missing, none comes twice, and each is where the protocol allows it.
-- A consumer sees all of an epoch or nothing of it, over all partitions; what it does not see is never decoded.
-- Where epochs may be dropped, because the consumer falls behind, batches are held until their epoch is complete: only
-  then is it sure that no partition has dropped its part. A consumer is told of every epoch that was dropped. An epoch
-  that a partition has dropped stays so, though the job goes back and publishes it again.
+- No event comes before the snapshots of all partitions; until then messages wait, undecoded.
+- Of each partition no message is missing, doubled or out of place.
+- A consumer sees all of an epoch, over all partitions, or nothing of it; what it does not see is never decoded.
+- Where epochs may be dropped, batches are held until their epoch is complete: only then has surely no partition dropped
+  its part. The consumer is told of every dropped epoch, which stays dropped though the job goes back and publishes it
+  again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
-- When the job goes back to a snapshot, all partitions go back together: see `Generations`. The consumer is told which
-  batches are void. Its frontier stays where it is, and what comes again of earlier epochs is left out.
-- With history, the epochs up to the last one that is complete at some partition become one, at that time. So the first
-  epoch is the state as of then, over all partitions, and each later one is as published.
-- The topic ends when all partitions have ended; a failure of one is an error at once. Where partitions were stopped on
-  purpose, all others are received to their last message first, so no epoch that was published whole is missing.
+- When the job goes back to a snapshot, all partitions go back together (`Generations`), and the consumer is told which
+  batches are void. Its frontier stays, and repeated earlier epochs are left out.
+- With history, the epochs up to the last one that is complete at some partition become one, at that time: the state
+  over all partitions. Each later epoch is as published.
+- The topic ends when all partitions have ended; a failure of one raises at once. Where partitions were stopped on
+  purpose, all others are received to their last message first, so no wholly published epoch is missing.
 
-Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
-The ends of partitions are added.
+Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic". The ends
+of partitions are added.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,17 +57,15 @@ class Subscriber:
     """Merges the partitions of one topic.
 
     Args:
-        domain: the times of the topic.
         partitions: how many there are; messages come with their number, from 0.
-        atomic: whether to hold back epochs of which a part may have been missed.
+        atomic: whether to hold back epochs that may have been missed in part.
         may_drop: whether publishers may leave out epochs.
-        topic: its name, for the messages of errors.
-        expected: what batches have to be, where the publishers do not see to that; None for anything.
-        began: both frontiers of each partition where this once began, if it goes on with what others have left.
+        expected: the type of batches, where the publishers do not check it; None for any.
+        began: both frontiers of each partition where this began, if it continues an earlier subscription.
 
     Attributes:
-        unseen: the partition and number of batches that the consumer will never see; who reads them removes them.
-        lacks_state: whether some partition has not sent its history, as there is none, or this goes on with a log.
+        unseen: the partition and number of batches that the consumer will never see; the reader of this removes them.
+        lacks_state: whether some partition has not sent its history, as there is none, or a log goes on.
     """
 
     def __init__(
@@ -110,10 +108,10 @@ class Subscriber:
         """Receive the next message of a partition; return the events for the consumer, in order.
 
         Raises:
-            ProtocolError: a message is missing, or has no place there.
-            PublisherLost: the publisher says that the topic failed, or this was the last message of a topic that was
-                stopped on purpose, which is a `TopicStopped`. Or it is in the place of one whose messages are missing.
-            DeliveryError: the publisher has cut this subscriber off.
+            ProtocolError: a message is missing, or is not allowed there.
+            PublisherLost: the topic failed, or a publisher in place of a dead one lacks messages; TopicStopped after
+                the last message of a topic that was stopped on purpose.
+            DeliveryError: the publisher has cut off this subscriber.
         """
         message = self._streams[partition].accept(numbered)
         if message is None:
@@ -147,9 +145,9 @@ class Subscriber:
         return self._deliver(partition, numbered)
 
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
-        """Tell whether a message that waits is not void; of moves of the frontier the return has the outcome.
+        """Tell whether a waiting message is not void; the return has the outcome of moves of the frontier.
 
-        A note of dropped epochs is never void: the queue of the publisher leaves them out after the return, too.
+        A note of dropped epochs is never void: the publisher's queue omits them after the return, too.
         """
         match numbered.message:
             case DataMessage(time=time):
@@ -171,7 +169,7 @@ class Subscriber:
 
     @property
     def wanted(self) -> list[int]:
-        """The partitions to read from next: those without a snapshot while there are any, then those still live."""
+        """The partitions to read from next: those without a snapshot first, then those still live."""
         state = PartitionState.LIVE if self.is_ready else PartitionState.AWAITING_SNAPSHOT
         return [number for number, stream in enumerate(self._streams) if stream.state is state]
 
@@ -182,7 +180,7 @@ class Subscriber:
 
     @property
     def frontier(self) -> Antichain:
-        """The minimal antichain over all partitions; the least time until all snapshots, and the state, have come."""
+        """The minimal antichain over all partitions; the least time until `has_begun`."""
         if self._shown is not None:
             return self._shown
         return self._lower.frontier if self.has_begun else Antichain(self._domain, [self._domain.minimum()])
@@ -207,7 +205,6 @@ class Subscriber:
         return [*told, *first, *self._frontier_changed(), *self._deliver_waiting(), *self._go_back()]
 
     def _state(self) -> list[tuple[int, Numbered]] | None:
-        """Return the messages of all histories, and set the epoch of the state; None for a topic without history."""
         found = {partition: snapshot.history for partition, snapshot in self._snapshots.items()}
         histories = {partition: history for partition, history in found.items() if history is not None}
         self.lacks_state = len(histories) < len(found)
@@ -232,7 +229,6 @@ class Subscriber:
         )
 
     def _deliver_waiting(self) -> list[Event]:
-        """Deliver what has waited, but for what has to wait for other partitions to go back."""
         waiting, self._waiting = self._waiting, []
         events: list[Event] = []
         for partition, numbered in waiting:
@@ -243,7 +239,6 @@ class Subscriber:
         return events
 
     def _go_back(self) -> list[Event]:
-        """Go back, if all partitions have done so; otherwise the last of them has it done."""
         lowers = self._lowers()
         returns = self._generations.take()
         if returns is None:
@@ -259,7 +254,7 @@ class Subscriber:
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
-        """Return what to tell of returns. Without a log, what may be void is behind the frontier that was shown."""
+        """Return what to tell of returns; without a log, what may be void is behind the shown frontier."""
         return [
             RolledBack(partition, message.number, shown)
             if message.standing is None
@@ -268,7 +263,6 @@ class Subscriber:
         ]
 
     def _lowers(self) -> list[Time]:
-        """Return the lower frontiers of all partitions, together, before the messages that wait."""
         lower_of = self._generations.lower_of
         return [time for number, found in self._snapshots.items() for time in lower_of(number, found.lower)]
 
@@ -284,7 +278,6 @@ class Subscriber:
                 return self._ended()
 
     def _ended(self) -> list[Event]:
-        """Return the end of the topic if all partitions have ended; raise TopicStopped if one has not to its end."""
         if self._stopped and self.is_ended:
             raise TopicStopped(f"topic {self._topic!r} has not come to its end: {self._stopped}", topic=self._topic)
         return [End()] if self.is_ended else []
@@ -309,7 +302,6 @@ class Subscriber:
         return [batch]
 
     def _drop(self, times: list[Time]) -> list[Event]:
-        """Drop epochs of which a part will not come."""
         new = [time for time in times if time not in self._dropped and self._passes(time)]
         self._dropped.update(new)
         self._counts.epochs_dropped += len(new)
@@ -337,7 +329,6 @@ class Subscriber:
         return [*self._completed(frontier), Frontier(frontier)]
 
     def _completed(self, frontier: Antichain) -> list[Event]:
-        """Return the batches of epochs that are complete and were held until now; forget those that were dropped."""
         complete = self._held.take_passed(frontier)
         self._dropped.difference_update(time for time, _ in complete)
         batches: list[Event] = [batch for _, held in complete for batch in held]

@@ -1,8 +1,7 @@
 """The connection of the operator that publishes, on its worker, to the publisher of its partition.
 
-A connection gathers what one scheduling step of the operator did and sends it at once. It never waits for subscribers:
-they are the publisher's business. Where one of them holds the publisher back the connection has no more room, and the
-operator leaves unread what comes next, until it has.
+A connection gathers the events of one scheduling step and sends them at once, without waiting for subscribers. While a
+subscriber holds the publisher back, the connection has no room and the operator leaves its input unread.
 """
 
 import logging
@@ -38,7 +37,7 @@ Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
-    """Log that a topic publishes nothing before its first subscribers have come, and where they find it."""
+    """Log that a topic publishes nothing before its first subscribers come, and where they find it."""
     _LOG.warning(
         "topic %r%s publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or "
         "end the job",
@@ -51,14 +50,14 @@ def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
 
 
 class PublisherConnection:
-    """One worker's connection to its publisher. The frontier starts as the least time of the domain.
+    """One worker's connection to its publisher, whose frontier starts at the least time of the domain.
 
-    This very class is the connection of a worker whose records all go to another worker to be published. It drops the
-    moves of its frontier, which the other worker knows.
+    This base class serves a worker whose records all go to another worker to be published.
+
+    It drops the moves of its frontier, which the other worker knows.
 
     Args:
-        topic: its name.
-        partition: the number of the partition in which the records of this worker are published; also an attribute.
+        partition: where the records of this worker are published; also an attribute.
     """
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -69,7 +68,7 @@ class PublisherConnection:
         self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
-        """Encode one batch at once, so that it may be changed afterwards. An empty batch is not sent.
+        """Encode one batch at once, so it may be changed afterwards; skip an empty one.
 
         Raises:
             DeliveryError: it cannot be encoded.
@@ -98,28 +97,28 @@ class PublisherConnection:
             self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the frontier: -1 for each time that left it and +1 for each that entered, indivisible."""
+        """Receive one indivisible move of the frontier: -1 for each time that left it and +1 for each that entered."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send, before the first event, where a snapshot of the job is; at the least time if that is None.
+        """Before the first event, begin to send at a snapshot; at the least time for None.
 
         Raises:
             DeliveryError: the publisher cannot be reached.
         """
 
     def saved(self) -> Saved | None:
-        """Return what a snapshot has to have, for `go_on`; None if the job takes none, or nothing is published here."""
+        """Return what a snapshot keeps for `go_on`; None if the job takes none, or nothing is published here."""
         return None
 
     def close(self) -> None:
-        """Let go of the publisher, whatever it has not confirmed. Idempotent."""
+        """Release the publisher, whatever it has not confirmed. Idempotent."""
 
     def flush(self) -> None:
         """Send everything since the last flush as one call; does nothing if there is nothing.
 
         Raises:
-            DeliveryError: the publisher did not take this, or something earlier.
+            DeliveryError: the publisher refused this, or something earlier.
         """
         if self._events:
             events, self._events = self._events, []
@@ -127,25 +126,21 @@ class PublisherConnection:
             self._send(events)
 
     def has_room(self) -> bool:
-        """Tell whether there is room for another batch; if not, give it none, but wait for room.
-
-        Raises what `flush` raises.
-        """
+        """Tell whether there is room for another batch; raises what `flush` raises."""
         if self._gathered_bytes > self._most_gathered:
             self.flush()
         return self._has_room()
 
     def _has_room(self) -> bool:
-        """Tell whether the publisher takes more."""
         return True
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers, so that it takes not even the end."""
+        """Whether the publisher awaits its first subscribers, and so receives not even the end."""
         return False
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called, once, from any thread, when there is room again.
+        """Call ``wake`` once, from any thread, when there is room again.
 
         Returns after how many seconds to ask in any case, None for never.
         """
@@ -159,22 +154,17 @@ class PublisherConnection:
 
 
 class RayConnection(PublisherConnection):
-    """A connection to a publisher actor. Pickled, it is a new one: one worker, in one process, uses it.
+    """A connection to a publisher actor, for one worker; a pickled copy is a new connection.
 
-    The flush with which the frontier becomes empty returns only when the publisher has taken everything: after it the
-    worker may go.
+    The flush with which the frontier becomes empty returns when the publisher has received everything: the worker may
+    end.
 
     Args:
-        topic: its name.
-        partition: the number of the partition.
-        domain: the times of the topic.
-        publisher: the handle of the actor.
-        has_log: whether the publisher has a log. If one that has dies, the connection waits until Ray has started it
-            again, and sends again what is not durable.
-        awaits: whether the publisher may await its first subscribers.
-        is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the job goes back: the
-            connection waits for that, which ends it.
-        generation: the generation of what is sent; an attribute, too, for the next connection.
+        has_log: whether the publisher has a log. If such a publisher dies, the connection waits for its restart, and
+            sends again what is not durable.
+        is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
+            the job to go back, which ends it.
+        generation: the generation of the sent events; also an attribute, for the next connection.
         has_history: whether subscribers receive the state first, so that snapshots of the job have it.
     """
 
@@ -207,7 +197,7 @@ class RayConnection(PublisherConnection):
         return type(self), (*described, self._is_remembered, self.generation, self._has_history)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, or again: the publisher is told at once, as subscribers wait for that."""
+        """Begin to send where a snapshot is, or again; the publisher is told at once, as subscribers wait for it."""
         if not self._is_remembered and not self.generation.number:
             return
         assert not isinstance(saved, Mapping), "FedPartitions has that of several partitions"
@@ -217,26 +207,25 @@ class RayConnection(PublisherConnection):
 
     @property
     def announced(self) -> list[Time]:
-        """The frontier that the publisher was told last, or will be with the next flush; empty at the end."""
+        """The frontier that the publisher was told last, or will be told with the next flush; empty at the end."""
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
-        """Return what the publisher has, and what it may not have."""
+        """Return what the publisher has, and what it may lack."""
         return None if self._feed is None or not self._is_remembered else self._feed.saved
 
     def close(self) -> None:
-        """Let go of the publisher."""
+        """Release the publisher."""
         if self._feed is not None:
             self._feed.close()
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the frontier, indivisible."""
+        """Receive one indivisible move of the frontier."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)
 
     def _has_room(self) -> bool:
-        """Tell whether what was sent is on its way."""
         try:
             if self._feed is None and self._awaits:
                 self._feed = self._new_feed()
@@ -250,7 +239,7 @@ class RayConnection(PublisherConnection):
         return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when there is room again."""
+        """Call ``wake`` when there is room again."""
         return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
 
     def _send(self, events: list[FeedEvent]) -> None:
@@ -294,7 +283,6 @@ class RayConnection(PublisherConnection):
         )
 
     def _connect(self) -> socket.socket:
-        """Return a new connection to the publisher, which is on this node."""
         import ray
 
         if self._has_connected and not self._has_log:  # another one has nothing of what was confirmed
@@ -311,7 +299,7 @@ class RayConnection(PublisherConnection):
         return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
-        """Return what to raise; of the end of a publisher Ray knows more than what a socket tells."""
+        """Return the error to raise; Ray knows more of the end of a publisher than a socket does."""
         import ray
 
         if isinstance(error, FeedRefused):

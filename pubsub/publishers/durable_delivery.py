@@ -1,6 +1,6 @@
 """The delivery of one partition of a topic with a log, on an asyncio loop: from its worker to relays and subscribers.
 
-All happens on the loop but what waits for the disk.
+Only waiting for the disk happens elsewhere.
 """
 
 import asyncio
@@ -44,26 +44,13 @@ class DurableDelivery:
     """A `Delivery` by a pubend with its log.
 
     Args:
-        directory: of its log alone, on this node; or a URL.
-        identity: whose log it is.
-        domain: the times of the topic.
-        node: the node of the cluster that this process is on.
-        awaited: how many subscriptions it awaits before the first message; one that is logged already awaits none.
-        retention_s: for how long a durable subscription that nobody reads keeps messages, and for how long messages are
-            kept where there are no subscriptions, in seconds.
-        lease_s: for how long a reader that is connected to a relay lives when it was heard of, a subscription that is
-            not durable waits for its reader, and nothing is forgotten after the start, in seconds.
-        clock: seconds since 1970.
-        segment_bytes: how long the files of the log become.
+        directory: of its own log, on this node; or a URL.
+        awaited: how many subscriptions to await before the first message; none if something is logged.
+        retention_s: how many seconds an unread durable subscription, or a topic without subscriptions, keeps messages.
+        lease_s: how many seconds a reader behind a relay lives after its last message, a subscription that is not
+            durable waits for its reader, and nothing is forgotten after the start.
+        segment_bytes: the size of the log's files.
         has_history: whether nothing is ever forgotten, as new subscribers need all of it.
-
-    Raises:
-        LogError: the log cannot be opened.
-
-    Attributes:
-        connections, awaiting, lease_s, problem: as for `Delivery`.
-        core: the pubend.
-        audience: its readers.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one
@@ -126,7 +113,6 @@ class DurableDelivery:
         self._loop.call_soon_threadsafe(self._go_on, call)
 
     def _go_on(self, call: Callable[[], None]) -> None:
-        """Do what the log has to say, and what follows of that."""
         if self._is_over:
             return
         call()
@@ -142,7 +128,6 @@ class DurableDelivery:
         self.connections.changed.notify()
 
     def _look(self) -> None:
-        """Do what is due, again and again."""
         now_s = self._loop.time()
         self._newest_after = self.core.log.newest_after
         self._timer.cancel()
@@ -158,7 +143,6 @@ class DurableDelivery:
         self._timer = self._loop.call_later(LOOK_S, self._look)
 
     async def _keep_house(self) -> None:
-        """Remove files that nobody needs, and see whether the disk has room again if it was full."""
         core = self.core
         self.audience.is_disk_short = await asyncio.to_thread(core.log.is_short_of_room)
         if self.audience.may_forget and not self._has_history:
@@ -171,7 +155,7 @@ class DurableDelivery:
         core.resume()
 
     def refuse(self, reason: str) -> None:
-        """Publish nothing more: what the worker sent makes no sense, or the log cannot be written."""
+        """Publish nothing more, as the worker sent nonsense or the log cannot be written."""
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
@@ -180,7 +164,7 @@ class DurableDelivery:
     # ------------------------------------------------------------------ the worker and the children
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
-        """Do nothing: a child says who it is, and what it wants, as it connects."""
+        """Do nothing: a child says its name and options as it connects."""
 
     def turned_away(self, child: str) -> list[Told]:
         """Return nothing: every child may call."""
@@ -191,17 +175,17 @@ class DurableDelivery:
         self._children.connect(child, connection)
 
     def drained(self, _: str) -> None:
-        """Do nothing: what a child has not taken it asks for."""
+        """Do nothing: a child asks for what it lacks."""
 
     def leave(self, child: str) -> None:
         """Close the connection of a child."""
         self.connections.let_go(child)
 
     def go_back(self) -> None:
-        """Do nothing: the worker that comes says where it begins."""
+        """Do nothing: the next worker says where it begins."""
 
     def go_on(self) -> None:
-        """Read of the worker if there is room."""
+        """Read from the worker if there is room."""
         self.connections.settle()
 
     def hear(self, child: str, said: list[ChildMessage]) -> None:
@@ -225,7 +209,6 @@ class DurableDelivery:
         self.connections.changed.notify()
 
     def _answer(self) -> bool:
-        """Answer a child that is curious; tell whether others wait."""
         waiting = self._nacks.take()
         if waiting is not None and not self._is_over:
             self.core.nack(*waiting)
@@ -233,7 +216,6 @@ class DurableDelivery:
         return bool(self._nacks)
 
     def _tell(self, outgoing: list[Outgoing]) -> None:
-        """Tell children something, which is also called as something has become durable."""
         self._children.tell(outgoing)
         self.connections.changed.notify()
 
@@ -243,7 +225,7 @@ class DurableDelivery:
         self.core.leave(child)
 
     def gone(self, child: str, why: str) -> None:
-        """Forget a child that is not connected any more."""
+        """Forget a disconnected child."""
         _LOG.debug("%r: %s: %s", self, child, why)
         # It may have come since the last look, and would count as about to come for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
@@ -254,9 +236,9 @@ class DurableDelivery:
     # ------------------------------------------------------------------ the end
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition before its time, with ``reason`` for its readers; acknowledgements are received.
+        """End the partition early, with ``reason`` for its readers; acknowledgements are still received.
 
-        Readers are not told that it is ``on_purpose``, as their subscriptions go on with the next job of this log.
+        Readers are not told ``on_purpose``, as their subscriptions go on with the next job of this log.
         """
         if self.connections.refusal:
             return
@@ -273,15 +255,15 @@ class DurableDelivery:
 
     @property
     def readers(self) -> int:
-        """How many subscriptions are read."""
+        """The number of subscriptions that are read."""
         return self.audience.count
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether all is durable, and all readers have acknowledged it, but for those of a process."""
+        """Tell whether all is durable and acknowledged, except by readers of a process."""
         return self.audience.is_drained(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Return True: readers receive from the log what they have not received, also after the end."""
+        """Return True: readers can read the log after the end."""
         return True
 
     @property
@@ -290,7 +272,7 @@ class DurableDelivery:
         return self.audience.is_read_by_all
 
     def unread(self) -> dict[str, int]:
-        """Return the subscriptions that somebody reads and that have not acknowledged everything, as `Audience`."""
+        """Return the subscriptions with a reader that has not acknowledged everything, as `Audience.unread`."""
         return self.audience.unread()
 
     def is_of(self, name: str, process: str | None) -> bool:
@@ -298,7 +280,7 @@ class DurableDelivery:
         return self.audience.is_of(name, process)
 
     def give_up(self, name: str) -> None:
-        """Wait no more for a subscription."""
+        """Stop waiting for a subscription."""
         self.audience.give_up(name)
 
     def known_end(self, generation: int) -> PartitionEnd | None:
@@ -308,17 +290,17 @@ class DurableDelivery:
         return PartitionEnd(self.core.written_tick, told.generation) if is_known else None
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""
+        """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
         self.core.conclude()
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Return that none have to come again: readers of a log subscribe again by themselves."""
+        """Return nothing: readers of a log subscribe again by themselves."""
         return []
 
     # ------------------------------------------------------------------ what the log has
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
+        """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""
         writer, core = self.core.writer, self.core
         if not await self.connections.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
@@ -326,14 +308,14 @@ class DurableDelivery:
         return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Wait until everything before a time is durable; tell whether that is so."""
+        """Wait until everything before a time is durable; tell whether it is."""
         return await self.connections.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
-        """Wait until the complete epochs that come again in a generation have come, and return them.
+        """Wait for the complete epochs that come again in a generation; return the sums of their digests.
 
         Returns:
-            The sums of their digests; None if they have not come in time. Nothing if they cannot be compared.
+            None after the timeout; nothing if they cannot be compared.
         """
         core = self.core
 
@@ -346,7 +328,7 @@ class DurableDelivery:
         return {} if core.again is None else await asyncio.to_thread(core.again.came)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Return what the log has of some epochs; None for those that cannot be compared. Raises LogError."""
+        """Return the sums of logged epochs; None for those that cannot be compared. Raises LogError."""
         if self.core.again is None:
             return dict.fromkeys(times)
         return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
@@ -362,12 +344,11 @@ class DurableDelivery:
         return await asyncio.to_thread(again.differences, ReplayedLog(self.core.log), differing[0])
 
     def statistics(self) -> dict[str, int]:
-        """Return counts of what happened since the start, and of what there is.
+        """Return counts since the start, by name.
 
-        They are the messages that were taken of the worker, without those that were logged before, and their bytes; how
-        often children have asked for something; the relays and readers that are connected; the subscriptions that are
-        read, all of them, those that are durable, and those that have not acknowledged everything; the bytes of the
-        log; those that wait to be taken by children; and the messages that children were not told as they did not read.
+        They are messages from the worker, without those logged before, and their bytes; questions of children;
+        connected relays and readers; subscriptions that are read, all, durable, and with something unacknowledged;
+        bytes of the log; bytes that wait for children; and messages skipped for children that did not read.
         """
         core, subscriptions = self.core, self.core.subscriptions
         return {
@@ -385,7 +366,7 @@ class DurableDelivery:
         }
 
     async def close(self) -> None:
-        """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""
+        """Release everything, tell children why if they need it, and close the log. Raises LogError."""
         self.connections.refuse_workers(self.problem or f"{self!r} is closed: its topic has ended")
         try:
             await self._dismiss()
@@ -393,7 +374,6 @@ class DurableDelivery:
             await self.stop()
 
     async def _dismiss(self) -> None:
-        """Tell children why which have not received everything and do not know; others know that it has ended."""
         core = self.core
         late: set[str | None] = set() if self.connections.refusal else set(self._children.names)
         if core.told.has_ended and not self.problem:
@@ -407,7 +387,7 @@ class DurableDelivery:
                 break
 
     async def stop(self) -> None:
-        """Let go of everything without a word, as the end of a process does, and close the log. Raises LogError."""
+        """Release everything without a word, as the end of a process does, and close the log. Raises LogError."""
         self._timer.cancel()
         self._answering.close()
         if self._housekeeping is not None:

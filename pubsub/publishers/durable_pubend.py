@@ -1,8 +1,8 @@
-"""A pubend with its log: what a worker sends goes in, and is told once it is durable.
+"""A pubend with its log: what a worker sends is logged, and told once it is durable.
 
-All of it is called on one thread. The log has a thread of its own, of which ``later`` brings back the outcomes; other
-threads read one in an object store. Whatever has to be known after a restart is in the log: messages, reservations of
-silence, and how far each durable subscription is. So one sync is for everything that has come together.
+All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
+log in an object store. The log has everything that a restart needs: messages, reservations of silence, and the
+positions of durable subscriptions. One sync covers all that has come together.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -59,33 +59,23 @@ class DurablePubend:
     """One partition of a topic.
 
     Args:
-        directory: of its log alone, or its URL; made, if there is none.
-        identity: whose log it is.
-        domain: the times of the topic.
-        tell: sends messages to children.
-        later: has something called soon on the thread of all calls; may be called by any thread.
+        directory: of its own log, or its URL; created if missing.
+        later: schedules a call on the thread of all calls; any thread may use it.
         clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions it awaits before it has room for its first message; an attribute, too, 0 once
-            they have come.
-        wait_s: for how long another may still have the log open, in seconds.
-        cache_bytes: how much of what was published last is kept in memory.
-        segment_bytes: how long the files of the log become.
-        has_history: whether a new subscription learns which epoch is the last complete one.
-        files: what changes files.
-
-    Raises:
-        LogError: the log cannot be opened.
+        awaited: how many subscriptions to await before the first message; also an attribute, 0 once they have come.
+        cache_bytes: how many bytes of the latest messages stay in memory.
+        segment_bytes: the size of the log's files.
+        has_history: whether a new subscription learns the last complete epoch.
 
     Attributes:
-        messages, message_bytes, nacks: the logged messages since then, their bytes, and the questions of children.
-        log, reads: to be read, not changed, as are all that follow.
-        room_for: as `Log.room_for`, for payloads that the worker sends.
+        messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
+        log, reads: only to be read, as all that follow.
+        room_for: as `Log.room_for`, for payloads from the worker.
         is_eager: whether the log is in memory, and so has no thread that needs the core.
-        writer: writes the log.
-        written_tick: the tick of the last message that was taken; it is durable once `writer.durable_tick` is as late.
-        told: the states of epochs by what is durable, and will be told to every reader that asks.
-        again: complete epochs that come again, until they are compared; the log keeps them.
-        subscriptions: what each subscription has acknowledged, its reader, and what the log says of it.
+        written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
+        told: the states of epochs by what is durable.
+        again: complete epochs that come again, until they are compared.
+        subscriptions: what each subscription has acknowledged, its reader, and its logged state.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -153,7 +143,7 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Do what `Journal.begin` does, and log it if the worker has gone back; raise what that raises, or LogError."""
+        """Do what `Journal.begin` does, and log it if the worker has gone back; raises the same, or LogError."""
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
@@ -164,10 +154,10 @@ class DurablePubend:
             self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
-        """Take what the worker sends, in order; what is logged already is left out. Raises LogError.
+        """Receive messages of the worker, in order; skip what is logged already. Raises LogError.
 
         Raises:
-            ProtocolError: it makes no sense, or is not what was sent before; nothing of it is taken after that.
+            ProtocolError: a message is impossible, or differs from the logged one; nothing after it is received.
         """
         self._check()
         steps: list[Step] = []
@@ -184,12 +174,11 @@ class DurablePubend:
             os.sched_yield()  # Linux may leave the worker waiting for this core, though another one is idle
 
     def conclude(self) -> None:
-        """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""
+        """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
         self._check()
         self._write(last_messages(self._journal))
 
     def _write(self, steps: Sequence[Step]) -> int:
-        """Have messages logged; return how many bytes they have."""
         assigned = self._pubend.assign([step.message for step in steps], self._now())
         written = [(tick, step) for (tick, _), step in zip(assigned, steps, strict=True)]
         size_bytes = sum(size_of(step.message) for step in steps)
@@ -205,21 +194,21 @@ class DurablePubend:
         return size_bytes
 
     def confirmed(self) -> Confirmed:
-        """Return what of the messages that were fed has become durable since the last call."""
+        """Return what of the fed messages has become durable since the last call."""
         return self._unconfirmed.take(self.writer.durable_tick)
 
     @property
     def has_room(self) -> bool:
-        """Whether what was fed is on its way to the disk, and no subscription is awaited; if not, feed nothing more."""
+        """Whether the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
         return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:
-        """Why nothing more is published, if that is so: what was not durable then may be lost."""
+        """Why nothing more is published, if so; messages that are not durable then may be lost."""
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
-        """Do what is due: tell silence, note how far subscriptions are, and, if it ``forgets``, forget what all have.
+        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget what all have acknowledged.
 
         Raises LogError: the log takes nothing more.
         """
@@ -233,7 +222,6 @@ class DurablePubend:
             )
 
     def _note(self) -> None:
-        """Have logged what there is to say of durable subscriptions."""
         due = self.subscriptions.due()
         if due:
             tick = self._pubend.pass_over(self._now())
@@ -242,21 +230,21 @@ class DurablePubend:
 
     @property
     def is_trim_due(self) -> bool:
-        """Whether there are files that nobody needs."""
+        """Whether there are files to remove."""
         return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
-        """Remove files that nobody needs, and return how many bytes they had. It waits for the disk, on any thread."""
+        """Remove unneeded files, and return their bytes; waits for the disk, on any thread."""
         return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
-        """Try again if the disk is `full`. To be called now and then, and when something may have changed."""
+        """Try again if the disk is `full`; to be called now and then."""
         if self.writer.is_stuck and not self.writer.has_notes:
             self._note()  # so that it can become known which files are not needed
         self.writer.resume()
 
     def expire(self, before_s: float) -> None:
-        """Forget files that are older, in seconds since 1970, if there are no subscriptions, which need everything."""
+        """Forget files older than ``before_s``, in seconds since 1970, unless there are subscriptions."""
         if self.subscriptions.known:
             return
         ends = (one.last_tick + 1 for one in self.log.segments() if one.ended_s is not None and one.ended_s < before_s)
@@ -265,7 +253,6 @@ class DurablePubend:
             self._pubend.forget(end)
 
     def _logged(self, tick: int) -> None:
-        """Tell what is durable up to a tick."""
         while self._untold and self._untold[0][0] <= tick:
             self._untold.popleft()[1].take(self.told)
         self._tell(self._pubend.logged(tick))
@@ -278,15 +265,15 @@ class DurablePubend:
             raise self.writer.error
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Take on a subend or relay, as `Fanout.join`; what is told from now on is told to it."""
+        """Add a subend or relay, as `Fanout.join`: it is told all later knowledge."""
         self._pubend.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
-        """Forget a child, if it is one."""
+        """Forget a child; do nothing if it is unknown."""
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a child that is curious, as far as its room goes; if what it asks for is damaged, with that."""
+        """Answer a curious child, as far as its room goes; if what it asks for is damaged, with that."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
@@ -309,12 +296,12 @@ class DurablePubend:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Take on a subscription, or go on with the one of that name, and give it to a reader.
+        """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
         The arguments are those of `Subscriptions.subscribe`.
 
         Raises:
-            DeliveryError: it cannot have it back.
+            DeliveryError: the reader cannot have it back.
             LogError: the log is damaged.
         """
         before = self.subscriptions.reader_of(name)
@@ -340,7 +327,6 @@ class DurablePubend:
             )
 
     def _frontiers_at(self, tick: int) -> InitialFrontierSnapshot:
-        """Return both frontiers as they were before what is at ``tick``."""
         epochs = self.told
         if tick < self._pubend.told_end:
             read = partial(recover, self.log, self._domain, tick - 1)
@@ -348,41 +334,41 @@ class DurablePubend:
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Take the last word of a reader, which leaves; its subscription stays if that is durable."""
+        """Receive the last message of a leaving reader; its subscription stays if it is durable."""
         self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
 
     def end(self, name: str) -> None:
-        """End a subscription for good, and tell who reads it."""
+        """End a subscription for good, and tell its reader."""
         reader = self.subscriptions.reader_of(name)
         self.subscriptions.end(name)
         self._note()
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
-        """Have a durable subscription hold nothing any more; if it comes back, and has missed something, it is told."""
+        """Stop keeping messages for a durable subscription; if it comes back and has missed something, it is told."""
         self.subscriptions.abandon(name)
         self._note()
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Take acknowledgements of readers that a child knows; it is told of those that are strangers."""
+        """Receive acknowledgements of a child's readers; tell it which of them are unknown."""
         strangers = self.subscriptions.ack(ack, child)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     def unread(self) -> list[str]:
-        """Return the subscriptions that have not acknowledged every message."""
+        """Return the subscriptions with unacknowledged messages."""
         end = self._message_end if self.error is None else self._pubend.message_end
         return self.subscriptions.needing(end)
 
     def held_bytes(self, name: str) -> int:
-        """Return about how many bytes of the log there are that a subscription has not acknowledged."""
+        """Return about how many bytes of the log a subscription has not acknowledged."""
         needed_from = self.subscriptions.known[name].acknowledged.prefix_end
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make durable what was fed and acknowledged, as far as the disk takes it, and let go of the log.
+        """Make durable what was fed and acknowledged, as far as the disk takes it, and release the log.
 
-        Raises LogError: that did not work.
+        Raises LogError.
         """
         self._note()
         self.reads.close()

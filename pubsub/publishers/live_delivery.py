@@ -1,8 +1,7 @@
 """The delivery of one partition of a topic without a log, on an asyncio loop: from its worker to its subscribers.
 
-What a worker sends waits here while a subscriber holds the publisher back; meanwhile nothing is read from the worker. A
-subscriber's connection is given messages as fast as it takes them. The rest waits in its queue in the `Publisher`,
-where it is bounded.
+While a subscriber holds the publisher back, the worker's messages wait here and nothing more is read. A connection
+receives messages as fast as it takes them; the others wait, bounded, in a queue of the `Publisher`.
 """
 
 import asyncio
@@ -50,20 +49,14 @@ class LiveDelivery:
     """A `Delivery` by a publisher without a log.
 
     Args:
-        name: of the partition, for messages and logs.
-        domain: the times of the topic.
-        capacity_bytes, awaited, has_history: as for `Publisher`.
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
-            begins. The numbers of messages are greater than those of a publisher that has died. The partition ends
-            when `end` is called.
-        number: the number of the partition.
-        node: the node of the cluster that this process is on; None for a partition without sockets.
-        lease_s: a subscriber without a connection that is silent for longer is given up.
+            begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
+        node: the node of this process; None for a partition without sockets.
+        lease_s: a subscriber without a connection that is silent for so many seconds is given up.
         clock: seconds, which never go back.
 
     Attributes:
-        connections, awaiting, lease_s, problem: as for `Delivery`.
-        may_return: whether subscribers of a publisher that has died may come: the job goes back, or has done so.
+        may_return: whether subscribers of a dead publisher may come: the job goes back, or has gone back.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one
@@ -103,7 +96,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Have the publisher begin there; drop what waits of an earlier worker."""
+        """Begin at a position; drop what waits from an earlier worker."""
         if not self._is_remembered:
             return
         if position.generation.number < self._least_generation:
@@ -114,7 +107,7 @@ class LiveDelivery:
         self._pass_on()
 
     def go_back(self) -> None:
-        """Receive of no worker before the job has gone back. Drop what waits."""
+        """Drop what waits, and receive nothing before the job has gone back."""
         self._least_generation = self._generation + 1
         self._waiting.clear()
         self._unconfirmed = 0
@@ -122,7 +115,7 @@ class LiveDelivery:
         self.connections.changed.notify()
 
     def feed(self, sent: list[EncodedMessage]) -> None:
-        """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""
+        """Receive messages of the worker, in order; raises ProtocolError for impossible ones."""
         events: list[FeedEvent] = []
         try:
             for message in sent:
@@ -142,7 +135,7 @@ class LiveDelivery:
         self._pass_on()
 
     async def taken(self, again_s: float) -> None:
-        """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
+        """Wait until all received events are passed to the subscribers; raise ProtocolError if one is wrong."""
         waiting, received = self._waiting, self._waiting.received
         while not await self.connections.changed.wait_until(
             lambda: waiting.received - len(waiting) >= received, again_s
@@ -154,8 +147,8 @@ class LiveDelivery:
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once this has everything.
 
-        Before that, a worker that keeps them is told of all that are passed on but the newest. So none takes the end
-        for received before it is passed on.
+        Before that, a worker that keeps them may forget all passed-on messages but the newest. So no worker takes the
+        end for received before it is passed on.
         """
         left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
@@ -170,12 +163,12 @@ class LiveDelivery:
 
     @property
     def error(self) -> ProtocolError | None:
-        """Why nothing more is received of the worker, if that is so."""
+        """The reason why the worker's messages are refused, if so."""
         reason = self.connections.refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
         return ProtocolError(reason) if reason else None
 
     def refuse(self, reason: str) -> None:
-        """End the partition, as the worker sent what makes no sense."""
+        """End the partition, as the worker sent nonsense."""
         self.connections.refusal = self.connections.refusal or reason
         self._waiting.clear()
         self.fail(reason)
@@ -202,7 +195,6 @@ class LiveDelivery:
         self.connections.changed.notify()
 
     def _pass_on_some(self) -> bool:
-        """Give the publisher events, and the subscribers what they take; return whether to do so again."""
         publisher = self._publisher
         passed_bytes = 0
         try:
@@ -225,7 +217,6 @@ class LiveDelivery:
         return bool(self._waiting)
 
     def _fill(self, name: str) -> None:
-        """Send a subscriber its messages, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
             child, queue = self._children.get(name), self._publisher.queues.get(name)
             if child is None or queue is None or child.waiting_bytes:
@@ -239,7 +230,7 @@ class LiveDelivery:
         self.go_on_soon()
 
     def go_on_soon(self) -> None:
-        """Go on when all that has just happened is done with; once, however many ask for it."""
+        """Schedule one `go_on`, however often this is called."""
         if not self._goes_on_soon:
             self._goes_on_soon = True
             self._loop.call_soon(self.go_on)
@@ -247,9 +238,9 @@ class LiveDelivery:
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
-        """Accept a subscriber. Raises what `Publisher.subscribe` raises.
+        """Accept a subscriber; raises what `Publisher.subscribe` raises.
 
-        One that comes ``again`` may repeat that until it has connected: perhaps the answer was lost.
+        With ``again`` it may repeat this until it has connected: the answer may be lost.
         """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
@@ -266,7 +257,7 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return what to tell a subscriber that calls and was given up; nothing if it may call.
+        """Return what to tell a subscriber that calls after it was given up; nothing if it may call.
 
         Raises:
             ProtocolError: it may attach again, as its job keeps snapshots.
@@ -279,7 +270,7 @@ class LiveDelivery:
         return list(self._publisher.fetch(child, -1))
 
     def hear(self, child: str, said: list[ChildMessage]) -> None:
-        """Receive what a subscriber says: who it is."""
+        """Receive what a subscriber says."""
         if all(isinstance(message, Join) for message in said):
             self._awaited_until_s.pop(child, None)
             self._fill(child)
@@ -288,11 +279,11 @@ class LiveDelivery:
             self.leave(child)
 
     def drained(self, _: str) -> None:
-        """Send a subscriber more, as it has taken what it had."""
+        """Send a subscriber more, as it has taken everything."""
         self.go_on_soon()
 
     def gone(self, child: str, why: str) -> None:
-        """Forget a subscriber that is not connected any more."""
+        """Forget a disconnected subscriber."""
         if why != HAS_GONE:
             _LOG.warning("%s gives up subscriber %s: %s", self._name, child, why)
         self.leave(child)
@@ -305,14 +296,13 @@ class LiveDelivery:
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
-        """Return a number that grows as a subscriber takes its messages."""
+        """Return a number that grows as a subscriber takes messages."""
         child = self._children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
         return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
 
     def _give_up_late(self) -> None:
-        """Forget subscribers that were attached and have neither connected nor called in time."""
         now_s = self._clock()
         for subscriber in [name for name, until_s in self._awaited_until_s.items() if until_s <= now_s]:
             _LOG.warning("%s gives up subscriber %s, which has not connected in time", self._name, subscriber)
@@ -327,15 +317,15 @@ class LiveDelivery:
 
     @property
     def readers(self) -> int:
-        """How many subscribers are connected."""
+        """The number of connected subscribers."""
         return self._publisher.subscribers
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether the partition is finished, and all subscribers have all of it, but for those of a process."""
+        """Tell whether the partition is finished and all subscribers have everything, except those of a process."""
         return self.has_ended and self._publisher.is_drained_but_for(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Tell whether all subscribers have everything, but for those of a process."""
+        """Tell whether all subscribers have everything, except those of a process."""
         return self._publisher.is_drained_but_for(but_for)
 
     @property
@@ -344,7 +334,7 @@ class LiveDelivery:
         return not (self._publisher.missing or self._publisher.unread())
 
     def unread(self) -> dict[str, int]:
-        """Return the subscribers that do not have everything, each with a number that grows as it takes some."""
+        """Return the subscribers that lack something, each with a number that grows as it takes messages."""
         return {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
 
     def is_of(self, name: str, process: str | None) -> bool:
@@ -356,13 +346,13 @@ class LiveDelivery:
         self.leave(name)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition before its time, with ``reason`` for the subscribers."""
+        """End the partition early, with ``reason`` for the subscribers."""
         self.may_return = True
         self._publisher.fail(reason, on_purpose=on_purpose)
         self.go_on()
 
     def statistics(self) -> dict[str, int]:
-        """Return what `PublisherStatistics` has, by name."""
+        """Return `PublisherStatistics` by name."""
         return asdict(self._publisher.statistics())
 
     def known_end(self, generation: int) -> PartitionEnd | None:
@@ -373,7 +363,7 @@ class LiveDelivery:
         return known if known.generation >= generation else None
 
     def end(self, known: PartitionEnd | None) -> None:
-        """Tell the subscribers the end, also those of a publisher that has died, as they come. Idempotent."""
+        """Tell the subscribers the end, also those of a dead publisher as they come. Idempotent."""
         assert known is not None, "without a log, the end is that which a publisher has known"
         self.expect(known.readers)
         self._publisher.end(known)
@@ -381,7 +371,7 @@ class LiveDelivery:
         self.go_on()
 
     def expect(self, readers: Iterable[str]) -> list[str]:
-        """Wait for subscribers of a publisher that has died, if this is in its place; return those that there are."""
+        """Wait for subscribers of a dead publisher, if this is in its place; return the present ones."""
         publisher = self._publisher
         if not publisher.has_begun:
             publisher.missing = {*readers} - {*publisher.queues}

@@ -163,9 +163,7 @@ class Partition:
         return await self.wait_until(lambda: self.delivery.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until the partition is finished and all readers have everything, except those of a process; tell
-        whether.
-        """
+        """Wait until all is published and received, except by readers of a process; tell whether it is."""
         self.delivery.go_on()
         return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 

@@ -178,7 +178,7 @@ class PublisherActor:
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
-        """End this actor after `read_by_all`, here and at others, whose readers may wait for the silence of this one."""
+        """End this actor after `read_by_all`, here and at others, whose readers may wait for this one's silence."""
         import ray
 
         calls = [other.read_by_all.options(max_task_retries=-1).remote(owner) for other in others]
