@@ -12,8 +12,8 @@ E      an error: two different messages on one tick, or a message on a silent on
 =====  ==========================================================================================
 
 The values form a lattice: Q below D and F, both of these below D*, F below S as well, and all below E. New knowledge of
-a tick is the least upper bound of the old value and the received one. The stream then lowers D* and S to F, so it holds
-only Q, D and F. Hence a message and the news that it is final lead to F, in any order and any number of times.
+a tick is the least upper bound of the old and the received value. The stream then lowers D* and S to F, so it holds
+only Q, D and F. Hence a message and the news that it is final lead to F, in any order and number.
 
 Source: seed "Gryphon exactly-once", section 2.1, with the lattice of its figure 2.
 """
@@ -29,14 +29,7 @@ M = TypeVar("M")
 
 
 class ContradictionError(ProtocolError):
-    """Two messages of one tick: its knowledge would be E.
-
-    Args:
-        message: the text of the error.
-        tick: the tick.
-        held: the message that was known before.
-        came: the received message.
-    """
+    """Two different messages of one tick: its knowledge would be E."""
 
     def __init__(self, message: str, *, tick: int = -1, held: object = None, came: object = None) -> None:
         super().__init__(message)
@@ -48,14 +41,14 @@ class ContradictionError(ProtocolError):
 class KnowledgeStream(Generic[M]):
     """The knowledge of every tick; Q to begin with.
 
-    A range of F costs only its bounds, and nothing if it touches another range or a message. The stream compares two
-    messages of one tick with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
+    A range of F costs only its bounds, and nothing if it touches another range or a message. Two messages of one tick
+    are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
 
     Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) with a move of memory; plus the size of
     the result and of the dropped messages.
 
     Attributes:
-        known: the ticks that are F or D; only the stream changes them, as well as ``data``.
+        known: the ticks that are F or D; only the stream changes them and ``data``.
         data: the messages of the ticks that are D.
 
     >>> stream = KnowledgeStream[str]()
@@ -80,7 +73,7 @@ class KnowledgeStream(Generic[M]):
     def accumulate_data(self, tick: int, message: M, size_bytes: int = 0) -> None:
         """Learn that ``message``, of ``size_bytes`` bytes, was published on ``tick``.
 
-        A tick that is F stays F: D* and D together are D*, and the stream does not distinguish D* from S.
+        A tick that is F stays F.
 
         Raises:
             ContradictionError: the tick has another message.
@@ -98,7 +91,7 @@ class KnowledgeStream(Generic[M]):
         self.data.remove(first, end)
 
     def take(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Make all ticks of a range final; return the messages of the ticks that were D, in order."""
+        """Make all ticks of a range final; return the messages that were D, in order."""
         data = self.data.between(first, end)
         self.accumulate_final(first, end)
         return data
@@ -122,20 +115,19 @@ class KnowledgeStream(Generic[M]):
         self.data.remove(first, end)
 
     def forget_oldest_data(self, max_bytes: int) -> None:
-        """Forget the oldest messages, so that the others have at most ``max_bytes`` bytes.
+        """Forget the oldest messages until the others have at most ``max_bytes`` bytes.
 
-        It also forgets all knowledge between them, except the final ticks from 0 on. Otherwise every forgotten message
-        would leave a range behind.
+        All knowledge between them goes, too, except the final ticks from 0 on: otherwise each forgotten message would
+        leave a range behind.
         """
         last = self.data.oldest_over(max_bytes)
         if last is not None:
             self.forget(self.final_end, last + 1)
 
     def forget_latest_data(self, max_bytes: int, after: int = 0) -> bool:
-        """Forget the latest messages, so that the others have at most ``max_bytes``; tell whether it forgot any.
+        """Forget the latest messages until the others have at most ``max_bytes`` bytes; tell whether any went.
 
-        It also forgets all knowledge after the first gap behind the others, as in `forget_oldest_data`. Knowledge
-        before ``after`` stays in any case.
+        All knowledge after the first gap behind the others goes, too; knowledge before ``after`` stays in any case.
         """
         first = self.data.latest_over(max_bytes, after)
         if first is None:
@@ -146,7 +138,7 @@ class KnowledgeStream(Generic[M]):
     # Questions
 
     def finals(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are F."""
+        """Return, in order, the ranges of F from ``first`` up to ``end``."""
         known = self.known.ranges(first, end)
         return tuple(gap for begin, stop in known for gap in gaps(begin, stop, self.data.ticks(begin, stop)))
 

@@ -1,19 +1,19 @@
 """A relay between pubends and subends: it passes each message to many children, and joins their questions into one.
 
-It does no I/O and has only soft state. Invariants:
+No I/O; soft state only. Invariants:
 
-- A relay never says more than it was told. Forgotten ticks are Q again, and the relay may ask for them upstream.
+- A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
 - What it was told of forgotten messages is of one life of the pubend. The next life may have them again: then the relay
   forgets the ticks that were final before their end.
-- It makes no tick final by itself. A later child may need a tick that all present children have acknowledged, and only
-  the pubend knows all subscriptions. So the relay can only forget such a tick.
-- New knowledge goes to all children if it is later than the first knowledge that the relay received without asking.
-  Otherwise it is an answer, and goes to the curious children.
-- It asks for what its children want together, and what it knows holds for that union only: `filters.py` has the rules.
+- It makes no tick final by itself: a later child may need a tick that all present children have acknowledged, and only
+  the pubend knows all subscriptions.
+- Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
+  goes to the curious ones.
+- It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
 - A question without an end ends at the next message: all children are told the later ticks anyway.
-- While a nack is upstream, no other nack goes upstream for the same ticks, until it is answered or too old.
-- A flush costs the same however many children there are: it has one consolidated acknowledgement, and no more than
-  `MOST_ACKS` entries of readers that cannot be consolidated. The others have their turn with later flushes.
+- While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.
+- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` entries of readers that cannot be consolidated;
+  the others follow with later flushes.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
@@ -61,9 +61,7 @@ class Relay:
     """One relay of a topic.
 
     Args:
-        pubends: the number of pubends of the topic.
-        size_of: returns the size of a message in bytes.
-        cache_bytes: the largest size of the latest messages that the relay keeps of each pubend.
+        cache_bytes: the most bytes of the latest messages that the relay keeps of each pubend.
 
     Attributes:
         wanted: the union of the children's filters, to be told to the parents while it is due.
@@ -74,7 +72,7 @@ class Relay:
         self._lines = [_Line(pubend, size_of, cache_bytes, self.wanted) for pubend in range(pubends)]
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child: a subend, or another relay; as `Fanout.join`."""
+        """Add a child, a subend or another relay, as `Fanout.join`."""
         for line in self._lines:
             line.fanout.join(child, where, awaits_silence=awaits_silence)
         if self.wanted.join(child, where):
@@ -107,7 +105,7 @@ class Relay:
         return self._lines[ack.pubend].ack(child, ack)
 
     def show_life(self) -> None:
-        """Have the next flushes say of all readers that they live; what they have said last may have been lost.
+        """Have the next flushes repeat that all readers live, as their last messages may be lost.
 
         The union of filters loses those of children that have gone.
         """
@@ -117,29 +115,23 @@ class Relay:
             self._want_others()
 
     def _want_others(self) -> None:
-        """Forget the knowledge of the last union of filters, and the questions that have brought it."""
         for line in self._lines:
             line.stream.forget(0)
             line.asked.questions.clear()
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
-        """Return the messages for the silence and acknowledgements that wait."""
+        """Return the messages for the waiting silence and acknowledgements."""
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
     def reconnected(self, now_s: float, pubend: int | None = None) -> list[Upstream]:
-        """Record a new upstream, which does not know the earlier questions; return the questions to it.
-
-        Args:
-            now_s: the time, in seconds.
-            pubend: the pubend that the new upstream leads to; None for all.
-        """
+        """Record a new upstream, of one pubend or all, which knows no earlier questions; return the questions to it."""
         lines = self._lines if pubend is None else [self._lines[pubend]]
         return [nack for line in lines for nack in line.reconnected(now_s)]
 
     @property
     def cached_bytes(self) -> int:
-        """The size of the kept messages, in bytes."""
+        """The bytes of the kept messages."""
         return sum(line.stream.data.bytes for line in self._lines)
 
 
@@ -193,8 +185,8 @@ class _Line:
     def _know_loss(self, lost_end: int) -> None:
         """Learn before which tick messages are forgotten upstream.
 
-        A pubend that is started again has all that is in its log, so it may have forgotten less than before. Then
-        final ticks before the present end need not be silent: they are Q again.
+        A restarted pubend has all of its log, and may have forgotten less. Then final ticks before the present end need
+        not be silent: they are Q again.
         """
         if lost_end < self.fanout.lost_end:
             self.stream.forget(0, self.fanout.lost_end)
@@ -203,7 +195,7 @@ class _Line:
             self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
-        """Return the messages for the children that knowledge of an earlier union holds for; keep nothing of it."""
+        """Return the messages for children for which knowledge of an earlier union holds; keep nothing of it."""
         self._filters.is_due = True  # the parent may not know of the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []
@@ -214,7 +206,6 @@ class _Line:
         return self.fanout.forward(*_within(new, message), among=self._filters.earlier[message.union])
 
     def _accumulate(self, message: KnowledgeMessage) -> TickSet:
-        """Learn the contents of a message; return the ticks that it covers."""
         stream, covered = self.stream, TickSet()
         parts: list[tuple[int, int, Any]] = [(first, end, None) for first, end in message.final]
         parts += [(tick, tick + 1, payload) for tick, payload in message.data]
@@ -228,7 +219,6 @@ class _Line:
         return covered
 
     def _forward(self, message: KnowledgeMessage, covered: TickSet) -> list[Outgoing]:
-        """Return the messages for children: new knowledge for all, the rest for the curious ones."""
         if covered and not (self._has_begun or message.is_answer):
             self._has_begun = True
             self._told.add(0, covered.first)
@@ -244,7 +234,6 @@ class _Line:
         return self.fanout.forward(final, data) + self._answers(message, covered, new)
 
     def _answers(self, message: KnowledgeMessage, covered: TickSet, new: TickSet) -> list[Outgoing]:
-        """Return the answers that curious children have not received with the others."""
         outgoing: list[Outgoing] = []
         for child, wanted in list(self._wanted.items()):
             due = wanted.intersection(covered)
@@ -350,7 +339,6 @@ class _Line:
 
 
 def _within(ticks: TickSet, message: KnowledgeMessage) -> tuple[Ranges, list[tuple[int, Any]]]:
-    """Return the part of a message that covers some ticks."""
     if not ticks:
         return (), []
     data = [(tick, payload) for tick, payload in message.data if tick in ticks]

@@ -2,16 +2,16 @@
 
 Invariants:
 
-- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend are
-  known. In total order, all earlier ticks of all pubends are known.
-- It acknowledges a tick once the tick is final, or once the reader has acknowledged the delivered message.
-- It forgets messages without room, the latest first, and asks for them again when there is room. So its memory is
-  bounded, however far the reader is behind.
-- It acknowledges silence with the message behind it, so that ticks acknowledged in order form one range.
+- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend, in
+  total order of all pubends, are known.
+- It acknowledges a tick once the tick is final, or the reader has acknowledged its message.
+- It forgets messages without room, the latest first, and asks for them again when there is room; so its memory is
+  bounded.
+- It acknowledges silence with the message behind it, so ticks acknowledged in order form one range.
 
-The subend asks for missing ticks. It asks for a gap after a time, since messages may only be out of order. It asks at
-once if upstream will not send the ticks unasked, and after a longer time if no messages come at all. In total order it
-asks for the silence that a message of another pubend waits for. So a pubend with another clock delays no message.
+The subend asks for a gap after a time, since messages may only be out of order; at once if upstream will not send the
+ticks unasked; and after a longer time if no messages come at all. In total order it asks for the silence that a message
+of another pubend waits for, so a pubend with another clock delays no message.
 
 Source: seed "Gryphon exactly-once", section 2.3.
 """
@@ -51,14 +51,11 @@ class Subend:
     """One subscription.
 
     Args:
-        name: the name of the subscription.
-        starts: its beginning at each pubend, by the number of the pubend.
-        size_of: returns the size of a message in bytes.
-        order: the order of messages of different pubends: any, or by their ticks.
-        room_bytes: the largest size of the waiting messages of each pubend; a larger message may wait alone.
-        idle_s: after so many seconds without a message, messages may have been lost.
-        may_consolidate: whether relays may acknowledge for it together with their other readers. A durable subscription
-            needs a position of its own.
+        starts: its beginning at each pubend, by number.
+        order: of messages of different pubends: any, or by their ticks.
+        room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
+        may_consolidate: whether relays may acknowledge for it together with other readers; a durable subscription needs
+            its own position.
 
     Attributes:
         is_total: whether messages come in the order of their ticks, which needs the silence of each pubend.
@@ -119,11 +116,11 @@ class Subend:
         self._incoming[pubend].acknowledge(tick)
 
     def ask(self, now_s: float) -> list[Upstream]:
-        """Return the questions to upstream that are due now."""
+        """Return the questions to upstream that are due."""
         return [nack for incoming in self._incoming.values() for nack in incoming.ask(now_s)]
 
     def ask_at_s(self) -> float:
-        """Return the time to call `ask` again if no message comes before."""
+        """Return when to call `ask` again if no message comes before."""
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
     @property
@@ -132,10 +129,7 @@ class Subend:
         return any(incoming.has_new_acks for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
-        """Return the acknowledged ticks of each pubend with new ones.
-
-        It leaves out ticks after the first `MOST_RANGES` ranges of acknowledged ticks.
-        """
+        """Return the acknowledged ticks of each pubend with new ones, at most the first `MOST_RANGES` ranges."""
         found: list[Upstream] = []
         everywhere: dict[str, tuple[Ranges, ...]] = {}
         for pubend, incoming in self._incoming.items():
@@ -148,11 +142,11 @@ class Subend:
         return found
 
     def acknowledged(self, pubend: int) -> TickSet:
-        """Return all acknowledged ticks of a pubend; the caller must not change them."""
+        """Return all acknowledged ticks of a pubend, not to be changed."""
         return self._incoming[pubend].acknowledged
 
     def reconnected(self) -> None:
-        """Record a new upstream, which does not know the earlier questions and acknowledgements."""
+        """Record a new upstream, which knows no earlier questions and acknowledgements."""
         for incoming in self._incoming.values():
             incoming.reconnected()
 
@@ -216,12 +210,10 @@ class _Incoming:
         self._note_gap(now_s)
 
     def want(self, end: int, now_s: float) -> None:
-        """Want to know all ticks before ``end``: there, a message of some pubend waits for them."""
         self._wanted_end = max(self._wanted_end, end)
         self._note_gap(now_s)
 
     def _make_room(self) -> None:
-        """Forget messages without room, but never the next one."""
         data = self.stream.data
         oldest = data.oldest
         least = 0 if oldest is None else self._size_of(data[oldest])
@@ -231,7 +223,6 @@ class _Incoming:
         self._is_full = oldest is not None and oldest < self.horizon
 
     def _look_again(self) -> None:
-        """Compute the known ticks again after forgetting some."""
         self.horizon = self.stream.known.next_missing(self._position)
         self._asked = None if self._asked is None else min(self._asked, self.horizon)
         self._is_behind = True
@@ -265,7 +256,7 @@ class _Incoming:
     def _acknowledge_silence(self) -> None:
         """Acknowledge the silence behind the last message once the reader has acknowledged all messages.
 
-        Until then the silence waits, so that the acknowledged ticks stay in one range.
+        Until then it waits, so that the acknowledged ticks stay one range.
         """
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
@@ -299,7 +290,6 @@ class _Incoming:
         return [Nack(self._pubend, ranges, self._room_bytes - self.stream.data.bytes)]
 
     def _note_gap(self, now_s: float) -> None:
-        """Record since when ticks before known or wanted ones are missing."""
         if self.horizon >= min(self._gap_end, self._end):
             self._gap_s = None
         if self._gap_s is None and self.horizon < self._end:
@@ -307,12 +297,10 @@ class _Incoming:
 
     @property
     def _end(self) -> int:
-        """The end of the known and of the wanted ticks."""
         return max(self.stream.known.end, self._wanted_end)
 
     @property
     def _has_room(self) -> bool:
-        """Whether there is enough room to ask: for many messages, or else for the next message."""
         data = self.stream.data
         return not self._is_full and (data.bytes <= self._room_bytes // 2 or not data)
 

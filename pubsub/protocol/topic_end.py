@@ -1,24 +1,23 @@
 """The end of a topic in two phases, as the driver of its job decides it. No I/O.
 
-A publisher that has everything up to the end of its partition says so, and does not end the partition. Its subscribers
-receive every epoch, and are not told of the end. Once all publishers have said so, the end is final.
+A publisher that has everything reports the end of its partition; its subscribers receive every epoch, but not the end.
+Once all publishers have reported, the end is final.
 
 Invariants:
 
-- Before the end is final, no subscriber is told it at any partition, and the job is not complete. So the job can go
-  back to a snapshot with all partitions, whichever process dies. What publishers have said until then is void.
-- What a publisher says belongs to a generation. After a return of the job, only what the new generation says counts.
-- Once the end is final, it stays so. Each publisher is told it until it has answered, also one that takes the place of
-  a dead one. A subscriber that has received all messages learns the end there. One that lacks some is told so.
-- A worker may repeat a topic whose end is final, as its job goes back because of something else. All of that is
-  dropped.
-- A worker waits until its publisher has confirmed everything. The publisher confirms that before it tells the driver.
-  So no worker waits for a publisher that dies after the end is final.
-- An input that is closed in the snapshot stays closed when the job goes back. The program closes the others again.
-- A publisher in place of a dead one learns the names of its subscribers from the others. It ends after they have come.
-- A log notes that it has everything, and a job that begins again asks for that. So a topic with logs ends when all have
-  everything, though the driver has died. A worker that repeats the end is answered as the first time.
-- Every message may be repeated: publishers say and hear the same again without effect.
+- Before that no subscriber is told the end, and the job is not complete, so it can go back to a snapshot with all
+  partitions, whichever process dies.
+- A report belongs to a generation; after a return of the job only reports of the new one count.
+- A final end stays, and each publisher is told it until it has answered, also one in place of a dead one. A subscriber
+  that has received all messages learns the end there; one that lacks some is told so.
+- A worker may repeat a topic whose end is final, as its job goes back for another reason; all of that is dropped.
+- A worker waits until its publisher has confirmed everything, which it does before it tells the driver; so no worker
+  waits for a publisher that dies after the end is final.
+- An input that is closed in the snapshot stays closed when the job goes back; the program closes the others again.
+- A publisher in place of a dead one learns the names of its subscribers from the others, and ends after they have come.
+- A log notes that it has everything, so a topic with logs ends when all have everything, though the driver has died. A
+  worker that repeats the end is answered as the first time.
+- Every message may be repeated without effect.
 """
 
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ class PartitionEnd:
 
     Attributes:
         number: the number of its last message.
-        generation: how often the job had gone back when that was sent.
+        generation: how often the job had gone back when that message was sent.
         readers: the names of its subscribers.
     """
 
@@ -46,12 +45,8 @@ class PartitionEnd:
 class TopicEnd:
     """The ends of all partitions of one topic.
 
-    Args:
-        partitions: how many there are.
-
     Attributes:
-        ends: those that are known, by partition.
-        is_final: whether all are known, so that subscribers are told.
+        is_final: whether the ends of all partitions are known, so that subscribers are told.
 
     >>> end = TopicEnd(2)
     >>> end.receive(0, PartitionEnd(4, generation=0))
@@ -72,7 +67,7 @@ class TopicEnd:
         self.is_final = False
 
     def receive(self, partition: int, end: PartitionEnd) -> bool:
-        """Record what the publisher of a partition knows; return whether this makes the end of the topic final."""
+        """Record the end of a partition; return whether this makes the end of the topic final."""
         if self.is_final or end.generation != self._generation:
             return False
         self.ends[partition] = end
@@ -80,12 +75,12 @@ class TopicEnd:
         return self.is_final
 
     def lose(self, partition: int) -> None:
-        """Forget what a publisher that has died knew, unless the end is final: the job will go back."""
+        """Forget the end that a dead publisher has reported, unless the end is final."""
         if not self.is_final:
             self.ends.pop(partition, None)
 
     def go_back(self, generation: int) -> None:
-        """Forget what is known, unless the end is final: the job goes back, and begins this generation."""
+        """Forget all ends, unless the end is final: the job goes back, and begins this generation."""
         if not self.is_final:
             self._generation = generation
             self.ends.clear()

@@ -1,7 +1,6 @@
-"""The readers of one pubend: it takes them on, waits for them, and gives up those that are gone. On an asyncio loop.
+"""The readers of one pubend: it accepts them, waits for them, and gives up those that are gone. On an asyncio loop.
 
-Time counts while the pubend runs: after a process was stopped for a while nobody is given up who had no chance to be
-heard of.
+Time counts while the pubend runs, so no reader is given up because the process was stopped.
 """
 
 import asyncio
@@ -38,12 +37,10 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        where: what they read, for messages.
-        pubend: it.
-        changed: wakes those who wait, here too.
-        living: who lives; nobody of the subscriptions that the log knows.
-        grace_s: so long after the start nothing is forgotten, unless the log is new and its disk short of room: who
-            was connected before may come back.
+        where: the topic and partition, for messages.
+        living: the living readers; at first none of the subscriptions that the log knows.
+        grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
+            disk short of room does not wait.
     """
 
     where: str
@@ -65,9 +62,9 @@ class Audience:
         """Whether the disk of the log has little room left, as the partition has seen last."""
 
     def expect_nobody(self) -> None:
-        """Take note that nobody was connected before, so that it need not be waited for who may be about to return.
+        """Do not wait for readers that were connected before: there were none.
 
-        Readers of an earlier job may come back. So where the log has messages of that, `may_forget` waits for them.
+        Readers of an earlier job may come back, so `may_forget` waits for them if the log has messages.
         """
         self._return_s = 0.0
         self._is_log_new = self.pubend.written_tick < 0
@@ -78,11 +75,11 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Take on a reader; return once that is durable, if it has to be.
+        """Begin a subscription; return once it is durable, if it has to be.
 
         Raises:
-            DeliveryError: it cannot have the subscription back.
-            LogError: the log is damaged, or takes nothing.
+            DeliveryError: the reader cannot have it back.
+            LogError: the log is damaged or cannot be written.
         """
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
@@ -95,7 +92,7 @@ class Audience:
         return begun
 
     async def _begun(self, subscribe: Callable[[], Begun]) -> Begun:
-        """Return what ``subscribe()`` returns, once the part of the log that it needs is there."""
+        """Return what ``subscribe()`` returns, once it has the part of the log that it needs."""
         outcome: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
 
         def attempt() -> None:
@@ -112,10 +109,10 @@ class Audience:
         return await outcome
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Let a reader go, and take its last word; return once that is durable, if it has to be.
+        """Release a reader with its last acknowledgements; return once they are durable, if they have to be.
 
         Raises:
-            LogError: the log takes nothing.
+            LogError: the log cannot be written.
         """
         name = self.pubend.subscriptions.name_of(reader)
         self.pubend.unsubscribe(reader, acknowledged, everywhere)
@@ -126,10 +123,10 @@ class Audience:
         await self._be_logged(name)
 
     async def end_durable(self, name: str) -> list[str]:
-        """End a durable subscription for good, if there is one of that name; return the names of all there were.
+        """End a durable subscription for good, if there is one of that name; return the names of all that existed.
 
         Raises:
-            LogError: the log takes nothing.
+            LogError: the log cannot be written.
         """
         names = self.pubend.subscriptions.durable_names
         if name in names:
@@ -153,7 +150,7 @@ class Audience:
         raise LogError(f"{self.where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Take note that a child lives, if it is a relay, and readers of which it says so."""
+        """Record a sign of life of a relay, or of the readers in an acknowledgement."""
         if isinstance(ack, ConsolidatedAck):
             self.living.heard(child, self._now_s)
             return
@@ -163,10 +160,10 @@ class Audience:
                 self.living.heard(name, self._now_s)
 
     def look(self, connected: Container[str], now_s: float) -> None:
-        """Give up those that are gone for too long. To be called again and again.
+        """Give up the readers that are gone for too long; to be called again and again.
 
         Args:
-            connected: the ids of the readers that have connections here, among others.
+            connected: the ids of the connected readers, among others.
             now_s: seconds that never go back.
         """
         if self._looked_s is not None:
@@ -203,9 +200,9 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether those who were connected before a restart have had the time to come back.
+        """Whether earlier readers have had the time to come back after a restart.
 
-        Where room gets short, the files of a new log need not wait for them: there were none.
+        A new log whose disk is short of room does not wait: it had no readers.
         """
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
@@ -213,13 +210,13 @@ class Audience:
 
     @property
     def count(self) -> int:
-        """How many subscriptions somebody reads."""
+        """The number of subscriptions with a living reader."""
         return self.pubend.subscriptions.count(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
-        """Return the subscriptions that somebody reads and that have not acknowledged everything.
+        """Return the read subscriptions that have not acknowledged everything.
 
-        For each there is a number that grows as its reader acknowledges.
+        Each has a number that grows as its reader acknowledges.
         """
         known = self.pubend.subscriptions.known
         unread = set(self.pubend.unread())
@@ -230,10 +227,9 @@ class Audience:
         }
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether everything is durable and everybody who reads has acknowledged it.
+        """Tell whether everything is durable, and acknowledged by all readers but those of the process ``but_for``.
 
-        After a failure this waits for nothing but the last words of those who read. Readers of the process ``but_for``
-        do not count.
+        After a failure it waits only for the last acknowledgements of durable subscriptions.
         """
         if self._is_over:
             return True
@@ -253,20 +249,20 @@ class Audience:
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether everybody who reads has acknowledged everything, or was given up."""
+        """Whether all readers have acknowledged everything, or were given up."""
         is_waited_for = self._leaving is not None or self._now_s < self._return_s
         return self.is_drained(None) or not (is_waited_for or self.unread().keys() - self._given_up)
 
     def give_up(self, name: str) -> None:
-        """Do not count a subscription any longer, as it acknowledges nothing."""
+        """Stop counting a subscription, as it acknowledges nothing."""
         if name not in self._given_up:
             self._given_up.add(name)
             _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
-        """Wait for nobody any more to read everything, but a moment for what durable subscriptions have acknowledged.
+        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions.
 
-        Whoever reads is told of the failure, closes the subscription, and says it then.
+        A reader that is told of the failure closes its subscription, and sends them then.
         """
         living = self.living.living(self._now_s)
         self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
@@ -274,6 +270,6 @@ class Audience:
         self.changed.notify()
 
     def end(self) -> None:
-        """Have nobody wait for readers any more: there will be none."""
+        """End all waits for readers."""
         self._is_over = True
         self.changed.notify()

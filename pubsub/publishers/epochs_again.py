@@ -1,18 +1,17 @@
 """Complete epochs that come again, at one partition: what comes of them, and what the log has.
 
-A job that begins again, or goes back, leaves out epochs that are complete in the logs of all partitions. That is right
-only if their content is the same. So each partition adds up the digests of what comes. The publication of the job adds
-these up over all partitions, and compares them with the logs.
+A job that begins again, or goes back, leaves out epochs that are complete in the logs of all partitions, which is right
+only if their content is the same. So each partition adds up the digests of what comes; the publication adds these up
+over all partitions, and compares them with the logs.
 
 Invariants:
 
-- An epoch is compared only if all of it comes again, and all of it is in the logs. It is not compared if a partition
-  had a part of it before the snapshot, or has removed a part since.
+- An epoch is compared only if all of it comes again, and all of it is in the logs: no partition had a part of it before
+  the snapshot, or has removed one since.
 - An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
-- Batches that are void do not count.
-- The log is read only once all of them have come. A job that does not begin again computes nothing.
-- Digests are computed on a thread, as readers leave a publisher that says nothing for some seconds. What waits for that
-  is bounded.
+- Void batches do not count.
+- The log is read only once all of these epochs have come; a job that does not begin again computes nothing.
+- A thread computes digests, as readers leave a publisher that is silent for some seconds; its input is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
 """
@@ -44,7 +43,7 @@ Sums: TypeAlias = Mapping[Time, int | None]
 
 
 class Difference(NamedTuple):
-    """Some records with one digest in one partition.
+    """Records with one digest in one partition.
 
     Attributes:
         surplus: how many more of them the log has than have come.
@@ -56,13 +55,7 @@ class Difference(NamedTuple):
 
 
 def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[Sums]) -> list[Time]:
-    """Return the epochs whose content differs; none is before an earlier one.
-
-    Args:
-        domain: the times of the topic.
-        came: what has come again, by partition.
-        logged: what the logs have.
-    """
+    """Return the epochs whose content differs, none before an earlier one."""
     differing: list[Time] = []
     for time in dict.fromkeys(time for sums in came for time in sums):
         first, second = (_sum(sums.get(time, 0) for sums in all_of) for all_of in (logged, came))
@@ -72,9 +65,9 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs, from the differences of all partitions; None if there is none.
+    """Return a partition and a record that differs, if any, from the differences of all partitions.
 
-    A record that has not come goes before one that the log lacks.
+    A record that has not come precedes one that the log lacks.
     """
     total: dict[int, int] = {}
     for differences in found:
@@ -91,9 +84,7 @@ class EpochsAgain:
     """The complete epochs of one partition, as its worker sends them again.
 
     Args:
-        domain: the times of the topic.
-        position: where the worker begins.
-        end: one after the last tick of the log before that.
+        end: one after the last tick that the log had when the worker began.
     """
 
     def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
@@ -119,7 +110,7 @@ class EpochsAgain:
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
-        """Tell whether nothing of them will come any more in a generation; not so before the worker begins it."""
+        """Tell whether nothing of them will come any more in a generation, which the worker has begun."""
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:
@@ -142,17 +133,17 @@ class EpochsAgain:
 
     @property
     def has_room(self) -> bool:
-        """Whether not too much waits for its digest."""
+        """Whether there is room for more messages that wait for their digests."""
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:
-        """Return the sums of all that has come so far, once they are computed. It waits, on any thread."""
+        """Return the sums of all that has come, once they are computed; waits, on any thread."""
         if self._last is not None:
             self._last.result()
         return self._sums
 
     def logged(self, log: ReplayedLog, times: Collection[Time]) -> Sums:
-        """Return what the log has of some epochs. It reads the log, on any thread. Raises LogError."""
+        """Return the sums of logged epochs; reads the log, on any thread; raises LogError."""
         first, unknown = self._begin(log, times)
         standing = self._standing(log, first, {*times} - unknown, _digest)
         sums = {time: _sum(digest for _, digest in batches) for time, batches in standing.items()}
@@ -179,7 +170,6 @@ class EpochsAgain:
         return {digest: difference for digest, difference in found.items() if difference.surplus}
 
     def _begin(self, log: ReplayedLog, times: Collection[Time]) -> tuple[int, set[Time]]:
-        """Return the tick from which the log has all of some epochs, and those of which it has not."""
         unknown = {*times}
         first = 0
         for first, epochs in log.beginnings(self._domain):  # noqa: B007 - used behind the loop
@@ -192,7 +182,6 @@ class EpochsAgain:
     def _standing(
         self, log: ReplayedLog, first: int, times: Collection[Time], value: Callable[[EncodedMessage], T]
     ) -> dict[Time, list[tuple[int, T]]]:
-        """Return a value for each batch of some epochs that stands, with its tick."""
         found: dict[Time, list[tuple[int, T]]] = {}
         while first < self._end:
             messages, first = log.read(first, self._end, _READ_BYTES)

@@ -1,12 +1,12 @@
 """The way of one worker to its publisher actor, over a socket on their node.
 
-What the worker publishes is written at once, as far as the socket takes it. A thread writes the rest, and hears what
-the publisher confirms. A publisher with a log confirms what is durable. Until then the feed keeps it, and sends it
-again to a publisher that has died and was started again. A publisher without a log confirms everything at the end. If
-the job keeps snapshots, it confirms what it has received, as that is not in a snapshot's share of the feed.
+Events are written at once, as far as the socket takes them; a thread writes the rest, and receives confirmations. A
+publisher with a log confirms what is durable; until then the feed keeps it, and sends it again to a restarted
+publisher. A publisher without a log confirms everything at the end or, if the job keeps snapshots, what it has
+received, which snapshots then omit.
 
-The thread also watches the publisher. One that a signal has stopped neither serves its readers nor ends. So the feed
-kills it, and goes on as for one that has died (`watched_publisher.py`).
+The thread also watches the publisher: one that a signal has stopped neither serves its readers nor ends, so the feed
+kills it, and goes on as for a dead one (`watched_publisher.py`).
 """
 
 import logging
@@ -47,24 +47,24 @@ _AGAIN_S = 0.2
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
-    """The publisher is dead, or does not answer; the message says how that was noticed."""
+    """The publisher is dead, or does not answer; the message says how the feed noticed."""
 
 
 class FeedRefused(Exception):  # noqa: N818 - it names what happened
-    """The publisher did not take what it was sent; the message says why."""
+    """The publisher refused what it was sent; the message says why."""
 
 
 class Feed:
-    """One worker's way to its publisher. Its methods raise `FeedLost` or `FeedRefused`, now or at a later call.
+    """One worker's way to its publisher; its methods raise `FeedLost` or `FeedRefused`, now or at a later call.
 
     Args:
         sent: numbers the events, and keeps them if the publisher has a log.
-        connect: returns a connection to the publisher, which does not block; raises FeedLost if there is none just now.
-        restarts_within_s: for how long a publisher may be away, in seconds; 0 if it is not started again.
+        connect: returns a non-blocking connection to the publisher; raises FeedLost if there is none now.
+        restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
-        name: of its partition, for log lines.
-        afterwards: what follows if it dies, for log lines.
-        is_awaiting: whether there is no room before the publisher says that it reads; an attribute, too.
+        name: the name of the partition, for log lines.
+        afterwards: what follows its death, for log lines.
+        is_awaiting: whether there is no room until the publisher answers; also an attribute.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Feed:
     # ------------------------------------------------------------------ the worker
 
     def send(self, events: list[FeedEvent]) -> None:
-        """Send events, after all that were sent before; does not wait: the thread writes what is left."""
+        """Send events in order, without waiting: the thread writes what is left."""
         with self._changed:
             self._raise()
             for event in events:
@@ -117,7 +117,7 @@ class Feed:
 
     @property
     def saved(self) -> SavedEvents:
-        """What a snapshot has to have of this."""
+        """The part of a snapshot that belongs to this feed."""
         with self._changed:
             return self._sent.saved
 
@@ -127,7 +127,7 @@ class Feed:
         return bool(self._sent.waiting)
 
     def finish(self) -> None:
-        """Wait until the publisher has confirmed everything, and let go of the connection."""
+        """Wait until the publisher has confirmed everything, and release the connection."""
         try:
             with self._changed:
                 self._changed.wait_for(lambda: self._error is not None or not self._sent.waiting)
@@ -142,7 +142,7 @@ class Feed:
             return not self.is_awaiting and self._waiting_bytes() < self._room_bytes
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called once there is room; return after how many seconds to ask in any case, None for never."""
+        """Call ``wake`` once there is room; return after how many seconds to ask in any case, None for never."""
         with self._changed:
             has_room = not self.is_awaiting and self._waiting_bytes() < self._room_bytes
             if self._error is not None or has_room:
@@ -151,7 +151,7 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """Close the connection, whatever is not confirmed; does not wait long. Called again, it does nothing."""
+        """Close the connection, whatever is not confirmed, without a long wait. Idempotent."""
         with self._changed:
             if self._is_closed:
                 return
@@ -187,7 +187,6 @@ class Feed:
                 self._end()
 
     def _begin(self, connection: socket.socket) -> None:
-        """Begin to use a new connection, and send all that is not durable."""
         with self._changed:
             self._connection, self._writer = connection, SocketWriter(connection)
             self._writer.add(position_frame(self._sent.position))
@@ -195,7 +194,6 @@ class Feed:
                 self._writer.add(message_frame(message))
 
     def _talk(self) -> None:
-        """Write and listen until the connection breaks, or all is over."""
         connection = self._connection
         assert connection is not None
         answers = FrameReader(connection, decode_answer, most_payload_bytes=0)
@@ -230,7 +228,6 @@ class Feed:
             raise FeedLost(BROKEN)
 
     def _wake_worker(self) -> None:
-        """Call the worker that waits for room, if there is room again, or there will be none."""
         with self._changed:
             wake = self._wake
             is_full = self.is_awaiting or self._waiting_bytes() >= self._room_bytes * 3 // 4
@@ -243,7 +240,7 @@ class Feed:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
 
     def _write(self) -> bool:
-        """Write what waits; tell whether nothing does any more, or ever will by this connection."""
+        """Write what waits; tell whether nothing waits, or the connection is broken."""
         assert self._writer is not None
         try:
             return self._writer.write()
@@ -271,12 +268,7 @@ class Feed:
 
 
 class _Watch:
-    """Watches the publisher behind a connection, and ends its process if that is stopped; then the connection breaks.
-
-    Args:
-        connection: the connection.
-        name, afterwards: as for `Feed`.
-    """
+    """Watches the publisher behind a connection, and kills its process if a signal has stopped it."""
 
     def __init__(self, connection: socket.socket, name: str, afterwards: str) -> None:
         self._name = name
@@ -289,7 +281,7 @@ class _Watch:
         self._looked_s = time.monotonic()
 
     def look(self, read_bytes: int) -> None:
-        """Look how the publisher is, every second, given how many bytes have come from it so far."""
+        """Examine the publisher, every second, given how many bytes have come from it so far."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_MS / 1000:
             return

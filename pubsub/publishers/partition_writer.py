@@ -1,13 +1,11 @@
-"""Writes the log of one partition, in order, whatever comes between: no room in memory, or none on the disk.
+"""Writes the log of one partition, in order, also while there is no room in memory or on the disk.
 
-What is written goes to a thread of the log's, and comes back as durable. A log in memory needs no thread, as a sync has
-nothing to wait for: there, what is written is durable as `PartitionWriter.write` returns. Where there is no room on the
-disk it comes back as well, and waits here, before what was written since, until `PartitionWriter.resume` finds that
-there is room again: nothing is lost, and no message overtakes another.
+The log's thread writes entries and reports them as durable; a log in memory needs no thread: entries are durable when
+`PartitionWriter.write` returns. Entries without room on the disk come back and wait here, before later ones, until
+`PartitionWriter.resume` finds room: nothing is lost, and no message overtakes another.
 
-Notes, which are entries that say nothing of messages, may be durable before messages that were written before them. So
-where a disk is full, it can still become known which files are needed no more: a few bytes find room in the last block
-of a file where many do not.
+Notes, which are entries without messages, may be durable before earlier messages. So a full disk can still record which
+files are not needed: a few bytes find room in the last block of a file.
 """
 
 from collections import deque
@@ -26,7 +24,7 @@ from tidewheel.storage.log_records import Entry
 
 
 class _Write(NamedTuple):
-    """What was written by one call, and what is called once it is durable."""
+    """The entries of one call, and the callback for when they are durable."""
 
     entries: list[Entry]
     durable: Callable[[], None] | None
@@ -35,19 +33,18 @@ class _Write(NamedTuple):
 
 @dataclass(eq=False)
 class PartitionWriter:
-    """The only one that writes a log. All calls are on one thread.
+    """The only writer of a log, on one thread.
 
     Args:
-        log: what to write; it is closed with this.
-        snapshot: returns the state after all that was written, for another segment.
-        durable: told up to which tick everything is durable, after those who wait for just that.
-        later: has something called soon on the thread of all calls; may be called by any thread.
+        log: the log to write; closed with this.
+        snapshot: returns the state after all written entries, for another segment.
+        durable: called with the tick up to which everything is durable, after the callbacks of `write`.
+        later: schedules a call on the thread of all calls; any thread may use it.
 
     Attributes:
-        last_tick: the tick of the last entry that was written.
         durable_tick: everything up to this tick is durable.
-        full: that there was no room on the disk, if that is so: what is written waits for that.
-        error: why nothing more will be durable, if that is so.
+        full: the error of a full disk, if it is full; entries wait for room.
+        error: why nothing more will be durable, if so.
     """
 
     log: AnyLog
@@ -68,17 +65,17 @@ class PartitionWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether all that was written is on its way to the disk."""
+        """Whether all written entries are on their way to the disk."""
         return not self._waiting and self.full is None
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that was written is durable."""
+        """Whether all written entries are durable."""
         return not (self._waiting or self._handed or self._returned)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether everything that there was no room for is back, so that `resume` may find that there is some."""
+        """Whether all entries without room have come back, so `resume` may find room."""
         return self.full is not None and not self._handed
 
     @property
@@ -94,9 +91,9 @@ class PartitionWriter:
         """Log entries behind all others.
 
         Args:
-            entries: with ticks that do not go back; no note has the tick of a message that comes later.
+            entries: with ticks that do not go back; no note has the tick of a later message.
             durable: called once they are durable.
-            is_note: whether it makes no difference if they are durable before messages that were written before them.
+            is_note: whether they may be durable before earlier messages.
         """
         write = _Write(list(entries), durable, is_note)
         if write.entries:
@@ -106,7 +103,6 @@ class PartitionWriter:
             self._hand_in()
 
     def _hand_in(self) -> None:
-        """Give the log what waits, if it has room."""
         writes, self._waiting = self._waiting, []
         if writes and not self._submit(writes, self.snapshot):
             self._waiting = writes
@@ -122,13 +118,12 @@ class PartitionWriter:
         return False
 
     def _bring_back(self, outcome: int | LogError) -> None:
-        """Have the outcome of the oldest writes looked at on the right thread; on that of the log, if it has one."""
+        """Process the outcome of the oldest writes on the right thread: that of the log, if it has one."""
         self._outcomes.append(outcome)
         if not self._is_at_once(outcome):
             self.later(self._take_outcome)
 
     def _is_at_once(self, outcome: int | LogError) -> bool:
-        """Tell whether an outcome is looked at as soon as it is there: that of a log in memory which has room."""
         return self.log.is_in_memory and self.full is None and isinstance(outcome, int)
 
     def _take_outcome(self) -> None:
@@ -146,7 +141,6 @@ class PartitionWriter:
             self._go_on(writes)
 
     def _go_on(self, writes: list[_Write]) -> None:
-        """Tell that these are durable."""
         self.durable_tick = max(self.durable_tick, writes[-1].entries[-1].tick)
         if not self._waiting:
             self.full = None
@@ -160,7 +154,7 @@ class PartitionWriter:
     # ------------------------------------------------------------------ a disk that is full
 
     def resume(self) -> None:
-        """Try again whether there is room, if it `is_stuck`: for notes alone, and the next time for everything."""
+        """Try again whether there is room, if `is_stuck`: first for notes alone, the next time for everything."""
         if self.error is not None or not (self.is_stuck and self._waiting):
             return
         self._commit.resume()
@@ -178,10 +172,10 @@ class PartitionWriter:
     # ------------------------------------------------------------------ the end
 
     def close(self, timeout_s: float) -> None:
-        """Make durable what was written, as far as the disk takes it, and let go of the log. Nobody is told of it.
+        """Make written entries durable, as far as the disk takes them, and release the log; nothing is called back.
 
         Raises:
-            LogError: that did not work.
+            LogError: that failed.
         """
         try:
             self._commit.close(timeout_s)

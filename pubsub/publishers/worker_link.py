@@ -1,8 +1,7 @@
 """The publisher's end of the connection to its worker, and the frames on it, on an asyncio loop.
 
-The worker is on the node of the publisher and sends messages over a socket; confirmations go back. While the log has no
-room, or a subscriber holds the publisher back, nothing is read. Then the worker's own connection fills up, and the
-worker holds back its sources.
+The worker, on the same node, sends messages over a socket; confirmations go back. While the log has no room, or a
+subscriber holds the publisher back, nothing is read; the connection fills up, and the worker holds back its sources.
 
 The frames between a worker and its publisher are those of `transport.frames`:
 
@@ -63,7 +62,7 @@ def message_frame(message: EncodedMessage) -> list[Any]:
 
 
 def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
-    """Return the message in a frame; of the first one, `_position_of` says what it is."""
+    """Return the message in a frame; the first frame is a position."""
     return EncodedMessage(bytes(head), payload)
 
 
@@ -100,38 +99,36 @@ class MessageSink(Protocol):
     """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
 
     def room_for(self, size: int, /) -> memoryview | None:
-        """Return memory to receive a payload of so many bytes in; None for any."""
+        """Return memory to receive a payload of ``size`` bytes; None for any."""
 
     @property
     def error(self) -> Exception | None:
-        """The reason for which it receives nothing more, if there is one."""
+        """The reason why messages are refused, if so."""
 
     @property
     def has_room(self) -> bool:
         """Whether more may be fed now."""
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record the position at which a worker begins to send; raise OutdatedWorkerError if it may not."""
+        """Record the position at which a worker begins; raise OutdatedWorkerError if it may not."""
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages, in order; raises ProtocolError or LogError."""
 
     def confirmed(self) -> Confirmed:
-        """Return what has come to be confirmed since the last call."""
+        """Return what can be confirmed since the last call."""
 
 
 class WorkerLink:
-    """The publisher's end. To be used on the loop only.
+    """The publisher's end, used on the loop only.
 
     Args:
-        connection: to the worker, which has shown that it may connect; it does not block.
-        loop: the loop of all calls.
-        sink: receives the messages.
-        refused: called once with the reason, if nothing more is received.
-        begun: called with this as the worker has begun.
+        connection: to an authenticated worker; it does not block.
+        refused: called once with the reason when messages are refused.
+        begun: called with this when the worker has begun.
 
     Attributes:
-        is_closed: whether the worker has gone, or was let go of.
+        is_closed: whether the worker has gone, or was released.
     """
 
     def __init__(
@@ -160,7 +157,7 @@ class WorkerLink:
             self._go_on()
 
     def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and go on reading if there is room; to be called after news."""
+        """Tell the worker soon what is confirmed, and read on if there is room; to be called after news."""
         if self.is_closed:
             return
         if self._sink.error is not None:
@@ -185,7 +182,6 @@ class WorkerLink:
                 self._go_on()
 
     def _go_on(self) -> None:
-        """Read what the worker sends; tell it at first that the first subscribers are not awaited, or no longer."""
         self._loop.add_reader(self._connection, self._eager.readable)
         if not self._has_begun:
             self._say((0, self._number))
@@ -201,7 +197,7 @@ class WorkerLink:
             self._untold = self._untold_bytes = 0
 
     def _show_life(self) -> None:
-        """Write a sign of life now and then, unless the worker has not read what was written before."""
+        """Write a sign of life now and then, unless the worker has not read the last one."""
         if not self._writer.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -228,7 +224,7 @@ class WorkerLink:
         self._refused(reason)
 
     def refuse(self, reason: str) -> None:
-        """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
+        """Tell the worker why nothing more is received, and release the connection."""
         if not self.is_closed:
             self._say(reason)
             self.close()
