@@ -18,7 +18,7 @@ class _Question:
 
 
 class Asked:
-    """The unanswered questions to upstream: a tick is asked for once at a time.
+    """The unanswered questions to upstream: a tick is in one question at a time.
 
     >>> asked = Asked()
     >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
@@ -51,7 +51,7 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Record that ticks are known; with ``more``, also that the answer left out the ticks after them.
+        """Record that ticks are known; with ``more`` the answer left out later ticks.
 
         Any answer settles a question without an end from its first tick on: upstream has no more now.
         """

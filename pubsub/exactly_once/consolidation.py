@@ -1,13 +1,13 @@
 """The consolidation of acknowledgements: a relay acknowledges once for all the readers behind it.
 
-The parent must know the readers that an acknowledgement counts for. The relay names a reader only when the reader comes
-or goes. Such a message may be lost, so each acknowledgement has a digest of the set of readers. A parent whose set has
-another digest learns nothing from it, and asks for all names. Invariants:
+The relay names a reader to its parent only when the reader comes or goes. Such a message may be lost, so each
+acknowledgement has a digest of the set of readers; a parent with another digest learns nothing from it, and asks for
+all names. Invariants:
 
-- "All readers of this set have acknowledged all ticks before this one" stays true for ever. So a lost, doubled, late or
+- "All readers of this set have acknowledged all ticks before this one" stays true for ever, so a lost, doubled, late or
   reordered message does no harm.
-- A reader is in the set from its first acknowledgement to the relay on. Before and afterwards the pubend keeps messages
-  for the reader itself.
+- A reader is in the set from its first acknowledgement to the relay on; before and afterwards the pubend keeps messages
+  for it.
 
 Durable subscriptions are not consolidated: a later reader continues where the earlier one was, not where the slowest
 reader of the relay was.
@@ -24,12 +24,7 @@ _DIGEST_BYTES = 7
 
 
 class Changes(NamedTuple):
-    """The changes of a set of readers.
-
-    Attributes:
-        came: the readers that are new.
-        gone: the readers that are not there any more.
-    """
+    """The changes of a set of readers."""
 
     came: set[str]
     gone: set[str]
@@ -39,10 +34,9 @@ class Readers:
     """The readers behind one relay, as its parent knows them.
 
     Attributes:
-        names: the ids of the readers.
-        digest: the digest of the set of names, whatever their order.
+        digest: the digest of their set, whatever the order.
         end: all of them have acknowledged all ticks before this one.
-        progress: a number that changes when any of them acknowledges more.
+        progress: changes when any of them acknowledges more.
 
     >>> readers = Readers()
     >>> readers.learn(of_one(0, "a", 7)), readers.end
@@ -76,13 +70,10 @@ class Readers:
 
 
 class Consolidation:
-    """The readers behind the children of one relay, for one pubend: the relay acknowledges for all of them together.
-
-    Args:
-        pubend: its number.
+    """The readers behind the children of one relay, for one pubend, acknowledged together.
 
     Attributes:
-        is_due: whether to send an acknowledgement; set it to repeat the last one, which may have been lost.
+        is_due: whether to send an acknowledgement; set it to repeat the last one, which may be lost.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -113,7 +104,7 @@ class Consolidation:
             self._has_changed = self.is_due = True
 
     def name_all(self) -> None:
-        """Name all readers in the next acknowledgement: the parent is another, or does not know them."""
+        """Name all readers in the next acknowledgement, for a new or ignorant parent."""
         self._names_all = self.is_due = True
 
     def take(self) -> list[ConsolidatedAck]:
@@ -135,10 +126,10 @@ class Consolidation:
 
 
 def of_one(pubend: int, reader: str, end: int) -> ConsolidatedAck:
-    """Return the acknowledgement of a single reader."""
+    """Return the acknowledgement of one reader."""
     return ConsolidatedAck(pubend, end, digest_of(reader), 0, {reader: True}, is_all=True)
 
 
 def digest_of(reader: str) -> int:
-    """Return the digest of a set of one reader; that of a larger set is the exclusive or of its readers' digests."""
+    """Return the digest of one reader; that of a set is the exclusive or of its readers' digests."""
     return int.from_bytes(blake2b(reader.encode(), digest_size=_DIGEST_BYTES).digest())

@@ -1,8 +1,8 @@
-"""The next hop downstream of a pubend or relay: its children, and the knowledge that each child is told.
+"""The next hop downstream of a pubend or relay: its children, and what each child is told.
 
-A message that a child's filter rejects is silence for that child. Silence alone is not sent at once. It goes with the
-next message, or when the owner decides that it has waited long enough. Most children wait for no silence: only every
-`PATIENT`th flush tells it to them. So a topic without messages costs next to nothing, however many subscribers it has.
+A message that a child's filter rejects is silence for that child. Silence alone is not sent at once: it goes with the
+next message, or when the owner flushes it. Only every `PATIENT`th flush reaches children that await no silence, so an
+idle topic costs next to nothing, however many subscribers it has.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with one filter that all wait for silence, or all do not."""
+    """Children with the same filter, all of which await silence, or none."""
 
     def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
         self.where = where
@@ -41,13 +41,10 @@ class _Group:
 class Fanout:
     """The children of one node, for one pubend.
 
-    Args:
-        pubend: its number.
-
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        children: the group of each child, by its name.
-        behind: the children that are told nothing but answers, as they ask for all later ticks in any case.
+        children: the group of each child, by name.
+        behind: the children that are told only answers, as they ask for all later ticks in any case.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -59,13 +56,7 @@ class Fanout:
         self._flushes = 0
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, or replace the filter of a child that joins again.
-
-        Args:
-            child: its name.
-            where: its filter.
-            awaits_silence: whether it is told of silence with each flush.
-        """
+        """Add a child, or replace its filter; with ``awaits_silence`` each flush tells it silence."""
         group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
         if child in group.children:
             return
@@ -74,7 +65,7 @@ class Fanout:
         group.children[child] = None
 
     def take_back_loss(self, lost_end: int) -> None:
-        """Set an earlier ``lost_end``: of the ticks before the present one, silence that was not told is forgotten."""
+        """Set an earlier ``lost_end``: silence before the present one that was not told is forgotten."""
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
         self.lost_end = lost_end
@@ -96,7 +87,7 @@ class Fanout:
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
 
     def forward(self, final: Ranges, data: Iterable[tuple[int, Any]], among: Filters = None) -> list[Outgoing]:
-        """Return the messages that tell all children of new knowledge; with ``among`` those who have such a filter.
+        """Return the messages of new knowledge for all children, or with ``among`` for those with such a filter.
 
         Complexity: O(children + filters * messages).
         """
@@ -121,7 +112,7 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the messages that tell the silence that waits, to children that do not await it now and then."""
+        """Return the messages for waiting silence; children that do not await silence are told now and then."""
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))
@@ -141,7 +132,7 @@ class Fanout:
         return [Outgoing(child, Rejected(self._pubend, str(error)))]
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
-        """Return the answer to one curious child; nothing if it is no child, or there is no knowledge."""
+        """Return the answer to one curious child, if it is a child and there is knowledge."""
         if child not in self.children:
             return []
         where = self.children[child].where
@@ -165,7 +156,7 @@ def select(
     """Return the messages that pass a filter, and the ticks of the others.
 
     Raises:
-        DeliveryError: the filter raises any exception.
+        DeliveryError: the filter raises.
     """
     if where is None:
         return data, []

@@ -1,12 +1,11 @@
 """The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
 
-A connected reader lives. A connected relay lives for a lease after each of its messages, since one that hangs is
-connected, too, and its readers have left it. A pubend does not see a reader that is connected to a relay; such a reader
-lives for one lease after each of its messages, and after its relay has lost it. A subscription that is not durable ends
-one lease after its reader. A durable one waits for the retention time of its messages, and the pubend warns after half
-of it.
+A connected reader lives. A connected relay lives for a lease after each of its messages, since a relay that hangs stays
+connected while its readers leave it. A reader behind a relay lives for a lease after each of its messages, and after
+its relay has lost it. A subscription that is not durable ends one lease after its reader. A durable one waits for the
+retention time of its messages; the pubend warns after half of it.
 
-The module has no clock; times are seconds of a clock that never goes back.
+No clock here: times are seconds of a clock that never goes back.
 """
 
 from collections.abc import Container, Mapping
@@ -23,8 +22,8 @@ class Overdue(NamedTuple):
     """The subscriptions without a reader that need an action.
 
     Attributes:
-        to_warn: durable subscriptions whose time is half over.
-        over: subscriptions whose time is over.
+        to_warn: durable subscriptions that have waited half of their time.
+        over: subscriptions that have waited all of it.
     """
 
     to_warn: list[str]
@@ -35,9 +34,9 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        known: the subscriptions, by name; the owner of this object removes those whose time is over.
-        lease_s: the time that a reader lives after a message, and that a subscription that is not durable waits.
-        retention_s: the time that a durable subscription waits.
+        known: the subscriptions, by name; its owner removes those whose time is over.
+        lease_s: seconds that a reader lives after a message, and a subscription that is not durable waits.
+        retention_s: seconds that a durable subscription waits.
 
     >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
@@ -59,12 +58,12 @@ class LivingReaders:
         self._retention_s = retention_s
 
     def seat(self, name: str, now_s: float) -> None:
-        """Record that the reader of a subscription has just come."""
+        """Record that the reader of a subscription has come."""
         one = self._known[name]
         one.has_left, one.until_s, one.is_warned = False, now_s + self._lease_s, False
 
     def heard(self, name: str, now_s: float) -> None:
-        """Record a message of the reader of a subscription; do nothing if it has left."""
+        """Record a message of a subscription's reader; do nothing if it has left."""
         if self.has_reader(name):
             one = self._known[name]
             one.until_s, one.is_warned = max(one.until_s, now_s + self._lease_s), False
@@ -77,7 +76,7 @@ class LivingReaders:
             one.has_left, one.until_s = True, min(one.until_s, now_s)
 
     def look(self, connected: Container[str | None], now_s: float) -> Overdue:
-        """Record the connected readers; return the subscriptions without a reader that need an action."""
+        """Record the connected readers; return the subscriptions that need an action."""
         to_warn: list[str] = []
         over: list[str] = []
         for name, one in self._known.items():
@@ -105,5 +104,5 @@ class LivingReaders:
         return [name for name, one in self._known.items() if one.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:
-        """Return the time since a subscription had a living reader, in seconds."""
+        """Return the seconds since a subscription had a living reader."""
         return max(0.0, now_s - self._known[name].until_s)

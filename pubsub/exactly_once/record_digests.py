@@ -2,13 +2,13 @@
 
 Invariants:
 
-- Records that are equal have the same digest in every process, also where a set or dict has another order. So have
-  rows that have the same values under the same names of columns, whatever the order of the columns.
-- Floating-point numbers are compared to about four digits, as sums in another order differ in the last ones. The
-  bounds between two cells of numbers are odd numbers, so that a round result does not lie beside one.
+- Equal records have the same digest in every process, also where a set or dict has another order; so have rows with the
+  same values under the same columns, in any order.
+- Floating-point numbers are compared to about four digits, as sums in another order differ in the last ones. The bounds
+  between cells are odd numbers, so no round result lies beside one.
 - A record that cannot be taken apart has the digest of its type.
 
-Nothing of this is stored. Both sides of a comparison are computed by the same program.
+Digests are not stored: the same program computes both sides of a comparison.
 
 Source: Clarke and others 2003, "Incremental multiset hash functions" (sums of hashes compare multisets).
 """
@@ -52,7 +52,7 @@ def digest_of(message: EncodedMessage) -> int:
 
 
 def digests(message: EncodedMessage) -> tuple[list[int], Callable[[int], object]]:
-    """Return the digest of each record in an encoded batch, and a function that returns the record of a number.
+    """Return the digest of each record in an encoded batch, and a function from a number to its record.
 
     Raises:
         DeliveryError: this process cannot decode the batch.
@@ -96,7 +96,6 @@ def _form(value: Any) -> Any:
 
 
 def _form_of_object(value: Any) -> Any:
-    """Return the form of what pickle would write of an object, or the name of a class or function."""
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return f"{value.__module__}.{value.__qualname__}"
     reduced = value.__reduce_ex__(4)
@@ -107,7 +106,7 @@ def _form_of_object(value: Any) -> Any:
 
 
 def rounded(number: float) -> float:
-    """Return the cell of a number: numbers that differ in less than about four digits share one, as a rule.
+    """Return the cell of a number: numbers that agree to about four digits share one, as a rule.
 
     >>> rounded(0.1 + 0.2) == rounded(0.3), rounded(0.3) == rounded(0.301), rounded(1.0) == rounded(1 - 1e-16)
     (True, False, True)
@@ -121,7 +120,7 @@ def rounded(number: float) -> float:
 
 
 def _row_digests(table: "pa.Table") -> list[int]:
-    """Return a digest, 64 bits, of each row: of the names and values of its columns that are not null."""
+    """Return a digest, 64 bits, of each row: of the names and values of its non-null columns."""
     import numpy as np
 
     rows = np.zeros(table.num_rows, dtype=np.uint64)
@@ -133,7 +132,6 @@ def _row_digests(table: "pa.Table") -> list[int]:
 
 
 def _hashes(column: "pa.ChunkedArray") -> "npt.NDArray[np.uint64]":
-    """Return a hash of each value of a column, by the distinct ones where these are no plain numbers."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -156,7 +154,6 @@ def _hashes(column: "pa.ChunkedArray") -> "npt.NDArray[np.uint64]":
 
 
 def _mixed(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
-    """Return a one-to-one function of each value, that of SplitMix64."""
     import numpy as np
 
     with np.errstate(over="ignore"):

@@ -14,7 +14,7 @@ MOST_S = 5.0
 
 
 class RoundTrips:
-    """What one peer takes to answer.
+    """The time that one peer takes to answer.
 
     >>> trips = RoundTrips()
     >>> trips.wait_s(0), trips.wait_s(2)
@@ -30,11 +30,11 @@ class RoundTrips:
         self._deviation_s = 0.0
 
     def wait_s(self, in_vain: int) -> float:
-        """Return how long to wait, twice as long for each time that it was asked in vain."""
+        """Return how long to wait, doubled for each question without an answer."""
         return float(min(MOST_S, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
 
     def learn(self, took_s: float) -> None:
-        """Take one answer into account. What was asked more than once does not count: it is not known when (Karn)."""
+        """Learn from one answer, but not to a repeated question: which question it answers is unknown (Karn)."""
         if self._smooth_s is None:
             self._smooth_s, self._deviation_s = took_s, took_s / 2
         else:

@@ -1,4 +1,4 @@
-"""The state of a durable subscription that has to be known after a restart, as the log of a partition keeps it."""
+"""The state of a durable subscription that a restart needs, in the log of a partition."""
 
 import msgspec
 
@@ -6,15 +6,15 @@ from tidewheel.pubsub.messages.delivery_messages import Ranges
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What has to be known of a durable subscription after a restart.
+    """The state of a durable subscription that a restart needs.
 
     Attributes:
-        ranges: the ticks that it has acknowledged.
-        reader: the id of who has it; None if nobody has.
+        ranges: the acknowledged ticks.
+        reader: the id of its reader, if there is one.
         first: both frontiers where it first began, pickled.
-        lost_end: messages before this tick are gone that it had not acknowledged, and its reader may not know; or 0.
-        is_abandoned: whether nobody had it for so long that it holds nothing any more.
-        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this one was told.
+        lost_end: unacknowledged messages before this tick are gone, which its reader may not know; or 0.
+        is_abandoned: whether it had no reader for so long that it holds no messages any more.
+        everywhere: the acknowledged ticks at each pubend of the topic, as far as this one was told.
     """
 
     ranges: Ranges
@@ -26,11 +26,10 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a durable subscription is.
+    """The log entry of a durable subscription.
 
     Attributes:
-        name: of the subscription.
-        standing: what there is to know of it; None once it has ended.
+        standing: its state; None once it has ended.
     """
 
     name: str

@@ -2,12 +2,12 @@
 
 Invariants:
 
-- The messages of each partition begin with the frontiers at which the subscription continues. Then each message comes
+- The messages of each partition begin with the frontiers at which the subscription continues; then each message comes
   once.
 - A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
   the frontiers of its first unacknowledged batch, and every later move comes again.
-- A batch that a return of the job has made void is acknowledged: nobody needs it. The return itself waits for what is
-  before it, as a move does, and for the consumer, which may have kept void batches.
+- A batch that a return of the job has made void is acknowledged. The return itself waits for the messages before it,
+  and for the consumer, which may have kept void batches.
 """
 
 from collections import deque
@@ -27,13 +27,7 @@ class SubendStream(Subend):
     """The messages of one reader.
 
     Args:
-        reader: its id.
-        domain: the times of the topic.
-        begun: the place where the subscription begins or continues, of each partition.
-        order: the order of messages of different partitions.
-        room_bytes: the largest size of the waiting messages of each partition.
-        idle_s: after so many seconds without a message, messages may have been lost.
-        may_consolidate: whether relays may acknowledge for it together with their other readers.
+        begun: where the subscription begins or continues, by partition.
     """
 
     def __init__(
@@ -83,7 +77,7 @@ class SubendStream(Subend):
         return [fetched for fetched in found if fetched.messages]
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the consumer has acknowledged a batch, or a return, of a partition. Idempotent."""
+        """Record that the consumer has acknowledged a batch or return of a partition. Idempotent."""
         batches = self._partitions[pubend].batches
         if tick in batches:
             if not isinstance(batches.pop(tick), WentBack):
@@ -91,14 +85,12 @@ class SubendStream(Subend):
             self._settle(pubend)
 
     def _void(self, number: int, returned: WentBack, at: int) -> None:
-        """Acknowledge the batches that a return, which is the message ``at``, has made void."""
         lower = Antichain(self._domain, returned.lower)
         for tick, time in list(self._partitions[number].batches.items()):
             if returned.number < tick < at and not isinstance(time, WentBack) and lower.less_equal(time):
                 self.acknowledge(number, tick)
 
     def _settle(self, number: int) -> None:
-        """Acknowledge moves of the frontier, and returns, that have nothing unacknowledged before them."""
         one = self._partitions[number]
         while one.open and one.open[0] not in one.batches:
             super().acknowledge(number, one.open.popleft())
@@ -109,11 +101,11 @@ class SubendStream(Subend):
 
 
 class _Partition:
-    """The messages of one partition that are delivered, but not acknowledged together with all before them.
+    """The delivered messages of one partition that are not acknowledged together with all before them.
 
     Attributes:
-        open: the ticks of these messages, in order, and of some acknowledged batches behind them.
-        batches: the times of those that are unacknowledged batches, by tick; of a return it is its message.
+        open: their ticks, in order, and those of some acknowledged batches behind them.
+        batches: the times of the unacknowledged batches, by tick; for a return its message.
     """
 
     def __init__(self, last: int, frontiers: InitialFrontierSnapshot) -> None:
@@ -124,7 +116,7 @@ class _Partition:
         self._has_ended = not frontiers.lower
 
     def begin(self) -> list[Numbered]:
-        """Return the first messages: the snapshot, and the end of a partition that has ended and is acknowledged."""
+        """Return the first messages: the snapshot, and the end if the partition has ended and it is acknowledged."""
         snapshot = Numbered(self._last, self._frontiers)
         return [snapshot, Numbered(self._last + 1, PartitionEnded())] if self._has_ended else [snapshot]
 

@@ -14,14 +14,14 @@ class Subscription:
     """The state of one subscription, as `Standing` describes it, and the life of its reader.
 
     Attributes:
-        is_durable: whether it is kept over restarts.
-        has_left: whether its reader has left; until another reader takes over, late acknowledgements of it count.
-        until_s: the end of its reader's life; from then on it has no reader.
+        is_durable: whether it outlives restarts.
+        has_left: whether its reader has left, whose late acknowledgements count until another takes over.
+        until_s: the end of its reader's life.
         heard_s: the time of the last message of its reader, or of the relay that it is.
-        is_warned: whether the pubend has warned that it has no reader.
+        is_warned: whether the pubend has warned of the missing reader.
         is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
-        readers: the readers behind it if it is a relay, otherwise None.
-        progress: a number that changes when a reader behind it acknowledges more.
+        readers: the readers behind it if it is a relay.
+        progress: changes when a reader behind it acknowledges more.
     """
 
     acknowledged: TickSet
@@ -39,7 +39,7 @@ class Subscription:
     progress: int = 0
 
     def standing(self) -> Standing:
-        """Return what the log says of it."""
+        """Return its state for the log."""
         ranges = self.acknowledged.ranges()
         return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
 

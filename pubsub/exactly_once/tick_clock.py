@@ -1,6 +1,6 @@
 """The clock of a pubend: it follows the real clock and what other pubends have reached, and never goes back. No I/O.
 
-Only the pace of the real clock counts. So a step of that clock delays nothing, and neither does a clock that is wrong.
+Only the pace of the real clock counts, so neither its steps nor a wrong clock delay anything.
 
 Source: Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), rule IR2.
 """
@@ -8,9 +8,6 @@ Source: Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distribut
 
 class TickClock:
     """A clock that never goes back.
-
-    Args:
-        tick: the first tick that it may show.
 
     >>> clock = TickClock(100)
     >>> clock.at(40), clock.at(45), clock.at(3), clock.at(5)
@@ -25,7 +22,7 @@ class TickClock:
         self._read: int | None = None
 
     def at(self, now: int) -> int:
-        """Return the tick at a reading of the real clock, which counts as standing still where it goes back."""
+        """Return the tick at a reading of the real clock, which counts as standing still when it goes back."""
         if self._read is None:
             self.reach(now)
         else:
@@ -34,5 +31,5 @@ class TickClock:
         return self._tick
 
     def reach(self, tick: int) -> None:
-        """Go on from a tick, if that is later."""
+        """Continue from a tick, if it is later."""
         self._tick = max(self._tick, tick)

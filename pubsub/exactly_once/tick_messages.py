@@ -11,9 +11,8 @@ _SPARE = 64
 class TickMessages(Generic[M]):
     """At most one message on each tick.
 
-    Complexity: O(1) to add the latest message; O(log messages) and a move of memory to add another. The rest is
-    O(log messages + found or removed messages), amortised, if removals are mostly of the oldest or latest messages.
-    ``len`` is the number of messages.
+    Complexity: O(1) to add the latest message; O(log messages) and a move of memory for another. The rest is O(log
+    messages + found or removed messages), amortised, if mostly the oldest or latest are removed.
 
     Attributes:
         bytes: the size of all messages together.
@@ -78,8 +77,8 @@ class TickMessages(Generic[M]):
     def read(self, first: int, end: int, max_bytes: int, most: int) -> tuple[list[tuple[int, M]], int]:
         """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``. If the messages exceed ``max_bytes``, or are more than ``most``, it is one after the last
-        returned message; at least one is returned. Complexity: O(log messages + returned messages).
+        That end is ``end`` or, if the messages exceed ``max_bytes`` or ``most``, one after the last returned message,
+        of which there is at least one. Complexity: O(log messages + returned messages).
         """
         ticks, entries = self._ticks, self._entries
         found: list[tuple[int, M]] = []

@@ -1,12 +1,12 @@
 """The nacks that a parent has not answered yet. No I/O, no clock.
 
-A child that is far behind asks again as soon as it has an answer, and each answer takes a few milliseconds. So the
-parent keeps nacks, and answers them in turn, when it has time (`host.background_turns`).
+A child that is far behind asks again after each answer, which takes a few milliseconds; so the parent answers nacks in
+turn, when it has time (`host.background_turns`).
 
 Invariants:
 
-- A child waits for at most one answer of each pubend. A nack replaces the earlier one of the same child, for which the
-  child no longer waits. A relay asks for each tick once, so its nacks are joined.
+- A child waits for at most one answer of each pubend: a nack replaces its earlier one. A relay asks for each tick once,
+  so its nacks are joined.
 - The next answer is for the child that has waited longest.
 """
 
@@ -46,6 +46,6 @@ class WaitingNacks:
         return key[0], self._nacks.pop(key)
 
     def leave(self, child: str) -> None:
-        """Remove the nacks of a child that has gone."""
+        """Forget a child."""
         for key in [key for key in self._nacks if key[0] == child]:
             del self._nacks[key]

@@ -6,16 +6,13 @@ from tidewheel.pubsub.protocol.posted import Posted
 
 
 class BlockingQueue(OutgoingQueue):
-    """Takes everything, and says when it is full, so that no more is offered.
+    """Accepts everything, and tells when it is full, so that no more is offered.
 
-    It is full from when the capacity is exceeded until no more than half of it waits.
-
-    Args:
-        capacity_bytes, options, partition: as for `OutgoingQueue`.
+    It is full from when the capacity is exceeded until at most half of it waits.
 
     Attributes:
-        block_limit_s: for how long the queue may be full while nothing is taken, in seconds.
-        overdue_at_s: when that is over, as of the last `is_overdue`.
+        block_limit_s: how many seconds the queue may be full while nothing is taken.
+        overdue_at_s: the end of that time, as of the last `is_overdue`.
     """
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:
@@ -43,7 +40,7 @@ class BlockingQueue(OutgoingQueue):
         self.is_full = False
 
     def is_overdue(self, now_s: float, taken: int) -> bool:
-        """Tell whether this queue, which is full, has been so for too long, and ``taken`` has not grown meanwhile."""
+        """Tell whether this full queue has been full for too long, and ``taken`` has not grown meanwhile."""
         if taken != self._taken_at_last:
             self._taken_at_last, self.overdue_at_s = taken, now_s + self.block_limit_s
         return self.overdue_at_s <= now_s

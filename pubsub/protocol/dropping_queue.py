@@ -1,8 +1,8 @@
-"""The queue of a subscriber for which whole epochs give way: the policy ``"drop_epochs"``.
+"""The queue of a subscriber that drops whole epochs: the policy ``"drop_epochs"``.
 
-Data gives way to data, but notes are always taken: moves of the frontier, and which epochs were dropped. Those that
-follow each other are made one, so only the list of dropped epochs can grow: it has a bound of its own, or else what is
-told of the past would leave no room for what is new.
+Data is dropped for other data, but notes are always accepted: moves of the frontier, and dropped epochs. Notes that
+follow each other are joined, so only the list of dropped epochs can grow: it has a bound of its own, or it would leave
+no room for new data.
 """
 
 from collections import deque
@@ -24,11 +24,7 @@ DROPPED_BYTES: Final = 64 * 1024
 
 
 class DroppingQueue(OutgoingQueue):
-    """Drops epochs of which nothing has left yet, the oldest first, where the capacity is not enough.
-
-    Args:
-        capacity_bytes, options, partition: as for `OutgoingQueue`.
-    """
+    """Drops epochs that have not begun to leave, the oldest first, when the capacity is exceeded."""
 
     advice: ClassVar[str] = ""
 
@@ -40,11 +36,11 @@ class DroppingQueue(OutgoingQueue):
         self._dropped: set[Time] = set()
 
     def offer(self, posted: Posted) -> bool:
-        """Append a message; return False, and take nothing, if there is no room for it.
+        """Append a message; refuse it and return False if there is no room.
 
-        A part of an epoch that was dropped counts as taken.
+        A part of a dropped epoch counts as accepted.
 
-        Complexity: O(1); where an epoch has to give way, O(messages), but spread over an eighth of the capacity.
+        Complexity: O(1); to drop an epoch O(messages), but spread over an eighth of the capacity.
         """
         message = posted.message
         return (isinstance(message, DataMessage) and message.time in self._dropped) or super().offer(posted)
@@ -93,11 +89,9 @@ class DroppingQueue(OutgoingQueue):
         return self._excess(size) <= 0
 
     def _excess(self, size: int) -> int:
-        """Return by how many bytes the capacity would be exceeded with ``size`` more."""
         return self.bytes - self._dropped_bytes + size - self._capacity_bytes
 
     def _note(self, posted: Posted) -> None:
-        """Append a note for which there is no room, made one with those before it."""
         notes = [posted]
         while self._pending and _is_note(self._pending[-1]):
             notes.insert(0, self._pending.pop())
@@ -108,7 +102,7 @@ class DroppingQueue(OutgoingQueue):
     def _make_room(self, time: Time, size: int) -> bool:
         """Drop epochs other than ``time``, the oldest first, until there is room and some to spare.
 
-        If that cannot be enough none is dropped, and this returns False.
+        Returns False, and drops none, if that cannot be enough.
         """
         kept = {time, *self._begun}
         can_go = self._waiting_bytes - sum(self._waiting.get(other, 0) for other in kept)
@@ -129,7 +123,6 @@ class DroppingQueue(OutgoingQueue):
         return True
 
     def _drop_new(self, posted: Posted, time: Time) -> bool:
-        """Drop the epoch of a message that there is no room for; return False if some of it has left."""
         if time in self._begun:
             return False
         if time in self._waiting:
@@ -140,7 +133,6 @@ class DroppingQueue(OutgoingQueue):
         return True
 
     def _drop(self, times: Collection[Time]) -> None:
-        """Remove the waiting messages of some epochs, and put in their place that they were dropped."""
         self._count_dropped(times)
         pending, self._pending = self._pending, deque()
         self._waiting, self._waiting_bytes = {}, 0
@@ -154,7 +146,7 @@ class DroppingQueue(OutgoingQueue):
         self.epochs_dropped += len(times)
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget which epochs have begun or were dropped, but for those of which more waits or can come."""
+        """Forget which epochs have begun or were dropped, except those of which more waits or can come."""
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 
@@ -166,7 +158,7 @@ class DroppingQueue(OutgoingQueue):
 
 
 def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
-    """Yield messages without the data of some epochs; in place of the first of each stands that it was dropped."""
+    """Yield messages without the data of some epochs; a note of the drop replaces the first of each."""
     left = set(times)
     for entry in entries:
         message = entry.message
@@ -178,7 +170,7 @@ def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
 
 
 def _merged(entries: Iterable[Posted]) -> Iterator[Posted]:
-    """Yield messages with the notes that follow each other made one."""
+    """Yield messages with consecutive notes joined."""
     for are_notes, group in groupby(entries, _is_note):
         alike = list(group)
         yield from _made_one(alike) if are_notes else alike
@@ -189,9 +181,9 @@ def _is_note(entry: Posted) -> bool:
 
 
 def _made_one(notes: list[Posted]) -> Iterator[Posted]:
-    """Yield what notes without data between them say: which epochs were dropped, then how the frontier moved.
+    """Yield consecutive notes as one of dropped epochs, then one of the frontier's move.
 
-    That an epoch was dropped may be told earlier than it was, but never after the frontier has passed it.
+    A drop may be told earlier than it happened, but never after the frontier has passed the epoch.
     """
     if len(notes) < 2:
         yield from notes

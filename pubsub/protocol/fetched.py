@@ -21,12 +21,12 @@ class Fetched:
 
 
 def opened(told: Iterable[Downstream]) -> list[Numbered]:
-    """Return the messages in what a publisher without a log tells, each with the silence directly before it.
+    """Return the messages of a publisher without a log, each with the silence directly before it.
 
-    A rejection is behind all other messages.
+    A rejection comes after all other messages.
 
     Raises:
-        ProtocolError: a message cannot be decoded here, or is none of such a publisher.
+        ProtocolError: a message cannot be decoded here, or is not of such a publisher.
     """
     found: list[Numbered] = []
     for knowledge in told:

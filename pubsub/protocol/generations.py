@@ -2,13 +2,12 @@
 
 Invariants:
 
-- A subscriber goes back with all partitions at once. Until each of them has said that it went back, what is new from
-  those that did waits. So no epoch is made of parts of two generations.
-- A partition may go back again while what it said since its last return still waits. If that return stands, some of
-  what waits is void, and the frontier behind the rest is that of the new return. The moves that wait do not say it:
-  a queue that is full makes several of them one, of which a part may be void. If it does not stand, the new return is
-  in its place. With a log, what the last return has made void stays so: epochs may have become complete since, and
-  then the new one says nothing of them.
+- A subscriber goes back with all partitions at once; until each has said so, messages after a return wait, and no epoch
+  mixes two generations.
+- A partition may go back again while messages since its last return still wait. If that return stands, some of what
+  waits is void, and the frontier behind the rest is that of the new return, not of the waiting moves: a full queue
+  joins several moves, of which a part may be void. If it does not stand, the new return replaces it. With a log, what
+  the last return has made void stays so: epochs may have become complete since, which the new return does not mention.
 """
 
 from typing import TypeAlias
@@ -22,9 +21,6 @@ Return: TypeAlias = tuple[int, int, WentBack]
 
 class Generations:
     """The generation of each partition.
-
-    Args:
-        partitions: how many there are.
 
     >>> generations = Generations(2)
     >>> generations.snapshot(0, sequence=4, generation=0), generations.snapshot(1, sequence=9, generation=0)
@@ -48,14 +44,14 @@ class Generations:
         self._waits_from: dict[int, int] = {}
 
     def snapshot(self, partition: int, sequence: int, generation: int) -> None:
-        """Record the snapshot of a partition, which is message ``sequence``: what comes next waits."""
+        """Record the snapshot of a partition, message ``sequence``: later messages wait."""
         self._of[partition] = generation
         self._waits_from[partition] = sequence
 
     def go_back(self, partition: int, sequence: int, message: WentBack) -> bool:
         """Record that a partition has gone back by message ``sequence``.
 
-        Returns whether the first message that waits comes after it; if not, the one before it still stands.
+        Returns whether the first waiting message comes after it; if not, the return before still stands.
         """
         self._of[partition] = message.generation
         if message.standing is not None:
@@ -68,13 +64,13 @@ class Generations:
         return True
 
     def lower_of(self, partition: int, snapshot: list[Time]) -> list[Time]:
-        """Return the lower frontier of a partition before the first message that waits."""
+        """Return the lower frontier of a partition before the first waiting message."""
         return self._returns[partition][-1][1].lower if partition in self._returns else snapshot
 
     def start(self) -> list[Return]:
-        """Begin, once all partitions have sent a snapshot. What comes from those that are not ahead waits no more.
+        """Begin, once all partitions have sent a snapshot.
 
-        Returns the returns of those.
+        Returns the returns of the partitions that are not ahead, whose messages wait no more.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]
@@ -83,11 +79,11 @@ class Generations:
         return [(one, *each) for one in here for each in self._returns.pop(one, ())]
 
     def is_ahead(self, partition: int) -> bool:
-        """Tell whether what comes from a partition has to wait for others."""
+        """Tell whether messages of a partition wait for others."""
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:
-        """Return the returns of partitions if all have gone back now; None if some have not, or there is no return."""
+        """Return the returns of partitions if all have gone back now; otherwise None."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]

@@ -1,12 +1,12 @@
-"""The history of one partition: all changes so far, which a new subscriber receives before the next ones. No I/O.
+"""The history of one partition: all changes so far, which a new subscriber receives first. No I/O.
 
 Invariants:
 
 - The kept messages sum up to the changes that have come, each counted once.
-- A batch of an epoch that is not complete stays as it is, under its number. So if the job goes back, subscribers know
-  which of these batches are void.
-- The changes of complete epochs are one sum, at the time of the last one, and messages that wait to be added to it.
-  They wait until they are as large as the sum. So adding them up costs time in proportion to the changes, on average.
+- A batch of an incomplete epoch stays as it is, under its number, so subscribers know which are void when the job goes
+  back.
+- The changes of complete epochs are one sum, at the last complete time, and messages that wait until they are as large
+  as the sum. So adding them up takes time in proportion to the changes, on average.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class PartitionHistory:
     Args:
         domain: the times of the topic, which are totally ordered.
         history: where it begins; None for nothing.
-        number: the number of the last message that it includes.
+        number: the number of the last message in it.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
@@ -53,7 +53,7 @@ class PartitionHistory:
         self._sum_bytes = self._waiting_bytes = 0
 
     def receive(self, number: int, message: DataMessage) -> None:
-        """Receive a batch of an epoch that is not complete."""
+        """Receive a batch of an incomplete epoch."""
         self._open.setdefault(message.time, []).append((number, message))
 
     def advance(self, is_completed: Callable[[Time], bool]) -> None:
@@ -99,13 +99,13 @@ class PartitionHistory:
 
     @property
     def kept(self) -> History:
-        """All of it, as it is. Complexity: O(messages), and not of records, so a snapshot takes no time."""
+        """All of it, unchanged. Complexity: O(messages), not O(records), so snapshots are fast."""
         complete = [(_NEVER_VOID, message) for message in self._complete if message.records]
         batches = sorted((one for found in self._open.values() for one in found), key=itemgetter(0))
         return History(self._as_of, (*complete, *batches))
 
     def add(self, other: History) -> None:
-        """Add the history of another partition, whose batches are of this one from now on."""
+        """Add the history of another partition, whose batches belong to this one from now on."""
         added = PartitionHistory(self._domain, other)
         self._as_of = self._later(added._as_of)
         self._complete += added._complete

@@ -12,8 +12,7 @@ class Offer:
     """A message that is offered to queues.
 
     Args:
-        posted: the message.
-        capacity_bytes: how much the publisher keeps for a subscriber, for the error of one that is cut off.
+        capacity_bytes: how much the publisher keeps for a subscriber, for its error when it is cut off.
     """
 
     __slots__ = ("_capacity_bytes", "_posted", "_wanted")
@@ -24,7 +23,7 @@ class Offer:
         self._wanted: dict[Where, Posted | DeliveryError | None] = {}
 
     def to(self, queue: OutgoingQueue) -> bool:
-        """Offer a queue what its subscriber wants; return False if it has no room, so that it is closed."""
+        """Offer a queue the part that its subscriber wants; return False if it has no room, and is closed."""
         message, where = self._posted.message, queue.where
         if queue.is_closed:
             return True
@@ -39,7 +38,6 @@ class Offer:
         return part is None or self._put(queue, part)
 
     def _part(self, where: Where, message: DataMessage) -> Posted | DeliveryError | None:
-        """Return what a condition leaves of the message, if anything; or why it failed."""
         try:
             part = part_of(where, self._posted.number, message)
         except DeliveryError as error:

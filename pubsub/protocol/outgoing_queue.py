@@ -12,24 +12,18 @@ from tidewheel.pubsub.protocol.posted import Posted
 
 
 class OutgoingQueue:
-    """Keeps messages until they are acknowledged, so that a reply that gets lost loses nothing.
+    """Keeps messages until they are acknowledged, so that a lost reply loses nothing.
 
-    This is the queue of a subscriber with the policy ``"disconnect"``: what does not fit is not taken, and the
-    publisher cuts the subscriber off. `slow_policies` has the queues of the other policies. An empty queue takes a
-    message of any size: otherwise a batch larger than the capacity could never be delivered.
-
-    Args:
-        capacity_bytes: how much may wait.
-        options: of the subscriber.
-        partition: the number of the partition.
+    Policy ``"disconnect"``: a message that does not fit is refused, and the publisher cuts the subscriber off.
+    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size, or a batch
+    larger than the capacity could never be delivered.
 
     Attributes:
         advice: what else a subscriber that is cut off may do.
         where: the condition of the subscriber; None for all records.
-        is_full: whether no more is to be offered now.
-        is_closed: whether the subscriber has been cut off: nothing more is taken.
-        bytes: how many bytes wait.
-        epochs_dropped: how many epochs gave way.
+        is_full: whether to offer no more now.
+        is_closed: whether the subscriber was cut off, so that nothing more is accepted.
+        epochs_dropped: how many epochs were dropped.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """
@@ -48,7 +42,7 @@ class OutgoingQueue:
         self.epochs_dropped = self.taken = 0
 
     def offer(self, posted: Posted) -> bool:
-        """Append a message; return False, and take nothing, if there is no room for it.
+        """Append a message; refuse it and return False if there is no room.
 
         Complexity: O(1), unless a policy makes room.
         """
@@ -58,11 +52,10 @@ class OutgoingQueue:
         return self._make_room_for(posted)
 
     def _has_room(self, size: int) -> bool:
-        """Tell whether the capacity is enough for ``size`` bytes more."""
         return self.bytes + size <= self._capacity_bytes
 
     def _make_room_for(self, posted: Posted) -> bool:
-        """Take a message for which there is no room, as the policy says; return False if it is not taken."""
+        """Append a message without room, as the policy says; return False if it is refused."""
         return False
 
     def _append(self, entry: Posted) -> None:
@@ -70,19 +63,13 @@ class OutgoingQueue:
         self.bytes += entry.size
 
     def _forget(self, entry: Posted) -> None:
-        """Free the room of a message."""
         self.bytes -= entry.size
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget what is kept of epochs of which nothing can come any more."""
+        """Forget what is kept of epochs that can receive nothing more."""
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything; all that the subscriber still receives is why.
-
-        Args:
-            number: as long as none up to this is acknowledged, it may not have received that.
-            reason: for the subscriber.
-        """
+        """Free everything; the subscriber receives only ``reason``, as message ``number``."""
         self._sent.clear()
         self._pending.clear()
         self.bytes = 0
@@ -90,7 +77,7 @@ class OutgoingQueue:
         self.is_closed = True
 
     def acknowledge(self, sequence: int) -> None:
-        """Forget the messages up to number ``sequence``: they have arrived. Complexity: O(messages forgotten)."""
+        """Forget the messages up to number ``sequence``, which have arrived. Complexity: O(messages forgotten)."""
         while self._pending and self._pending[0].number <= sequence:
             self._leave()
         while self._sent and self._sent[0].number <= sequence:
@@ -98,14 +85,14 @@ class OutgoingQueue:
             self.taken += 1
 
     def head(self, max_bytes: int) -> list[Downstream]:
-        """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.
+        """Return the oldest messages, up to ``max_bytes`` but at least one if there is one, without removing them.
 
-        What was returned once has left: its epoch is not dropped any more.
+        The epoch of a returned message is not dropped any more.
         """
         return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
 
     def oldest(self, max_bytes: int) -> list[Posted]:
-        """Return what `head` returns, as it was posted."""
+        """Return the messages of `head`, as they were posted."""
         found: list[Posted] = []
         taken = 0
         for entry in self._sent:
@@ -130,5 +117,5 @@ class OutgoingQueue:
         return entry
 
     def __len__(self) -> int:
-        """The number of messages that wait."""
+        """The number of waiting messages."""
         return len(self._sent) + len(self._pending)

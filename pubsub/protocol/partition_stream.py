@@ -19,7 +19,7 @@ from tidewheel.pubsub.messages.wire import (
 
 
 class PartitionState(Enum):
-    """Where a subscriber is with one partition."""
+    """The state of one partition at a subscriber."""
 
     AWAITING_SNAPSHOT = "awaiting its snapshot"
     LIVE = "live"
@@ -45,15 +45,8 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
 class PartitionStream:
     """The messages of one partition at one subscriber, checked by the table.
 
-    A snapshot while it is live is the first message of a publisher in the place of one that has died. It becomes the
-    return to a snapshot that it stands for.
-
-    Args:
-        topic: its name, for errors.
-        partition: the number of the partition, for errors.
-
-    Attributes:
-        state: where the subscriber is with the partition.
+    A snapshot while it is live is the first message in place of a dead publisher, and becomes the return that it stands
+    for.
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))).lower
@@ -75,7 +68,7 @@ class PartitionStream:
 
         Raises:
             ProtocolError: messages before this one are missing, or the partition's state does not allow it.
-            PublisherLost: messages of a publisher that has died are missing, and do not come again.
+            PublisherLost: messages of a dead publisher are missing, and do not come again.
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
         # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.

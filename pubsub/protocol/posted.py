@@ -22,10 +22,8 @@ class Posted:
 
     Args:
         number: in the order of its publisher.
-        message: what it says.
-        skipped: the number of messages directly before it that a subscriber is not sent.
-        size: about how many bytes it holds in memory; 0 for a last message, for which there is always room. By default
-            as `size_of` says; an attribute, too.
+        skipped: the number of messages directly before it that the subscriber is not sent.
+        size: its bytes in memory, by default as `size_of`; also an attribute.
 
     >>> from tidewheel.pubsub.messages.wire import PartitionEnded
     >>> Posted(7, PartitionEnded()).after(2).told(partition=1).final
@@ -46,7 +44,7 @@ class Posted:
         return Posted(self.number, self.message, skipped, self.size)
 
     def told(self, partition: int) -> Downstream:
-        """Return what a subscriber is told, the same object for each; what it was not sent is silence."""
+        """Return what a subscriber is told, the same object for each; skipped messages are silence."""
         if isinstance(self.message, Rejected):
             return self.message
         if self._told is None:

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PublisherStatistics:
-    """What a publisher has done so far.
+    """Counts of one publisher so far.
 
     Args:
-        sequence: how many messages it has broadcast.
-        records: how many records were in them.
-        subscribers: how many subscribers are connected.
-        overflows: how many subscribers were cut off because they fell behind.
-        epochs_dropped: how many epochs were left out for those subscribers, added up.
-        queued_bytes: how much waits in all queues together; a message in several queues counts in each.
-        active_epochs: how many epochs are active.
-        lag_bytes, lag_messages: how much waits for the subscriber that is furthest behind.
-        holders: how many subscribers hold back the dataflow that publishes.
+        sequence: broadcast messages.
+        records: the records in them.
+        subscribers: connected subscribers.
+        overflows: subscribers that were cut off because they fell behind.
+        epochs_dropped: epochs that were dropped, added up over subscribers.
+        queued_bytes: the bytes in all queues; a message in several queues counts in each.
+        lag_bytes, lag_messages: the waiting bytes and messages of the subscriber furthest behind.
+        holders: subscribers that hold back the dataflow that publishes.
     """
 
     sequence: int

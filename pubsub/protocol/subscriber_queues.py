@@ -1,4 +1,7 @@
-"""The queues of a publisher: what waits for each subscriber, and which subscribers hold back or are cut off. No I/O."""
+"""The queues of a publisher: the waiting messages of each subscriber, and which of them hold back or are cut off.
+
+No I/O.
+"""
 
 import sys
 from collections.abc import Callable
@@ -15,11 +18,10 @@ class SubscriberQueues:
     """The subscribers of one partition, as its publisher has them.
 
     Args:
-        capacity_bytes: how much may wait for one subscriber; an attribute, too.
-        partition: the number of the partition.
+        capacity_bytes: how much may wait for one subscriber; also an attribute.
 
     Attributes:
-        queues: what waits for each subscriber, by name; also for those that were cut off.
+        queues: the queue of each subscriber, by name, also of those that were cut off.
     """
 
     def __init__(self, capacity_bytes: int, partition: int = 0) -> None:
@@ -32,7 +34,7 @@ class SubscriberQueues:
         self._epochs_dropped = 0
 
     def unsubscribe(self, subscriber: str) -> None:
-        """Forget a subscriber and free its queue; does nothing if there is none of that name."""
+        """Forget a subscriber and free its queue; do nothing if it is unknown."""
         queue = self.queues.pop(subscriber, None)
         if queue is not None:
             self._epochs_dropped += queue.epochs_dropped
@@ -49,7 +51,7 @@ class SubscriberQueues:
 
         Args:
             now_s: seconds that never go back.
-            taken: returns a number that grows as a subscriber takes something.
+            taken: returns a number that grows as a subscriber takes messages.
         """
         late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
         for name in late:
@@ -63,7 +65,7 @@ class SubscriberQueues:
         return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
 
     def cut_off(self, subscriber: str, reason: str) -> None:
-        """Let a subscriber have nothing more but ``reason``, and free its queue."""
+        """Let a subscriber receive only ``reason``, and free its queue."""
         queue = self.queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
@@ -79,8 +81,8 @@ class SubscriberQueues:
 
         Args:
             subscriber: its name.
-            acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
-            max_bytes: where to stop, though never before the first message.
+            acknowledged: the number of the last message that it has received, -1 before any; removes those up to it.
+            max_bytes: where to stop, after at least one message.
         """
         queue = self.queues.get(subscriber)
         if queue is None:
@@ -97,10 +99,10 @@ class SubscriberQueues:
         return messages
 
     def unread(self) -> list[str]:
-        """Return the subscribers for which something waits, but for those that were cut off."""
+        """Return the subscribers with waiting messages, except those that were cut off."""
         return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
 
     @property
     def subscribers(self) -> int:
-        """How many subscribers are connected."""
+        """The number of connected subscribers."""
         return sum(not queue.is_closed for queue in self.queues.values())

@@ -15,8 +15,8 @@ Invariants:
   waits for a publisher that dies after the end is final.
 - An input that is closed in the snapshot stays closed when the job goes back; the program closes the others again.
 - A publisher in place of a dead one learns the names of its subscribers from the others, and ends after they have come.
-- A log notes that it has everything, so a topic with logs ends when all have everything, though the driver has died. A
-  worker that repeats the end is answered as the first time.
+- A log notes that it has everything, and a job that begins again asks for that, so a topic with logs ends when all
+  have everything, though the driver has died. A worker that repeats the end is answered as the first time.
 - Every message may be repeated without effect.
 """
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Confirmed(NamedTuple):
-    """How many more messages the worker may forget, their bytes, and the number of the last of them in a log."""
+    """How many more messages the worker may forget, their bytes, and the log's number of the last one."""
 
     messages: int
     size_bytes: int
@@ -13,16 +13,16 @@ class Confirmed(NamedTuple):
 
 
 class Unconfirmed:
-    """Messages of a worker that may not be durable, by the tick with which they are."""
+    """Messages of a worker that may not be durable, by the tick at which they are."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Confirmed]] = deque()
         self._unsure = Confirmed(0, 0)
 
     def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
-        """Add what is to be confirmed once the log is durable up to a tick.
+        """Add messages to confirm once the log is durable up to a tick.
 
-        Where the number is not sure, that waits for the next one that is: the worker may forget nothing before.
+        A number that is not sure waits for the next sure one: the worker may forget nothing before.
         """
         before = self._unsure
         size_bytes = before.size_bytes + confirmed.size_bytes
@@ -32,7 +32,7 @@ class Unconfirmed:
             self._waiting.append((tick, both))
 
     def take(self, durable_tick: int) -> Confirmed:
-        """Return and remove what is to be confirmed by now."""
+        """Return and remove what is durable by now."""
         messages, size_bytes, number = 0, 0, -1
         while self._waiting and self._waiting[0][0] <= durable_tick:
             confirmed = self._waiting.popleft()[1]

@@ -1,6 +1,6 @@
 """The connections of one partition at its publisher: to its worker, and to its children, on an asyncio loop.
 
-The worker is on the node of the publisher. Children are subscribers and relays, over sockets on the node or by calls.
+The worker is on the same node; children are subscribers and relays, over sockets on the node or by calls.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 
 class Listening(Protocol):
-    """The receiver of what happens at connections."""
+    """Receives what happens at connections."""
 
     def refuse(self, reason: str) -> None:
-        """Receive nothing more of the worker: what it sent makes no sense, or the log cannot be written."""
+        """Receive nothing more from the worker: it sent nonsense, or the log cannot be written."""
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a child."""
@@ -29,27 +29,23 @@ class Listening(Protocol):
         """Receive what a child says."""
 
     def drained(self, child: str) -> None:
-        """Record that a child has taken all that it had not taken at once."""
+        """Record that a child has taken everything that waited for it."""
 
     def gone(self, child: str, why: str) -> None:
-        """Record that a child is not connected any more."""
+        """Record that a child is disconnected."""
 
 
 class Connections:
-    """To be made on a running loop, and used on it only.
+    """The connections, made on a running loop and used there only.
 
     Args:
-        node: the node of the cluster that this process is on; None for a partition without sockets.
-        sink: receives the messages of the worker.
-        listening: receives all else.
-        silent_s, waiting_bytes: as for `Children`.
+        listening: receives everything that is not for the sink.
 
     Attributes:
-        loop: the loop.
         changed: is notified of everything that others may wait for.
-        children: the subscribers and relays that are connected.
-        is_closing: whether nothing is waited for any more.
-        refusal: the reason for which no worker is received any more; empty as long as one is.
+        children: the connected subscribers and relays.
+        is_closing: whether all waits end.
+        refusal: why no worker is accepted any more; empty while one is.
     """
 
     def __init__(
@@ -80,12 +76,12 @@ class Connections:
         )
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or this is closing: a call that waits on would keep the process alive."""
+        """Wait until ``condition()`` is true, or this is closing: a waiting call would keep the process alive."""
         await self.changed.wait_until(lambda: self.is_closing or condition(), timeout_s)
         return condition()
 
     def offer(self, child: str | None) -> SocketOffer | None:
-        """Return where a child, or the worker if that is None, can connect to; None if there are no sockets here."""
+        """Return where a child, or the worker for None, can connect; None without sockets here."""
         if self._node is None:
             return None
         if self._listener is None:
@@ -102,7 +98,7 @@ class Connections:
             link.refuse(self.refusal)
 
     def let_go(self, child: str) -> None:
-        """Close the connection of a child, if there is one, and let it connect only with a new offer."""
+        """Close the connection of a child, which then needs a new offer."""
         self.children.let_go(child)
         if self._listener is not None:
             self._listener.withdraw(child)
@@ -119,7 +115,7 @@ class Connections:
             worker.tell()
 
     def refuse_workers(self, reason: str) -> None:
-        """Tell the worker that nothing more is received of it, and why."""
+        """Tell the worker why nothing more is received."""
         for worker in self._workers:
             worker.refuse(reason)
 
@@ -130,7 +126,7 @@ class Connections:
         self._workers = [] if but_for is None else [but_for]
 
     def close(self) -> None:
-        """Close all connections, and listen no more."""
+        """Close all connections and stop listening."""
         self.close_workers()
         self.children.close()
         if self._listener is not None:

@@ -1,19 +1,19 @@
-"""The connection of one worker to the partitions with logs that it feeds, of which there may be several, or none.
+"""The connection of one worker to the partitions with logs that it feeds: several, one or none.
 
-A topic with logs keeps the number of partitions that it has from its first job on. A later job may have another number
-of workers. Then worker w of W feeds the partitions p with the remainder w when divided by W. If there are P partitions
-and W > P, a worker w from P on sends its records to the worker that feeds partition w modulo P.
+A topic with logs keeps the number of partitions of its first job, while later jobs may have other numbers of workers.
+Worker w of W feeds the partitions p with p mod W = w. With P < W partitions, a worker w from P on sends its records to
+the worker that feeds partition w mod P.
 
 Invariants:
 
-- Each partition has one feeder. So its batches have an order, and its log knows what comes again, as ever.
-- A worker publishes its records in one partition, the first that it feeds. All of them move with the frontier.
-- What a snapshot has of a partition goes to its next feeder, whichever worker that is: where the partition is, and what
-  its log may not have. So a job with another number of workers goes back in each log as one with as many does.
-- Partitions may be at different frontiers in a snapshot. Each of them stays where it is until the worker has reached
-  that.
+- Each partition has one feeder, so its batches have an order, and its log knows what comes again.
+- A worker publishes its records in one partition, the first that it feeds; all of its partitions move with the
+  frontier.
+- A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
+  that is. So a job with another number of workers goes back in each log as any other does.
+- Partitions may be at different frontiers in a snapshot; each waits until the worker has reached its own.
 
-Subscribers and relays learn nothing of this, as neither the partitions nor their ticks change.
+Subscribers and relays learn nothing of this, as neither partitions nor their ticks change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,11 +28,9 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents
 
 
 class FedPartitions(PublisherConnection):
-    """One worker's connection to the partitions that it feeds. Pickled, it is a new one.
+    """One worker's connection to the partitions that it feeds; a pickled copy is a new connection.
 
     Args:
-        topic: its name.
-        domain: the times of the topic.
         connections: one for each of these partitions; the first has the number of the worker.
     """
 
@@ -71,12 +69,12 @@ class FedPartitions(PublisherConnection):
         self._reached = Antichain(self._domain, chain.from_iterable(lowers))
 
     def saved(self) -> Mapping[int, SavedEvents] | None:
-        """Return what a snapshot has to have of each partition."""
+        """Return the part of a snapshot for each partition."""
         found = {connection.partition: connection.saved() for connection in self._connections}
         return {partition: saved for partition, saved in found.items() if saved is not None} or None
 
     def close(self) -> None:
-        """Let go of all publishers."""
+        """Release all publishers."""
         for connection in self._connections:
             connection.close()
 
@@ -86,7 +84,7 @@ class FedPartitions(PublisherConnection):
             connection.flush()
 
     def has_room(self) -> bool:
-        """Tell whether there is room for another batch and its frontier at all publishers."""
+        """Tell whether all publishers have room for another batch and its frontier."""
         rooms = [connection.has_room() for connection in self._connections]  # as each may have to be connected
         return all(rooms)
 
@@ -96,6 +94,6 @@ class FedPartitions(PublisherConnection):
         return any(connection.is_awaiting for connection in self._connections)
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when one of those that have no room now has it again."""
+        """Call ``wake`` when a publisher without room has room again."""
         waits = [connection.wait_for_room(wake) for connection in self._connections]
         return None if None in waits else 0.0

@@ -18,13 +18,13 @@ _PART_GATHERED = 4
 
 @dataclass(eq=False)
 class LocalPublisher:
-    """One partition of a topic of a job that runs in this process.
+    """One partition of a topic of a job in this process.
 
     Args:
-        publisher: the core; only this object changes it.
-        changed: guards the cores of all partitions of the topic, and is notified when one of them changes.
-        pump: runs the job one round in the calling thread and returns False if there was nothing to do; None if the job
-            runs by itself.
+        publisher: the core, which only this object changes.
+        changed: guards the cores of all partitions of the topic, and is notified of their changes.
+        pump: runs one round of the job in the calling thread and returns False if there was nothing to do; None if the
+            job runs by itself.
         clock: seconds that never go back.
     """
 
@@ -41,7 +41,7 @@ class LocalPublisher:
             self.changed.notify_all()
 
     def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events of the worker, in order; raises ProtocolError if they are impossible."""
+        """Receive events of the worker, in order; raises ProtocolError for impossible ones."""
         with self.changed:
             self.publisher.feed(events)
             self.changed.notify_all()
@@ -54,14 +54,14 @@ class LocalPublisher:
         self._let_go_on()
 
     def take(self, subscriber: str) -> list[Downstream]:
-        """Return and remove what is there for a subscriber; never waits."""
+        """Return and remove the messages for a subscriber; never waits."""
         with self.changed:
             messages = self.publisher.take(subscriber)
         self._let_go_on()
         return messages
 
     def has_news(self, subscriber: str) -> bool:
-        """Tell whether anything is there for a subscriber."""
+        """Tell whether a subscriber has messages."""
         with self.changed:
             return self.publisher.has_news(subscriber)
 
@@ -80,7 +80,7 @@ class LocalPublisher:
             return self.publisher.is_held
 
     def when_free(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called once no subscriber holds; return after how many seconds to ask in any case."""
+        """Call ``wake`` once no subscriber holds; return after how many seconds to ask in any case."""
         with self.changed:
             if not self.is_held():
                 return 0.0
@@ -97,7 +97,7 @@ class LocalPublisher:
             wake()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition before its time, with ``reason`` for the subscribers."""
+        """End the partition early, with ``reason`` for the subscribers."""
         with self.changed:
             self.publisher.fail(reason, on_purpose=on_purpose)
             self.changed.notify_all()
@@ -107,9 +107,6 @@ class LocalConnection(PublisherConnection):
     """A connection to a publisher in this process.
 
     Args:
-        topic: its name.
-        partition: the number of the partition.
-        publisher: what it publishes by.
         remembered: the times of the topic, if its job keeps snapshots.
         has_history: whether subscribers receive the state first.
     """
@@ -131,7 +128,7 @@ class LocalConnection(PublisherConnection):
         self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, with the next flush: one of a job on Ray has events to send."""
+        """Begin to send where a snapshot is, with the next flush; events of a snapshot from Ray are sent then."""
         assert not isinstance(saved, Mapping), "topics of local jobs have no logs"
         if self._remembered is not None:
             before = saved and SavedEvents(saved.position, ())
@@ -140,14 +137,14 @@ class LocalConnection(PublisherConnection):
             self._publisher.begin(self._sent.position)
 
     def saved(self) -> SavedEvents | None:
-        """Return where this is; the publisher has all that was flushed."""
+        """Return the position; the publisher has all flushed events."""
         if self._sent is None:
             return None
         saved = self._sent.saved
         return SavedEvents(saved.position, [*saved.kept, *self._events])
 
     def flush(self) -> None:
-        """Send everything since the last flush, once the first subscribers have come; raises what `_send` raises."""
+        """Send everything since the last flush, once the first subscribers have come."""
         if not self.is_awaiting:
             super().flush()
 
@@ -163,7 +160,6 @@ class LocalConnection(PublisherConnection):
             raise self._refusal(error) from error
 
     def _has_room(self) -> bool:
-        """Tell whether no subscriber holds the publisher back."""
         return not self._publisher.is_held()
 
     @property
@@ -172,7 +168,7 @@ class LocalConnection(PublisherConnection):
         return self._publisher.publisher.awaited > 0
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Have ``wake`` called when no subscriber holds the publisher back, or is awaited, any more."""
+        """Call ``wake`` when no subscriber holds the publisher back, or is awaited."""
         again_s = self._publisher.when_free(wake)
         if not self.is_awaiting:
             return again_s

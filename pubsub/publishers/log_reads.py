@@ -1,6 +1,6 @@
-"""The reads of a log that is slow to read, because it is in an object store: on another thread than the loop.
+"""The reads of a slow log, in an object store: on another thread than the loop.
 
-A read that is not ready raises `NotReady`. The caller has it fetched, and tries again when it is ready.
+A read that is not ready raises `NotReady`; the caller has it fetched, and tries again.
 """
 
 import logging
@@ -28,11 +28,10 @@ R = TypeVar("R")
 
 
 class LogReads:
-    """Reads one log. All calls are on the thread of the loop.
+    """Reads one log; all calls are on the thread of the loop.
 
     Args:
-        log: the log to read.
-        later: has something called soon on the thread of the loop; may be called by any thread.
+        later: schedules a call on the thread of the loop; any thread may use it.
     """
 
     def __init__(self, log: AnyLog, later: Callable[[Callable[[], None]], None]) -> None:
@@ -44,7 +43,7 @@ class LogReads:
         self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
-        """Return what `Log.read` returns; see `get`. It keeps the rest of what was fetched for the next reads."""
+        """Return what `Log.read` returns, and keep the rest of what was fetched for the next reads; see `get`."""
         if self._threads is None:
             return self._log.read(first_tick, max_bytes, most)
         found = next((rest for tick, rest in self._rests if tick == first_tick), None)
@@ -76,7 +75,7 @@ class LogReads:
         return found
 
     def fetch(self, missing: NotReady, then: Callable[[], None]) -> None:
-        """Fetch a part of the log, and call ``then`` while it, or the error, is ready."""
+        """Fetch a part of the log, and call ``then`` once it, or the error, is ready."""
         assert self._threads is not None
         waiting = self._waiting.setdefault(missing.key, [])
         waiting.append(then)
@@ -101,6 +100,6 @@ class LogReads:
                 calls.callback(then)
 
     def close(self) -> None:
-        """Fetch nothing more."""
+        """Stop fetching."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The records in the log of one partition: messages with their ticks, and what has to be known after a restart."""
+"""The records in the log of one partition: messages with their ticks, and the state that a restart needs."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _TICK = struct.Struct("<q")
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
-    """What a segment says of all before it."""
+    """The state after everything before a segment."""
 
     reserved: int
     message_end: int
@@ -37,13 +37,11 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 
 class Recovered(NamedTuple):
-    """What was in a log.
+    """The state that a log was recovered to.
 
     Attributes:
-        journal: the epochs.
-        reserved: up to which tick silence may have been told.
-        message_end: one after the tick of the last message; 0 if there never was one.
-        standings: the durable subscriptions, by name.
+        reserved: the end of the ticks whose silence may have been told.
+        message_end: one after the tick of the last message; 0 without any.
         lacks_end: whether a crash has torn the end of the partition off the last move of its frontier.
     """
 
@@ -55,27 +53,27 @@ class Recovered(NamedTuple):
 
 
 def message_entry(tick: int, step: "Step") -> Entry:
-    """Return what is logged of a message."""
+    """Return the log entry of a message."""
     return Entry(tick, _MESSAGE, step.message.parts, step.checksum)
 
 
 def reservation_entry(tick: int, reserved: int) -> Entry:
-    """Return what is logged so that silence may be told up to ``reserved``."""
+    """Return the log entry that allows to tell silence up to ``reserved``."""
     return Entry(tick, _RESERVATION, (_TICK.pack(reserved),))
 
 
 def cursor_entry(tick: int, cursor: Cursor) -> Entry:
-    """Return what is logged of a durable subscription; without it, a full disk would stay full."""
+    """Return the log entry of a durable subscription; it is logged even on a full disk, which otherwise stays full."""
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),), is_urgent=True)
 
 
 def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[str, Standing]) -> bytes:
-    """Return what a segment has to begin with, so that what is so after all before it can be recovered."""
+    """Return the beginning of a segment, from which the state after everything before it can be recovered."""
     return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
 def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recovered:
-    """Return what was so after the records up to ``tick``, by default after all.
+    """Return the state after the records up to ``tick``, by default after all.
 
     Raises:
         LogError: the log begins later, or is damaged.
@@ -122,13 +120,12 @@ def removed_messages_end(log: AnyLog) -> int:
 
 
 class Step(NamedTuple):
-    """What a message does to the epochs of a partition, for `EpochStates`.
+    """The effect of a message on the epochs of a partition, for `EpochStates`.
 
     Attributes:
-        message: the message.
-        time: of a batch; None where it is none.
-        changes: of the frontier, where it is no batch, or a return; nothing once everything has come.
-        checksum: of the whole payload of a batch, if it has one and that is known.
+        time: of a batch, otherwise None.
+        changes: of the frontier, or a return; nothing once everything has come.
+        checksum: of the whole payload of a batch, if known.
     """
 
     message: EncodedMessage
@@ -137,7 +134,7 @@ class Step(NamedTuple):
     checksum: int | None = None
 
     def take(self, epochs: EpochStates) -> None:
-        """Do that."""
+        """Apply this."""
         if self.changes is None:
             epochs.observe(self.time)
         elif isinstance(self.changes, WentBack):
@@ -148,7 +145,7 @@ class Step(NamedTuple):
             epochs.has_all = True
 
     def note(self, journal: Journal, tick: int) -> None:
-        """Tell a journal, which has the message, with which tick it is logged."""
+        """Tell a journal, which has the message, the tick of its log entry."""
         if self.changes is None:
             journal.logged(self.time, tick)
         else:
@@ -160,15 +157,10 @@ END: Final = Step(encode(PartitionEnded()), None, ())
 
 
 def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: bool = False) -> list[Step]:
-    """Take a message of the worker; return what is to be logged of it: nothing of what is logged already.
-
-    Args:
-        journal: what is logged.
-        message: the message.
-        is_in_memory: whether the log is on a file system in memory.
+    """Receive a message of the worker; return what is to be logged, without what is logged already.
 
     Raises:
-        ProtocolError: it makes no sense, or is not what was sent before.
+        ProtocolError: the message is impossible, or differs from the logged one.
     """
     event = place_or_event(message)
     if isinstance(event, Place):
@@ -188,26 +180,26 @@ def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: boo
 
 
 def last_messages(journal: Journal) -> list[Step]:
-    """Return what is to be logged as all partitions have everything; nothing if the partition has ended."""
+    """Return what is to be logged when all partitions have everything; nothing if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
     return [moved, END] if changes else []
 
 
 class PartitionLog:
-    """Reads messages from a log, as a `Pubend` wants them.
+    """Reads messages from a log, for a `Pubend`.
 
     Args:
-        reads: reads the log, which others write; or the log itself, for a thread that may wait.
+        reads: reads a log that others write; or the log itself, on a thread that may wait.
     """
 
     def __init__(self, reads: LogReads | AnyLog) -> None:
         self._reads = reads
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
-        """Return the durable messages from ``first`` up to ``end``, in order, and how far that is all.
+        """Return the durable messages from ``first`` up to ``end``, in order, and the end of the covered range.
 
-        It reads about `MOST_ANSWERED` records at most.
+        Reads about `MOST_ANSWERED` records at most.
 
         Raises:
             LogCorrupted: the first of them is damaged.
@@ -233,18 +225,14 @@ class PartitionLog:
 
 
 class ReplayedLog(PartitionLog):
-    """Reads messages from a log, and the states of epochs in it, on a thread that may wait.
-
-    Args:
-        log: the log, which others write.
-    """
+    """Reads messages and the states of epochs from a log that others write, on a thread that may wait."""
 
     def __init__(self, log: AnyLog) -> None:
         super().__init__(log)
         self._log = log
 
     def beginnings(self, domain: TimeDomain) -> Iterator[tuple[int, EpochStates]]:
-        """Return for each segment, from the newest on, its first tick and the states of epochs before it.
+        """Return the first tick of each segment, from the newest on, and the states of epochs before it.
 
         Raises:
             LogError: the log is damaged, or was removed meanwhile.

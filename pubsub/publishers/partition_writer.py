@@ -118,7 +118,6 @@ class PartitionWriter:
         return False
 
     def _bring_back(self, outcome: int | LogError) -> None:
-        """Process the outcome of the oldest writes on the right thread: that of the log, if it has one."""
         self._outcomes.append(outcome)
         if not self._is_at_once(outcome):
             self.later(self._take_outcome)

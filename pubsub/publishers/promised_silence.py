@@ -1,4 +1,4 @@
-"""The silence of a partition with a log: told as far as the log has it reserved, so that it is true after a restart."""
+"""The silence of a partition with a log: told only as far as the log has it reserved, so that it stays true."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +22,7 @@ class PromisedSilence:
     """The silence of one partition.
 
     Args:
-        pubend: the pubend, which decides how much silence there is.
-        writer: writes its log.
-        tell: sends messages to children.
-        now: returns the present tick of the real clock.
-        reserved: the end of the reserved ticks, in the log or on the way to it.
+        reserved: the end of the reserved ticks, logged or handed to the log.
     """
 
     pubend: Pubend
@@ -36,7 +32,7 @@ class PromisedSilence:
     reserved: int
 
     def look(self) -> None:
-        """Tell the silence up to now, as far as it is reserved; have more of it reserved in good time."""
+        """Tell the silence up to now, as far as it is reserved; reserve more in good time."""
         now = self.now()
         until = self.pubend.reserve(now, _RESERVED_AHEAD) if self.writer.has_room else None
         if until is not None:
@@ -46,7 +42,6 @@ class PromisedSilence:
         self.tell(self.pubend.be_silent(now, _PROMISED_AHEAD))
 
     def _go_on(self, until: int) -> None:
-        """Tell what waited for a reservation."""
         self.pubend.reserved(until)
         self.look()
 

@@ -25,12 +25,7 @@ MakeDeliverys: TypeAlias = Callable[[int, int, str], MakeDelivery]
 
 
 class PublisherCalls:
-    """Calls of all publishers of a topic.
-
-    Args:
-        topic: its name, also an attribute.
-        publishers: the handles of the actors, by partition.
-    """
+    """Calls of all publishers of a topic, by the handles of its partitions."""
 
     def __init__(self, topic: str, publishers: Sequence[Any]) -> None:
         self.topic = topic
@@ -47,7 +42,7 @@ class PublisherCalls:
         return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher and return the answers; one that is being started again is waited for.
+        """Call every publisher and return the answers; wait for one that is being started again.
 
         Raises:
             PublisherLost: one of them does not answer in time, or only with an error, as while its disk is full.
@@ -66,7 +61,6 @@ class PublisherCalls:
         return answers
 
     def _why_missing(self, partition: int, method: str, *arguments: Any) -> str:
-        """Return why a publisher does not answer a call; one that answers with an error lives."""
         import ray
 
         try:
@@ -88,8 +82,8 @@ class PublisherCalls:
     ) -> list[Any]:
         """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
 
-        With ``give_up``, one that has not answered in time, because it hangs, is not waited for again. With ``again``,
-        one that is being started again is waited for. With ``of``, only those of some partitions are called.
+        With ``give_up``, one that hangs is not waited for again; with ``again``, one that is being restarted is; with
+        ``of``, only those partitions are called.
         """
         import ray
 
@@ -102,7 +96,7 @@ class PublisherCalls:
         return [answer_of(call) if call in done else None for call in calls.values()]
 
     def kill(self, of: Sequence[int] | None = None) -> None:
-        """End the processes of all publishers, or of those of some partitions; Ray does not start them again."""
+        """End the processes of all publishers, or of some partitions; Ray does not start them again."""
         kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
@@ -135,11 +129,11 @@ def start_publishers(
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
     Args:
-        topic: its name.
-        make: makes the partitions.
-        nodes: the ids of the nodes of the workers.
-        partitions: how many there are, if there are no logs yet.
-        starts_again: whether Ray starts an actor again that has died. It does so only on that node.
+        topic: the name of the topic.
+        make: makes the deliveries.
+        nodes: the ids of the workers' nodes.
+        partitions: how many there are, without logs.
+        starts_again: whether Ray starts a dead actor again, on its node only.
         logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
         logs: how their processes log.
 
@@ -173,7 +167,7 @@ def start_publishers(
 
 
 def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> list[int | None]:
-    """Return what the log of each publisher says of their number: 0 without a log, None if it cannot be read."""
+    """Return the number of partitions in each publisher's log: 0 without a log, None if it cannot be read."""
     import ray
 
     calls = []
@@ -193,10 +187,7 @@ def kill(publishers: Sequence[Any]) -> None:
 
 
 def _only_on(node: str) -> Any:
-    """Return how to say that: the node of a worker, without which there is no job either.
-
-    With soft=True Ray takes another node at times, and the publisher is lost with that.
-    """
+    """Return the option of an actor for one node; with soft=True Ray takes another at times: the publisher is lost."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)

@@ -21,12 +21,7 @@ _STEPS = 4
 
 
 class Recognition:
-    """Asks the publishers of a topic for what came again, and compares it. It waits only in `reason`.
-
-    Args:
-        domain: the times.
-        publishers: their calls.
-    """
+    """Asks the publishers of a topic what came again, and compares it; waits only in `reason`."""
 
     def __init__(self, domain: TimeDomain, publishers: PublisherCalls) -> None:
         self._domain = domain
@@ -47,9 +42,9 @@ class Recognition:
 
     @property
     def is_due(self) -> bool:
-        """Whether the end of the job waits for the comparison, or for its failure; not while a publisher is dead.
+        """Whether the end of the job waits for the comparison, or its failure; not while a publisher is dead.
 
-        For a publisher that does not answer it waits ten minutes at most.
+        It waits at most ten minutes for a publisher that does not answer.
         """
         with self._lock:
             if self._error is not None or self._has_lost or not self._calls:
@@ -59,14 +54,14 @@ class Recognition:
 
     @property
     def pending(self) -> list[Any]:
-        """The calls without an answer; none while a publisher is dead."""
+        """The unanswered calls; none while a publisher is dead."""
         import ray
 
         calls = [] if self._has_lost else self._calls
         return calls and ray.wait(calls, num_returns=len(calls), timeout=0)[1]
 
     def check(self) -> None:
-        """Go on as far as there are answers; raise DeliveryError once the content of an epoch differs."""
+        """Process the answers so far; raise DeliveryError once the content of an epoch differs."""
         import ray
 
         with self._lock:
@@ -78,7 +73,7 @@ class Recognition:
             raise self._error
 
     def reason(self, timeout_s: float) -> str | None:
-        """Wait for what is not compared yet, a few seconds; return the error if the content of an epoch differs."""
+        """Wait for the rest of the comparison, at most ``timeout_s``; return the error if an epoch differs."""
         import ray
 
         within_s = min(timeout_s, _SETTLE_S)

@@ -1,6 +1,6 @@
 """The retired publishers of this process, which wait for the last readers of a topic that has ended.
 
-They hold its log. A job that continues that log has precedence: those readers are told to go on with it.
+They hold its log, but a job that continues that log has precedence: their readers are told to go on with it.
 """
 
 import threading
@@ -24,10 +24,9 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
     Those with a log end together.
 
     Args:
-        log: what they have open, for all partitions of the topic; empty if that is nothing.
+        log: what they have open, for all partitions of the topic; empty for nothing.
         publishers: the handles of their actors.
-        kill_silent: called after the time of a lease; it ends publishers that do not answer. One that is being started
-            again may take so long.
+        kill_silent: called after the time of a lease, which a restart may take; ends publishers that do not answer.
     """
     process, joined = process_id(), membership()
     with _LOCK:
@@ -47,7 +46,7 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
 
 
 def take_over(log: str) -> None:
-    """Have those end that still hold a log, if there are any; does not wait."""
+    """Have publishers that hold a log end, if there are any, without waiting."""
     with _LOCK:
         publishers = _RETIRED.pop((membership(), log), [])
     for publisher in publishers:

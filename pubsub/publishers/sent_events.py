@@ -1,8 +1,8 @@
 """The events that a worker has sent and may send again, because its publisher died before they were durable.
 
-The worker keeps each event until the publisher reports it as durable. After a restart of the publisher, the worker
-sends its position at the first kept event, and then all kept events. The publisher recognises logged events by their
-places. A snapshot of the job has the position and the kept events, too: a worker that goes on from it does the same.
+The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends its position at
+the first kept event, and then all kept events; the publisher recognises logged events by their places. A snapshot of
+the job has both, too: a worker that continues from it does the same.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -29,11 +29,11 @@ from tidewheel.pubsub.protocol.history import PartitionHistory
 
 @dataclass(frozen=True, slots=True)
 class SavedEvents:
-    """What a snapshot has of the events of one worker.
+    """The part of a snapshot for the events of one worker.
 
     Attributes:
-        position: what its publisher has.
-        kept: the events behind that.
+        position: of its publisher.
+        kept: the events after that position.
     """
 
     position: WorkerPosition
@@ -41,28 +41,25 @@ class SavedEvents:
 
     @property
     def lower(self) -> list[Time]:
-        """The frontier behind all of them; empty once the worker has sent everything."""
+        """The frontier after all of them; empty once the worker has sent everything."""
         moves = (event.updates for event in self.kept if isinstance(event, LowerFrontierUpdate))
         return [time for time, _ in ChangeBatch(chain(((time, 1) for time in self.position.lower), *moves))]
 
 
 class SentEvents:
-    """The events of one worker, from the least time on.
+    """The events of one worker.
 
     Args:
-        domain: the times of the topic.
-        saved: where it goes on; None for the least time.
-        generation: the generation of what the worker sends.
-        keeps_end: whether the last move of the frontier, to nothing, is never dropped. A log may have to go back behind
-            it, and then has to be told it again.
+        saved: where it continues; None for the least time.
+        keeps_end: whether the last move of the frontier, to nothing, is never dropped, as a log may go back behind it.
         has_history: whether the position has all changes before it.
 
     Raises:
-        DeliveryError: it is to have them, and a snapshot that was taken without history does not.
+        DeliveryError: it is to have them, but the snapshot was taken without history.
 
     Attributes:
-        waiting: the number of events that the publisher has not confirmed.
-        waiting_bytes: the size of the kept events in bytes.
+        waiting: the number of unconfirmed events.
+        waiting_bytes: the bytes of the kept events.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import place_of
@@ -105,7 +102,7 @@ class SentEvents:
             self.add(event)
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Keep an event; return it encoded for sending.
+        """Keep an event; return it encoded.
 
         Raises:
             DeliveryError: the event is too large.
@@ -121,11 +118,7 @@ class SentEvents:
         return message
 
     def durable(self, count: int, number: int = -1) -> None:
-        """Drop the oldest ``count`` events, which are durable.
-
-        Args:
-            count: of events.
-            number: the number of the last message that the publisher's log has of all events up to these.
+        """Drop the oldest ``count`` events, which are durable; ``number`` is that of their last message in the log.
 
         Raises:
             ProtocolError: fewer events have been sent.
@@ -169,19 +162,19 @@ class SentEvents:
 
     @property
     def saved(self) -> SavedEvents:
-        """What a snapshot has to have of this."""
+        """The part of a snapshot for these events."""
         return SavedEvents(self.position, [*self._end, *(event for event, _ in self._events)])
 
     def messages(self) -> list[EncodedMessage]:
-        """Return the events that are not known to be durable, in order, encoded for sending."""
+        """Return the events that are not known to be durable, in order, encoded."""
         return [message for _, message in self._events]
 
 
 class PassingEvents(SentEvents):
-    """The events of one worker whose publisher has no log: it counts them and keeps none."""
+    """Counts the events of a worker whose publisher has no log, and keeps none."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Count an event; return it encoded for sending."""
+        """Count an event; return it encoded."""
         self.waiting += 1
         return encode(event)
 

@@ -1,4 +1,4 @@
-"""The place of the log of a topic, and for how long it keeps messages for subscriptions without a reader."""
+"""The place of a topic's log, and how long it keeps messages for subscriptions without a reader."""
 
 import re
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class TopicLog:
     """The logs of all partitions of a topic, each on the node of its worker or all in an object store.
 
     Args:
-        directory: below it each topic has a directory, and in that each partition; or a URL.
-        retention_s: for how long a durable subscription without a reader holds the log, in seconds.
+        directory: has a directory for each topic, and in that one for each partition; or a URL.
+        retention_s: how many seconds a durable subscription without a reader holds the log.
     """
 
     directory: str
@@ -43,13 +43,13 @@ class TopicLog:
         return f"{self.of_topic(topic)}/partition-{partition}"
 
     def of_topic(self, topic: str) -> str:
-        """Return the directory of all partitions of a topic, on whichever nodes they are."""
+        """Return the directory of all partitions of a topic, on their nodes."""
         return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
 
     def _folder(self, topic: str) -> str:
-        """Return the name of a topic's directory: the topic's name, or where that is too long its beginning and a hash.
+        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash.
 
-        The hash is behind a ``=``, which other names have not.
+        Other names have no ``=``.
         """
         name = _quoted(topic)
         if len(name) <= (_MOST_IN_URL if is_url(self.directory) else _MOST_IN_PATH):
@@ -58,10 +58,10 @@ class TopicLog:
 
 
 def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
-    """Return the log that a topic needs for a delivery; None if it needs none.
+    """Return the log that a topic needs for a delivery, if any.
 
     Raises:
-        DeliveryError: an argument is wrong, or does not go with the others.
+        DeliveryError: an argument is wrong, or contradicts the others.
     """
     if delivery not in get_args(Delivery):
         ways = " or ".join(map(repr, get_args(Delivery)))
@@ -94,7 +94,7 @@ def _quoted(text: str) -> str:
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> "LogIdentity":
-    """Return whose log it is, with a text of the domain that is the same in every process; what logs have stays so."""
+    """Return whose log it is, with a text of the domain that never changes, so logs keep their identity."""
     from tidewheel.pubsub.log.headers import LogIdentity
 
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")

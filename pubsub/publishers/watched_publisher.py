@@ -1,8 +1,8 @@
 """What the worker makes of a publisher that shows no sign of life. No I/O, no clock.
 
-A publisher shows its worker at least every second that its loop runs. One that does not may be slow: a full disk, a
-large state, or a busy machine holds its loop up. So silence alone does not condemn it. Only one that a signal has
-stopped is given up: it does nothing, for its readers neither, until another signal comes.
+A publisher shows its worker at least every second that its loop runs. Silence alone does not condemn it: a full disk, a
+large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it does nothing for its
+readers until another signal comes.
 
 =========================  ===========================  =========================================
 for `PATIENCE_S` seconds   its process                  what the worker does
@@ -13,8 +13,8 @@ it has shown none          has not been stopped, or     says once that it waits,
 it has shown none          has been stopped all along   kills it, as it does not end by itself
 =========================  ===========================  =========================================
 
-Time counts while the worker looks, and at most `_MOST_STEP_S` between two looks. So a publisher is not given up because
-the worker, or the machine with both, was suspended.
+Time counts while the worker looks, at most `_MOST_STEP_S` between two looks, so a publisher is not given up because the
+worker or its machine was suspended.
 """
 
 from enum import Enum
@@ -50,12 +50,12 @@ class WatchedPublisher:
         self._has_said = False
 
     def look(self, now_s: float, *, has_shown_life: bool, is_stopped: bool) -> News:
-        """Return what there is to say or do; to be called about every second.
+        """Return what to say or do; to be called about every second.
 
         Args:
             now_s: seconds that never go back.
-            has_shown_life: whether anything has come from it since the last look.
-            is_stopped: whether its process is stopped now.
+            has_shown_life: whether something has come from it since the last look.
+            is_stopped: whether a signal has stopped its process.
         """
         step_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s

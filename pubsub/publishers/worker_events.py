@@ -1,4 +1,4 @@
-"""The events of a worker that wait at its publisher while a subscriber holds that back."""
+"""The events of a worker that wait at its publisher while a subscriber holds it back."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ class WorkerEvents:
     """The events in order, and among them the positions at which the worker has begun.
 
     Attributes:
-        received: how many have come and were not dropped here.
+        received: the number of events that have come and were not dropped here.
 
     >>> events = WorkerEvents()
     >>> events.extend(["a", "b", "c"])
