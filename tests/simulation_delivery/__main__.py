@@ -9,7 +9,7 @@ from tests.simulation_delivery.scenario import report_on
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the simulations that the command line asks for; return the exit code."""
-    return run_simulations("tests.simulation_delivery", __doc__, report_on, arguments)
+    return run_simulations("tests.simulation_delivery", __doc__, {"delivery": report_on}, arguments)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from random import Random
 
 from tests.kit.simulation.first_failure import report_on_first
 from tests.kit.simulation.violation import TooLargeError, ViolationError, broken_promise
+from tests.simulation.network import Network, Weather
 from tests.simulation_delivery.filters import FILTERS
-from tests.simulation_delivery.network import Network, Weather
 from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
 from tests.simulation_delivery.world import CACHE_BYTES, HOUR_S, LOOK_S, RelayNode, World
 from tidewheel.progress import ProtocolError

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from tests.kit.exactly_once.subends import FRONTIERS
+from tests.simulation.network import Network
 from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
 from tests.simulation_delivery.filters import Multiple
 from tests.simulation_delivery.kinds import Kinds
-from tests.simulation_delivery.network import Network
 from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders

@@ -9,7 +9,7 @@ from tests.simulation_pubsub.campaign import report_on
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the simulations that the command line asks for; return the exit code."""
-    return run_simulations("tests.simulation_pubsub", __doc__, report_on, arguments)
+    return run_simulations("tests.simulation_pubsub", __doc__, {"topics": report_on}, arguments)
 
 
 if __name__ == "__main__":

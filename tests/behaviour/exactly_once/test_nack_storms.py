@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.simulation_delivery.network import FAIR, Network
+from tests.simulation.network import FAIR, Network
 from tests.simulation_delivery.world import World
 
 SUBSCRIBERS = 200

@@ -1,0 +1,48 @@
+"""The world that has the parts of a scenario: what they are made of, and what runs them."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from tests.kit.simulation.violation import ViolationError
+from tests.simulation.event import Event
+from tests.simulation.free.token_simulation import TokenSimulation
+from tests.simulation.jobs.job_simulation import JobSimulation
+from tests.simulation.scenario import Scenario
+from tests.simulation.snapshots.snapshot_simulation import SnapshotSimulation
+from tests.simulation.substreams.substream_simulation import SubstreamSimulation
+from tidewheel.progress import ProtocolError
+from tidewheel.pubsub.errors import DeliveryError
+
+
+def run_world(scenario: Scenario, happened: list[Event], events: Iterable[Event] | None = None) -> None:
+    """Run a world to its end; raise ViolationError where a promise is broken.
+
+    Args:
+        scenario: what the world has.
+        happened: receives the events, where the world has operators that may do anything.
+        events: what happens in such a world; by default the schedule of the seed.
+    """
+    if "topic" in scenario.has:
+        with _errors_refused():
+            JobSimulation(scenario).run()
+    elif "snapshots" in scenario.has:
+        SnapshotSimulation(scenario).run()
+    elif "substreams" in scenario.has:
+        SubstreamSimulation(scenario).run()
+    else:
+        simulation = TokenSimulation(scenario)
+        for event in simulation.schedule() if events is None else events:
+            happened.append(event)
+            simulation.apply(event)
+        simulation.finish()
+
+
+@contextmanager
+def _errors_refused() -> Iterator[None]:
+    """Have the errors of a topic be the violation named ``refused``: what is published and read gives no reason."""
+    try:
+        yield
+    except (ProtocolError, DeliveryError, AssertionError) as error:
+        if isinstance(error, ViolationError):
+            raise
+        raise ViolationError("refused", f"{type(error).__name__}: {error}") from error
