@@ -5,6 +5,7 @@ from random import Random
 from typing import Literal, TypeAlias
 
 from tests.simulation.network import BAD_LINE, FAIR, GOOD_LINE, Line, Weather
+from tests.simulation.topics.topic_options import TopicOptions
 from tidewheel.runtime.messages.credit import DEFAULT_BYTES_IN_FLIGHT
 
 Part: TypeAlias = Literal["workers", "books", "substreams", "snapshots", "topic", "log"]
@@ -26,12 +27,16 @@ Progress: TypeAlias = Literal["broadcast", "accumulated"]
 TOKENS: Has = frozenset({"workers", "books"})
 SUBSTREAMS: Has = frozenset({"workers", "substreams"})
 SNAPSHOTS: Has = frozenset({"workers", "substreams", "snapshots"})
+TOPICS: Has = frozenset({"topic"})
+DELIVERY: Has = frozenset({"topic", "log"})
 JOBS: Has = frozenset({"workers", "substreams", "snapshots", "topic", "log"})
 WORLDS: dict[str, Has] = {
     "tokens": TOKENS,
     "substreams": SUBSTREAMS,
     "snapshots": SNAPSHOTS,
     "jobs": JOBS,
+    "topics": TOPICS,
+    "delivery": DELIVERY,
 }
 """The worlds that are simulated, by name."""
 
@@ -93,6 +98,7 @@ class Scenario:
         seed: decides everything: these parameters, the dataflow, what its operators do, and the schedule.
         has: the parts of the world.
         lives: the workers, once for each time that they begin; all lives but the last end in a crash.
+        topic: the topic that has no log.
         least_swept: how many keys a snapshot writes at least, of those that have not changed.
         most_changed: which share of the keys may have changed before a snapshot writes all: one in so many.
         pace: how many events of a life happen in a hundredth of a second, at least, where there is a topic.
@@ -103,7 +109,8 @@ class Scenario:
 
     seed: int
     has: Has
-    lives: tuple[LifeOptions, ...]
+    lives: tuple[LifeOptions, ...] = ()
+    topic: TopicOptions | None = None
     least_swept: int = 1000
     most_changed: int = 1
     pace: int = 0
@@ -115,8 +122,10 @@ class Scenario:
     def of(cls, seed: int, has: Has) -> "Scenario":
         """Return the scenario of a seed for a world with some parts."""
         first = LifeOptions.of(seed)
+        if "workers" not in has:
+            return cls(seed, has, topic=None if "log" in has else TopicOptions.of(seed))
         if "topic" in has:
-            return cls._of_topic(seed, has, replace(first, leaks=False))
+            return cls._of_job(seed, has, replace(first, leaks=False))
         if "snapshots" in has:
             return cls._of_snapshots(seed, has, replace(first, leaks=False))
         return cls(seed, has, (first,))
@@ -132,10 +141,10 @@ class Scenario:
         lives = tuple(
             replace(first, workers=min(number, 4), events=many) for number, many in zip(numbers, events, strict=True)
         )
-        return cls(seed, has, lives, random.choice((1, 3, 1000)), random.choice((1, 4)))
+        return cls(seed, has, lives, None, random.choice((1, 3, 1000)), random.choice((1, 4)))
 
     @classmethod
-    def _of_topic(cls, seed: int, has: Has, first: LifeOptions) -> "Scenario":
+    def _of_job(cls, seed: int, has: Has, first: LifeOptions) -> "Scenario":
         random = Random(f"{seed} job")
         first = replace(first, workers=random.choice((1, 2, 2, 3)))
         lives = tuple(
@@ -143,7 +152,7 @@ class Scenario:
         )
         weather = Weather(random.choice((0.0, 0.1, 0.5, 0.5)), random.choice((0.0, 0.2)), random.choice((0.0, 0.2)))
         rest = random.choice((1, 3, 1000)), random.choice((1, 4)), random.choice((2, 5, 10))
-        return cls(seed, has, lives, *rest, weather, random.choice((GOOD_LINE, BAD_LINE)))
+        return cls(seed, has, lives, None, *rest, weather, random.choice((GOOD_LINE, BAD_LINE)))
 
     @property
     def is_rescaled(self) -> bool:
@@ -156,9 +165,10 @@ class Scenario:
 
     def describe(self) -> str:
         """Return the parameters for people."""
-        lives = ", then ".join(map(str, self.lives))
-        rest = f"; {self.weather}, {self.line}" if "topic" in self.has else ""
-        return f"seed {self.seed}: a world with {', '.join(sorted(self.has))}: {lives}{rest}"
+        said = [", then ".join(map(str, self.lives)), str(self.topic or "")]
+        if self.has == JOBS:
+            said.append(f"{self.weather}, {self.line}")
+        return "; ".join([f"seed {self.seed}, a world with {', '.join(sorted(self.has))}", *filter(None, said)])
 
 
 _EVENTS = (20, 50, 100, 200)

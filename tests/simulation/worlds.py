@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tests.kit.simulation.violation import ViolationError
+from tests.simulation.delivery.delivery_simulation import run_delivery
 from tests.simulation.event import Event
 from tests.simulation.free.token_simulation import TokenSimulation
 from tests.simulation.jobs.job_simulation import JobSimulation
 from tests.simulation.scenario import Scenario
 from tests.simulation.snapshots.snapshot_simulation import SnapshotSimulation
 from tests.simulation.substreams.substream_simulation import SubstreamSimulation
+from tests.simulation.topics.topic_simulation import run_topic
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 
@@ -22,9 +24,14 @@ def run_world(scenario: Scenario, happened: list[Event], events: Iterable[Event]
         happened: receives the events, where the world has operators that may do anything.
         events: what happens in such a world; by default the schedule of the seed.
     """
-    if "topic" in scenario.has:
+    if scenario.topic is not None:
+        run_topic(scenario.topic)
+    elif "log" in scenario.has:
         with _errors_refused():
-            JobSimulation(scenario).run()
+            if "workers" in scenario.has:
+                JobSimulation(scenario).run()
+            else:
+                run_delivery(scenario.seed)
     elif "snapshots" in scenario.has:
         SnapshotSimulation(scenario).run()
     elif "substreams" in scenario.has:
@@ -39,7 +46,7 @@ def run_world(scenario: Scenario, happened: list[Event], events: Iterable[Event]
 
 @contextmanager
 def _errors_refused() -> Iterator[None]:
-    """Have the errors of a topic be the violation named ``refused``: what is published and read gives no reason."""
+    """Have the errors of a topic with a log be the violation named ``refused``: nothing gives a reason for them."""
     try:
         yield
     except (ProtocolError, DeliveryError, AssertionError) as error:

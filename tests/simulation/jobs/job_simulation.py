@@ -6,6 +6,7 @@ from functools import partial
 from itertools import combinations
 
 from tests.kit.simulation.violation import ViolationError
+from tests.simulation.delivery.world import HOUR_S, LOOK_S
 from tests.simulation.jobs.job import PublishingJob
 from tests.simulation.jobs.publisher import on_simulated_disks
 from tests.simulation.jobs.store import Place, Store
@@ -13,7 +14,6 @@ from tests.simulation.jobs.subscriber import Manner, Subscriber
 from tests.simulation.jobs.world import JobWorld
 from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
-from tests.simulation_delivery.world import HOUR_S, LOOK_S
 
 TROUBLE_S = 4.0
 PATIENCE_S = 60.0

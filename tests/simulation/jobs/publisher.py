@@ -7,9 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.simulation.injection import replaced
+from tests.simulation.delivery.world import BEGIN_S, PAUSED_S, SLOWEST_SYNC_S, PubendNode
 from tests.simulation.disk import Commit, DiskLog
 from tests.simulation.jobs.wire import Wire
-from tests.simulation_delivery.world import BEGIN_S, PAUSED_S, SLOWEST_SYNC_S, PubendNode
 from tidewheel.progress import Time
 from tidewheel.pubsub.exactly_once.journal import LogPlace, OutdatedWorkerError, VoidSnapshotError
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders

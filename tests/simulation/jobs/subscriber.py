@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tests.kit.simulation.violation import ViolationError
+from tests.simulation.delivery.subscriber import Habits, SubendNode
 from tests.simulation.jobs.store import Store
-from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges

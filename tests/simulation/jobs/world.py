@@ -3,9 +3,9 @@
 from random import Random
 from typing import TYPE_CHECKING, cast
 
+from tests.simulation.delivery.world import PubendNode, World
 from tests.simulation.jobs.publisher import CACHE_BYTES, Publisher
 from tests.simulation.network import Network
-from tests.simulation_delivery.world import PubendNode, World
 from tidewheel.pubsub.messages.encoded_message import size_of
 from tidewheel.pubsub.publications.publication import Publication
 

@@ -2,38 +2,18 @@
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable
 from random import Random
 from typing import Any, cast
 
+from tests.simulation.disk import DiskFolder
 from tidewheel.runtime.messages.input_position import Positions
-from tidewheel.runtime.messages.written_part import Blob, WrittenPart
-from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.part_writer import PartWriter
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 from tidewheel.runtime.state.part_file import read_worker
 from tidewheel.runtime.state.saved_worker import SavedWorker
 from tidewheel.runtime.state.worker_part import WorkerPart
 from tidewheel.transport.socket_address import DRIVER
-
-_FAILS_EVERY = 20
-
-
-class _Folder:
-    """A folder in memory."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._files: dict[str, bytes] = {}
-
-    def write(self, name: str, pieces: Iterable[bytes]) -> Blob:
-        if self._random.randrange(_FAILS_EVERY) == 0:
-            raise SnapshotError("the folder is full")
-        data = self._files[name] = b"".join(pieces)
-        return Blob(name, len(data), 0)
-
-    def read(self, blob: Blob) -> bytes:
-        return self._files[blob.name]
 
 
 class WrittenSnapshots:
@@ -48,7 +28,7 @@ class WrittenSnapshots:
     def __init__(self, workers: int, life: int, random: Random) -> None:
         self._workers = workers
         self._random = random
-        self._folder = _Folder(random)
+        self._folder = DiskFolder(random)
         self._writers = [PartWriter(cast(SnapshotFolder, self._folder), life, "7f") for _ in range(workers)]
         self._waiting: list[WorkerPart] = []
         self._written: dict[int, dict[int, WrittenPart]] = defaultdict(dict)

@@ -1,10 +1,10 @@
-"""The parameters of one simulation of a topic, all of which follow from its seed."""
+"""A topic without a log in a simulated world: its partitions, its subscribers, and how it ends."""
 
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias, get_args
 
-from tests.simulation_pubsub.conditions import CONDITIONS, Condition
+from tests.simulation.topics.conditions import CONDITIONS, Condition
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, Slow
 
 Order: TypeAlias = Literal["total", "product"]
@@ -56,8 +56,8 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """What is fixed before anything happens.
+class TopicOptions:
+    """The parameters of a topic, which all follow from a seed.
 
     Attributes:
         seed: decides everything.
@@ -78,8 +78,8 @@ class Scenario:
     steps: int
 
     @classmethod
-    def of(cls, seed: int) -> "Scenario":
-        """Return the scenario of a seed; orders and numbers of partitions take turns."""
+    def of(cls, seed: int) -> "TopicOptions":
+        """Return those of a seed; orders and numbers of partitions take turns."""
         random = Random(seed * _STRIDE)
         endings: tuple[Ending, ...] = ("ends",)
         if random.random() < 0.25:
@@ -98,11 +98,10 @@ class Scenario:
         """Return a source of random choices of its own for each purpose, by its number from 0."""
         return Random(self.seed * _STRIDE + 1 + number)
 
-    def describe(self) -> str:
-        """Return the parameters for people."""
+    def __str__(self) -> str:
         readers = (f"\nsubscriber {number}: {reading}" for number, reading in enumerate(self.readers))
         return (
-            f"seed {self.seed}: {self.order} order, {self.partitions} partitions, {self.capacity_bytes} bytes of "
+            f"{self.order} order, {self.partitions} partitions, {self.capacity_bytes} bytes of "
             f"capacity, {self.steps} steps, and then the topic {' and '.join(self.endings)}{''.join(readers)}"
         )
 
@@ -113,7 +112,7 @@ def options_of(reading: Reading) -> DeliveryOptions:
 
 
 def _options() -> dict[tuple[Condition, Slow], DeliveryOptions]:
-    from tests.simulation_pubsub.conditions import WHERES
+    from tests.simulation.topics.conditions import WHERES
 
     found = {
         (name, slow): DeliveryOptions(WHERES.get(name), slow, HOLD_STEPS)

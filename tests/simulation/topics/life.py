@@ -6,9 +6,9 @@ from itertools import count
 from random import Random
 
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation_pubsub.conditions import Condition, wanted
-from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
-from tests.simulation_pubsub.scenario import HOLD_STEPS, Scenario
+from tests.simulation.topics.conditions import Condition, wanted
+from tests.simulation.topics.partition import DOMAINS, LESS_EQUAL, Partition
+from tests.simulation.topics.topic_options import HOLD_STEPS, TopicOptions
 from tidewheel.progress import Time
 from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
@@ -37,18 +37,18 @@ class Life:
     """A topic from its beginning to its end.
 
     Args:
-        scenario: the parameters.
+        options: the parameters.
         randoms: decide what happens upstream, one for each partition.
     """
 
-    def __init__(self, scenario: Scenario, randoms: list[Random]) -> None:
+    def __init__(self, options: TopicOptions, randoms: list[Random]) -> None:
         numbers = count()
-        self.order = scenario.order
-        self.domain = DOMAINS[scenario.order]
-        self.less_equal = LESS_EQUAL[scenario.order]
-        self.capacity_bytes = scenario.capacity_bytes
-        self.partitions = [Partition(scenario.order, random, numbers) for random in randoms]
-        self.publishers = [Publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
+        self.order = options.order
+        self.domain = DOMAINS[options.order]
+        self.less_equal = LESS_EQUAL[options.order]
+        self.capacity_bytes = options.capacity_bytes
+        self.partitions = [Partition(options.order, random, numbers) for random in randoms]
+        self.publishers = [Publisher(self.domain, options.capacity_bytes) for _ in randoms]
         self.handles = list(self.publishers)
         self.has_failed = False
         self._taken_at: dict[tuple[int, str], int] = {}

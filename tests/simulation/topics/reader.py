@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from tests.kit.pubsub.numbered import fetched
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation_pubsub.life import JoinPoint, Life
-from tests.simulation_pubsub.scenario import PLENTY, Reading, options_of
-from tests.simulation_pubsub.watch import Watch
+from tests.simulation.topics.life import JoinPoint, Life
+from tests.simulation.topics.topic_options import PLENTY, Reading, options_of
+from tests.simulation.topics.watch import Watch
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub import DeliveryError, PublisherLost, Subscriber
 from tidewheel.pubsub.messages.wire import Numbered, PartitionEnded

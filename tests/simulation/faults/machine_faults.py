@@ -1,15 +1,13 @@
 """Machines with one thing wrong each, to see that the simulation notices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tests.kit.simulation.fault import Fault
-from tests.simulation_delivery.kinds import Kinds
-from tests.simulation_delivery.scenario import Scenario
+from tests.kit.simulation.injection import Injection, replaced
+from tests.simulation.delivery.kinds import Kinds
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.consolidation import Consolidation
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
@@ -366,47 +364,7 @@ class KeepsEverything(Subend):
         super().__init__(*arguments, room_bytes=1 << 40, **options)
 
 
-_PUBENDS: list[type] = [
-    TellsBeforeTheSync,
-    UsesTicksAgain,
-    IgnoresReservations,
-    AnswersFromMemoryOnly,
-    RefusesLargeMessages,
-    TakesForeignTicks,
-    GoesByItsClock,
-    BreaksPromises,
-]
-_SUBSCRIPTIONS: list[type] = [ForgetsEarly, BeginsAnew, TakesAcksOfWhoHasGone]
-_RELAYS: list[type] = [
-    MakesFinalWhatItForgets,
-    LosesNacks,
-    ForgetsWhoAsked,
-    AcknowledgesForAll,
-    NamesReadersOnce,
-    ForgetsToCountWhoLeft,
-    TakesFilteredForSilent,
-    ForgetsAFilter,
-    TakesAnyUnion,
-    KeepsLosses,
-]
-_SUBENDS: list[type] = [
-    MergesEarly,
-    SkipsGaps,
-    AcknowledgesWhatComes,
-    AcknowledgesWhatIsTaken,
-    DeliversAgain,
-    NeverAsks,
-    WaitsForClocks,
-    KeepsEverything,
-]
-
-FAULTS: tuple[Fault[Scenario], ...] = tuple(
-    Fault(kind.__name__, partial(patch.object, Kinds, part, kind))
-    for part, kinds in (
-        ("pubend", _PUBENDS),
-        ("subscriptions", _SUBSCRIPTIONS),
-        ("relay", _RELAYS),
-        ("subend", _SUBENDS),
-    )
-    for kind in kinds
-)
+def machine(kind: type) -> Callable[[], Injection]:
+    """Return what puts a wrong machine in the place of the right one, its base."""
+    part = kind.__mro__[1].__name__.lower()
+    return lambda: replaced(Kinds, part, lambda _: kind)

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation_pubsub.life import Life
-from tests.simulation_pubsub.reader import Reader
-from tests.simulation_pubsub.scenario import Scenario
-from tests.simulation_pubsub.watch import Told
+from tests.simulation.topics.life import Life
+from tests.simulation.topics.reader import Reader
+from tests.simulation.topics.topic_options import TopicOptions
+from tests.simulation.topics.watch import Told
 
+_ALONE_EVERY = 10
 _ROUNDS = 1000
 _PUBLISHING = 1.5
 """The pace of a partition, compared with a subscriber of pace 1."""
@@ -27,37 +28,37 @@ class Counts:
     ends: Counter[str] = field(default_factory=Counter)
 
 
-class Simulation:
+class TopicSimulation:
     """One run. Everybody has random choices of their own, so what one does changes nothing of what others choose.
 
     Args:
-        scenario: the parameters.
+        options: the parameters.
         without: the number of a subscriber that does not exist, though all others do what they would do.
     """
 
-    def __init__(self, scenario: Scenario, without: int | None = None) -> None:
-        self._scenario = scenario
-        self._numbers = range(len(scenario.readers))
-        self._schedule = scenario.random(0)
-        self._upstream = [scenario.random(1 + number) for number in range(scenario.partitions)]
-        self._randoms = [scenario.random(1 + scenario.partitions + number) for number in self._numbers]
+    def __init__(self, options: TopicOptions, without: int | None = None) -> None:
+        self._options = options
+        self._numbers = range(len(options.readers))
+        self._schedule = options.random(0)
+        self._upstream = [options.random(1 + number) for number in range(options.partitions)]
+        self._randoms = [options.random(1 + options.partitions + number) for number in self._numbers]
         self._without = without
         self._names = count()
-        self.life = Life(scenario, self._upstream)
+        self.life = Life(options, self._upstream)
         self.lives = [self.life]
         self.readers: list[list[Reader]] = [[] for _ in self._numbers]
 
-    def run(self) -> "Simulation":
+    def run(self) -> "TopicSimulation":
         """Run it to the end; raises ViolationError when a promise is broken."""
         for number in self._numbers:
             self._connect(number)
-        for index, ending in enumerate(self._scenario.endings):
+        for index, ending in enumerate(self._options.endings):
             self._live()
             if ending == "fails":
-                self.life.fail(self._schedule.randrange(self._scenario.partitions))
+                self.life.fail(self._schedule.randrange(self._options.partitions))
             last = self.life
-            if index + 1 < len(self._scenario.endings):
-                self.life = Life(self._scenario, self._upstream)
+            if index + 1 < len(self._options.endings):
+                self.life = Life(self._options, self._upstream)
                 self.lives.append(self.life)
             if ending == "replaced":
                 last.replace(self.life)
@@ -82,9 +83,9 @@ class Simulation:
         return found
 
     def _live(self) -> None:
-        partitions = self._scenario.partitions
-        weights = [_PUBLISHING] * partitions + [reading.pace for reading in self._scenario.readers]
-        for actor in self._schedule.choices(range(len(weights)), weights, k=self._scenario.steps):
+        partitions = self._options.partitions
+        weights = [_PUBLISHING] * partitions + [reading.pace for reading in self._options.readers]
+        for actor in self._schedule.choices(range(len(weights)), weights, k=self._options.steps):
             self.life.tick()
             if actor < partitions:
                 self.life.step(actor)
@@ -95,7 +96,7 @@ class Simulation:
         """Let everybody read until they are over, in turn: who holds back a publisher keeps others waiting."""
         going: list[int] = []
         for _ in range(_ROUNDS):
-            if self._scenario.endings[-1] == "ends":
+            if self._options.endings[-1] == "ends":
                 self.life.end()
             going = [number for number in self._numbers if number != self._without and not self._goes_on(number)]
             if not going:
@@ -117,7 +118,7 @@ class Simulation:
     def _connect(self, number: int) -> None:
         if number != self._without:
             name = f"subscriber {number}, life {len(self.readers[number]) + 1}"
-            reading = self._scenario.readers[number]
+            reading = self._options.readers[number]
             self.readers[number].append(Reader(name, reading, self.life, self._randoms[number]))
 
     def _check_rest(self) -> None:
@@ -131,16 +132,24 @@ class Simulation:
             raise ViolationError("end", "a publisher is not drained when everybody has gone")
 
 
-def check_alone(scenario: Scenario, all_of_them: Simulation) -> None:
+def run_topic(options: TopicOptions) -> TopicSimulation:
+    """Run it; in some simulations also check that nobody's deliveries depend on another subscriber."""
+    simulation = TopicSimulation(options).run()
+    if options.seed % _ALONE_EVERY == 0:
+        check_alone(options, simulation)
+    return simulation
+
+
+def check_alone(options: TopicOptions, all_of_them: TopicSimulation) -> None:
     """Check that nobody's deliveries depend on another subscriber: leave each one out that is trouble to others."""
-    for without, reading in enumerate(scenario.readers):
+    for without, reading in enumerate(options.readers):
         # One that may hold back the publishers changes when things come to others, and that is what it asked for.
         is_trouble = reading.leaves_after is not None or reading.pace < 1 or reading.condition == "raises"
         is_trouble = is_trouble and reading.slow != "block"
-        if not is_trouble or len(scenario.readers) == 1:
+        if not is_trouble or len(options.readers) == 1:
             continue
-        alone = Simulation(scenario, without).run()
-        for number in range(len(scenario.readers)):
+        alone = TopicSimulation(options, without).run()
+        for number in range(len(options.readers)):
             if number != without and alone.told(number) != all_of_them.told(number):
                 text = f"subscriber {number} is told {alone.told(number)} without subscriber {without}"
                 raise ViolationError("isolation", f"{text}, and {all_of_them.told(number)} with it")

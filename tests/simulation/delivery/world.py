@@ -7,11 +7,11 @@ from random import Random
 from typing import Any
 
 from tests.kit.exactly_once.subends import FRONTIERS
+from tests.simulation.delivery.filters import Multiple
+from tests.simulation.delivery.kinds import Kinds
+from tests.simulation.delivery.subscriber import Habits, SubendNode
+from tests.simulation.disk import MESSAGE, RESERVATION, DiskRecords
 from tests.simulation.network import Network
-from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
-from tests.simulation_delivery.filters import Multiple
-from tests.simulation_delivery.kinds import Kinds
-from tests.simulation_delivery.subscriber import Habits, SubendNode
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.pubend import Pubend
@@ -53,7 +53,7 @@ class PubendNode:
         self._world = world
         self._number, self._pubends = number, pubends
         self.name = f"pubend {number}"
-        self.disk = Disk()
+        self.disk = DiskRecords()
         self.core: Pubend | None = None
         self._is_syncing = False
         self.started_s = -inf

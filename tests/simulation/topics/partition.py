@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 
-from tests.simulation_pubsub.scenario import Order
+from tests.simulation.topics.topic_options import Order
 from tidewheel.progress import IntegerDomain, ProductDomain, Time, TimeDomain
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
 

@@ -1,18 +1,13 @@
 """One run of exactly-once delivery: a random tree, messages and trouble. At the end, everything has arrived."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from tests.kit.simulation.first_failure import report_on_first
-from tests.kit.simulation.violation import TooLargeError, ViolationError, broken_promise
+from tests.kit.simulation.violation import ViolationError
+from tests.simulation.delivery.filters import FILTERS
+from tests.simulation.delivery.subscriber import ROOM_BYTES, Habits, SubendNode
+from tests.simulation.delivery.world import CACHE_BYTES, HOUR_S, LOOK_S, RelayNode, World
 from tests.simulation.network import Network, Weather
-from tests.simulation_delivery.filters import FILTERS
-from tests.simulation_delivery.subscriber import ROOM_BYTES, Habits, SubendNode
-from tests.simulation_delivery.world import CACHE_BYTES, HOUR_S, LOOK_S, RelayNode, World
-from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order
 
 TROUBLE_S = 3.0
@@ -22,18 +17,7 @@ HUGE = 2 * ROOM_BYTES
 STORM = 1500
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """The parameters of one simulation: its seed decides everything."""
-
-    seed: int
-
-    def describe(self) -> str:
-        """Return the parameters for people."""
-        return f"seed {self.seed}"
-
-
-def run(seed: int) -> World:
+def run_delivery(seed: int) -> World:
     """Run what a seed says; raise ViolationError if a subscriber has not had what it has to have."""
     random = Random(seed)
     weather = Weather(random.choice([0.0, 0.1, 0.5]), random.choice([0.0, 0.2]), random.choice([0.0, 0.2]))
@@ -58,32 +42,6 @@ def run(seed: int) -> World:
         network.run(network.now_s + LOOK_S)
     check(world, is_over)
     return world
-
-
-def broken_delivery(simulation: Callable[[], object]) -> ViolationError | None:
-    """Run a simulation; return the promise that was broken, if there is one. An error is one named ``refused``."""
-
-    def checked() -> None:
-        try:
-            simulation()
-        except TooLargeError:
-            pass
-        except (ProtocolError, DeliveryError, AssertionError) as error:
-            if isinstance(error, ViolationError):
-                raise
-            raise ViolationError("refused", f"{type(error).__name__}: {error}") from error
-
-    return broken_promise(checked)
-
-
-def simulate(scenario: Scenario) -> ViolationError | None:
-    """Run a scenario; return the promise that was broken, if there is one."""
-    return broken_delivery(lambda: run(scenario.seed))
-
-
-def report_on(seeds: Iterable[int]) -> str | None:
-    """Return the report on the first failure among the scenarios of some seeds; None if all pass."""
-    return report_on_first(seeds, Scenario, simulate, "tests.simulation_delivery")
 
 
 def build(world: World, random: Random) -> None:

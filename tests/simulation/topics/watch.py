@@ -3,9 +3,9 @@
 from typing import TypeAlias
 
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation_pubsub.conditions import fails
-from tests.simulation_pubsub.life import JoinPoint, Life
-from tests.simulation_pubsub.scenario import Reading
+from tests.simulation.topics.conditions import fails
+from tests.simulation.topics.life import JoinPoint, Life
+from tests.simulation.topics.topic_options import Reading
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub import Batch, Dropped, End, Epoch, EpochAssembler, Event, Frontier, SubscriberStatistics
 from tidewheel.pubsub.messages.wire import DataMessage, EpochsDropped, Message

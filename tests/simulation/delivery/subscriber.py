@@ -4,15 +4,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.kit.exactly_once.subends import repeat_acks, waiting_bytes_of
-from tests.simulation_delivery.filters import FILTERS, Multiple
-from tests.simulation_delivery.kinds import Kinds
+from tests.simulation.delivery.filters import FILTERS, Multiple
+from tests.simulation.delivery.kinds import Kinds
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.subend import Delivered, Order, Subend
 from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.messages.tick_set import TickSet
 
 if TYPE_CHECKING:
-    from tests.simulation_delivery.world import World
+    from tests.simulation.delivery.world import World
 
 ROOM_BYTES = 120
 HEARD_S = 2.0
