@@ -16,8 +16,8 @@ from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway import Gateway, check_extra
 from tidewheel.gateway.gateway_config import GatewayConfig
 from tidewheel.host.ray_cluster import connect_to_running
-from tidewheel.pubsub import topics
 from tidewheel.pubsub.errors import NoCluster
+from tidewheel.pubsub.subscribers.topics import topics
 
 _LOOK_S = 1.0
 

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ _JOB = ("input", "probe", "captured", "lookup", "wait", "stop", "explain", "stat
 _INPUT = ("send", "advance_to", "close", "clone", "delayed")
 _PROBE = ("wait_until", "is_complete", "has_reached", "advances")
 _RESULTS = (
-    tw.Captured,
-    tw.WindowResult,
-    tw.LateRecord,
-    tw.Windowed,
-    tw.IntervalJoined,
-    tw.Tried,
-    tw.Failed,
-    tw.Branches,
+    tw.types.Captured,
+    tw.types.WindowResult,
+    tw.types.LateRecord,
+    tw.types.Windowed,
+    tw.types.IntervalJoined,
+    tw.types.Tried,
+    tw.types.Failed,
+    tw.types.Branches,
 )
 _COLLECTIONS = "Methods of what `stream.as_collection()` returns: records with counts that change over time."
 _RUNNING = "The end of `with tw.run(flow) as job:` waits until the job is complete. It raises if an input is open."
@@ -52,22 +53,25 @@ def page() -> str:
         _section("Sources", _classes(lambda made: made.__name__.endswith("Source"))),
         *(section for theme in themes() for section in _theme(theme)),
         _section("Collections", _pick(tw.Collection, *public_methods(tw.Collection)), _COLLECTIONS),
-        _section("Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.Loop), *_own(tw.Feedback)]),
+        _section(
+            "Loops by hand", [*_pick(tw.Dataflow, "scope", "feedback"), *_own(tw.types.Loop), *_own(tw.types.Feedback)]
+        ),
         _section("Operators of your own", [*_own(tw.Stream), *_pick(tw.Dataflow, "operator")]),
         _section("Parts of an operator of your own", _within_operators()),
         _section("Sources of your own", _interfaces()),
         _section("To look at", _pick(tw.Dataflow, "explain", "to_mermaid")),
-        _section("To run", [*_functions(tw.run), *_pick(tw.Job, *_JOB)], _RUNNING),
-        _section("To feed and to wait", [*_pick(tw.InputHandle, *_INPUT), *_pick(tw.ProbeHandle, *_PROBE)]),
+        _section("To run", [*_functions(tw.run), *_pick(tw.types.Job, *_JOB)], _RUNNING),
+        _section("To feed and to wait", [*_pick(tw.types.InputHandle, *_INPUT), *_pick(tw.types.ProbeHandle, *_PROBE)]),
         _section(
             "To subscribe",
             [
                 *_functions(tw.subscribe, tw.topics, tw.watch_topics, tw.relay),
-                *_pick(tw.Subscription, "epochs", "take", "to_arrow", "to_pandas", "statistics", "close"),
+                *_pick(tw.types.Subscription, "epochs", "take", "to_arrow", "to_pandas", "statistics", "close"),
             ],
         ),
         _section(
-            "What comes out", [*_fields(*_RESULTS), *_pick(tw.Grouping, "aggregate"), *_pick(tw.Epoch, "to_arrow")]
+            "What comes out",
+            [*_fields(*_RESULTS), *_pick(tw.types.Grouping, "aggregate"), *_pick(tw.types.Epoch, "to_arrow")],
         ),
     ]
     return "\n".join([_TITLE, *filter(None, sections)])
@@ -134,8 +138,8 @@ def _within_operators() -> Iterator[tuple[str, str]]:
     yield from _attributes(tw.OperatorContext)
     yield from _own(tw.OperatorContext)
     yield from _properties(tw.OperatorContext)
-    yield from _pick(tw.Notificator, "notify_at", "ready", "take")
-    yield from _pick(tw.LentToken, "retain", "delayed")
+    yield from _pick(tw.types.Notificator, "notify_at", "ready", "take")
+    yield from _pick(tw.types.LentToken, "retain", "delayed")
     yield from _pick(tw.TimestampToken, "delayed", "downgrade", "clone", "discard")
     yield from _own(tw.OutputPort)
     yield "InputPort", first_line(tw.InputPort)
@@ -175,7 +179,8 @@ def _interfaces() -> Iterator[tuple[str, str]]:
 
 
 def _public_classes() -> list[type]:
-    return [made for made in (getattr(tw, name) for name in sorted(tw.__all__)) if inspect.isclass(made)]
+    named = [(name, getattr(door, name)) for door in (tw, tw.types) for name in door.__all__]
+    return [made for _, made in sorted(named, key=itemgetter(0)) if inspect.isclass(made)]
 
 
 def _is_interface(made: type) -> bool:

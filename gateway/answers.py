@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tidewheel.gateway.errors import BadRequest, TooManyClients, UnknownJob
 from tidewheel.gateway.json_form import encode_json
-from tidewheel.pubsub import UnknownTopic
+from tidewheel.pubsub.errors import UnknownTopic
 
 _LOG = logging.getLogger(__name__)
 

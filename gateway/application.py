@@ -28,7 +28,7 @@ from tidewheel.gateway.site import Site
 from tidewheel.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket, topic_events
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import topics
+from tidewheel.pubsub.subscribers.topics import topics
 
 _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
 """The begin and the end of the paths of a topic's Server-Sent Events. Only these may have the token in the query."""

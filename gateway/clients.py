@@ -16,7 +16,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.gateway.errors import TooManyClients
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Epoch, EpochAssembler, Event, RolledBack, Subscription, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Epoch, Event, RolledBack, SubstreamsEnded
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidewheel.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Epoch, Event
+from tidewheel.pubsub.messages.events import Epoch, Event
 
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError)
 

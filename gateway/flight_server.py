@@ -31,7 +31,7 @@ from tidewheel.gateway.forwarder import Forwarder
 from tidewheel.gateway.gateway_config import IpAddress, listen
 from tidewheel.gateway.topic_request import TopicRequest, check_exists
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import topics
+from tidewheel.pubsub.subscribers.topics import topics
 
 _LOG = logging.getLogger(__name__)
 

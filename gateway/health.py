@@ -14,7 +14,7 @@ from tidewheel.gateway.answers import answer
 from tidewheel.gateway.clients import asked
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import topics
+from tidewheel.pubsub.subscribers.topics import topics
 
 Answer = TypeVar("Answer")
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from tidewheel.gateway.clients import MAX_EPOCH_BYTES, assembled
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.progress import TidewheelError, TimeDomain
-from tidewheel.pubsub import Batch, Dropped, End, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Epoch, Event, Frontier, RolledBack, SubstreamsEnded
 
 Kind: TypeAlias = Literal["epoch", "batch", "ended", "frontier", "dropped", "rolled_back", "end", "error"]
 

@@ -8,7 +8,10 @@ import msgspec
 
 from tidewheel.gateway.errors import BadRequest
 from tidewheel.gateway.record_filter import RecordFilter
-from tidewheel.pubsub import DeliveryError, Subscription, UnknownTopic, subscribe, topics
+from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.topics import topics
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs"]
 """The treatment of a client that falls behind. A client of the gateway cannot hold back the dataflow."""

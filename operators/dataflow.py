@@ -12,16 +12,16 @@ from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.operators.sources.source import source_build
-from tidewheel.operators.sources.topic_source import TopicSource
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import topic_schema
 from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
-from tidewheel.runtime import Build, Key
 from tidewheel.runtime.description.dataflow_description import DataflowDescription, Described
 from tidewheel.runtime.description.origin import adds_operators
+from tidewheel.runtime.description.pacts import Key
+from tidewheel.runtime.description.plan import Build
 
 
 class Dataflow(Described):
@@ -173,7 +173,8 @@ class Dataflow(Described):
         ...     other.captured("upper")
         [Captured(time=0, batch=['TIDE', 'WHEEL'])]
         """
-        from tidewheel.pubsub import subscribe
+        from tidewheel.operators.sources.topic_source import TopicSource
+        from tidewheel.pubsub.subscribers.subscribing import subscribe
 
         if not isinstance(topic, str) or not topic:
             raise GraphError(f"from_topic takes the name of a topic, not {topic!r}")

@@ -18,9 +18,10 @@ from tidewheel.operators.substreams.substream_operators import Bound, SubstreamO
 from tidewheel.operators.tables.column_operators import ColumnOperators
 from tidewheel.operators.windows.window_operators import WindowOperators
 from tidewheel.progress import GraphError, IntegerDomain, PathSummary
-from tidewheel.runtime import Build, Key
 from tidewheel.runtime.description.dataflow_description import Outlet, description_of
 from tidewheel.runtime.description.origin import adds_operators
+from tidewheel.runtime.description.pacts import Key
+from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.scope import Scope
 
 if TYPE_CHECKING:

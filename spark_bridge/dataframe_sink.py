@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from tidewheel.host.ray_internals import owner_address
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.messages.events import Batch
-from tidewheel.runtime import JobError
 from tidewheel.runtime.engines.captured import CapturedOnWorkers
+from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-import zmq
-
 DRIVER: Final = -1
 """The number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
 
@@ -45,6 +43,8 @@ class SocketKeys:
     @classmethod
     def make(cls) -> Self:
         """Make new keys."""
+        import zmq  # most who know an address have no socket
+
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 
 

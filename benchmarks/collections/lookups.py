@@ -51,7 +51,7 @@ def measured(report: Report, engine: Literal["local", "ray"], keys: int, times: 
         job.stop()
 
 
-def change(job: tw.Job, keys: range | list[int]) -> None:
+def change(job: tw.types.Job, keys: range | list[int]) -> None:
     """Give keys another value in an epoch; return once that is complete."""
     handle = job.input("numbers")
     handle.send([(key, handle.time) for key in keys])
@@ -60,7 +60,7 @@ def change(job: tw.Job, keys: range | list[int]) -> None:
 
 
 @contextmanager
-def changing(job: tw.Job, keys: int) -> Iterator[None]:
+def changing(job: tw.types.Job, keys: int) -> Iterator[None]:
     """Within the block, have a thread change some keys in one epoch after the other."""
     random, is_over = Random(2), threading.Event()
 
@@ -77,7 +77,7 @@ def changing(job: tw.Job, keys: int) -> Iterator[None]:
         thread.join()
 
 
-def looked_up(job: tw.Job, keys: list[int]) -> float:
+def looked_up(job: tw.types.Job, keys: list[int]) -> float:
     """Return how many seconds it takes to look keys up."""
     began = perf_counter()
     found = job.lookup("numbers", keys, timeout=DEADLINE_S)

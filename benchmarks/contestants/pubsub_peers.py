@@ -39,7 +39,7 @@ def topic_reading(topic: str, address: str, tell: Tell, **options: Any) -> Abstr
 
     os.environ["RAY_ADDRESS"] = address
     subscription = tw.subscribe(topic, timeout=DEADLINE_S, **options)
-    batches = (event.data for event in subscription if isinstance(event, tw.Batch))
+    batches = (event.data for event in subscription if isinstance(event, tw.types.Batch))
     return reading(batches, tell, subscription.close)
 
 

@@ -54,7 +54,9 @@ def started_servers(running: ExitStack, names: Iterable[str], folder: Path) -> d
     return servers
 
 
-def job_turn(running: ExitStack, script: str, job: tw.Job, topic: str, subscriber: str, subscribers: int) -> TurnOf:
+def job_turn(
+    running: ExitStack, script: str, job: tw.types.Job, topic: str, subscriber: str, subscribers: int
+) -> TurnOf:
     """Connect subscribers to a topic of a job; return what has the job take a turn.
 
     Args:

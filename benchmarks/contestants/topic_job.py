@@ -23,7 +23,7 @@ def produced(flow: tw.Dataflow, topic: str) -> tw.Stream[Any]:
     return flow.input(orders_for(topic)).unary("produce", build_produce)
 
 
-def give(job: tw.Job, topic: str, order: Order) -> None:
+def give(job: tw.types.Job, topic: str, order: Order) -> None:
     """Have a job send what an order says to a topic; does not wait for it."""
     orders = job.input(orders_for(topic))
     orders.send([tuple(order)])

@@ -295,14 +295,14 @@ def measure_written(report: Report, sizes: Sizes) -> None:
         report.add(f"4 workers go on from a snapshot of 2, {work.keys:,} keys", [took], "s")
 
 
-def change(job: tw.Job, work: Work, numbers: range, epoch: int) -> None:
+def change(job: tw.types.Job, work: Work, numbers: range, epoch: int) -> None:
     """Have so many keys counted."""
     job.input("numbers").send([number * STRIDE % work.keys for number in numbers])
     job.input("numbers").advance_to(epoch + 1)
     job.probe("counted").wait_until(epoch + 1, timeout=DEADLINE_S)
 
 
-def bytes_of_next(job: tw.Job, folder: Path) -> int:
+def bytes_of_next(job: tw.types.Job, folder: Path) -> int:
     """Take a snapshot; return how many bytes it has written."""
     before = set((folder / "parts").glob("*"))
     job.snapshot()

@@ -71,7 +71,7 @@ def halve(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
 class Reader(threading.Thread):
     """Reads the topic to its end; counts its epochs."""
 
-    def __init__(self, subscription: tw.Subscription) -> None:
+    def __init__(self, subscription: tw.types.Subscription) -> None:
         super().__init__(name="reader")
         self._subscription = subscription
         self._read = threading.Condition()
@@ -108,7 +108,7 @@ class Memory:
                 self.samples.setdefault(name, []).append(process.memory_full_info().uss / MIB)
 
 
-def send_epochs(job: tw.Job, reader: Reader, memory: Memory, seconds: float) -> int:
+def send_epochs(job: tw.types.Job, reader: Reader, memory: Memory, seconds: float) -> int:
     """Send for so many seconds; return how many epochs there were."""
     numbers, epoch, ends_s = job.input("numbers"), 0, monotonic() + seconds
     while monotonic() < ends_s:

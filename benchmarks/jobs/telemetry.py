@@ -71,7 +71,7 @@ class Work:
         """Describe the dataflow."""
         raise NotImplementedError
 
-    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+    def turn(self, job: tw.types.Job, time: int) -> tuple[int, int]:
         """Do some work from a time on; return the next time, and how much was done."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class Words(Work):
         words.count().map(lambda pair: pair[1]).probe("done")
         return flow
 
-    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+    def turn(self, job: tw.types.Job, time: int) -> tuple[int, int]:
         """Count an epoch."""
         job.input("lines").send([" ".join(WORDS)] * 10)
         job.input("lines").advance_to(time + 1)
@@ -107,7 +107,7 @@ class EmptyEpochs(Work):
         flow.input("lines").exchange(hash).unary("next", pass_on).probe("done")
         return flow
 
-    def turn(self, job: tw.Job, time: int) -> tuple[int, int]:
+    def turn(self, job: tw.types.Job, time: int) -> tuple[int, int]:
         """Let 500 epochs go by."""
         many = 500
         for epoch in range(time, time + many):
@@ -211,7 +211,7 @@ class Running:
 
 
 @contextmanager
-def listened_to(job: tw.Job, *, is_listened_to: bool) -> Iterator[None]:
+def listened_to(job: tw.types.Job, *, is_listened_to: bool) -> Iterator[None]:
     """Follow a job, if that is wanted, on a thread of its own as the server of the page does."""
     if not is_listened_to:
         yield

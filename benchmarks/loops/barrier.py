@@ -83,7 +83,7 @@ def barrier(workers: int, rounds: int, link: LinkName) -> list[float]:
     return differences(captured.batch)
 
 
-def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.Job:
+def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.types.Job:
     return tw.run(flow, workers=workers, config=tw.RuntimeConfig(link=link))
 
 

@@ -18,7 +18,7 @@ _WARM_UP = 0.2
 _MOST_GROWTH, _MOST_GROWTH_MIB = 0.05, 20.0
 
 
-def processes_of(job: tw.Job) -> dict[str, psutil.Process]:
+def processes_of(job: tw.types.Job) -> dict[str, psutil.Process]:
     """Return driver, workers and publishers of the only job with a topic on this machine's cluster, by name."""
     import ray
 
@@ -32,7 +32,7 @@ def processes_of(job: tw.Job) -> dict[str, psutil.Process]:
     }
 
 
-def actors_beside(job: tw.Job, kind: str) -> list[psutil.Process]:
+def actors_beside(job: tw.types.Job, kind: str) -> list[psutil.Process]:
     """Return the processes of all actors of a class that are on the node of a job's first worker."""
     assert isinstance(job, RayJob)
     parent = psutil.Process(job.pids[0]).parent()

@@ -94,19 +94,22 @@ def machine() -> dict[str, Any]:
 
 
 def arguments(description: str, *, peers: bool = False, picture: str | None = None) -> argparse.Namespace:
-    """Read ``--quick`` and ``--json FILE``, and ``--peers PYTHON`` where peers run in processes of their own.
-
-    With the help text ``picture``, there is ``--picture FILE`` as well.
-    """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes: ends within a minute")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    """Read the options of `parser`; with the help text ``picture``, there is ``--picture FILE`` as well."""
+    options = parser(description, peers=peers)
     if picture is not None:
-        parser.add_argument("--picture", type=Path, metavar="FILE", help=picture)
+        options.add_argument("--picture", type=Path, metavar="FILE", help=picture)
+    return options.parse_args()
+
+
+def parser(description: str, *, peers: bool = False) -> argparse.ArgumentParser:
+    """Return what reads ``--quick`` and ``--json FILE``, and ``--peers PYTHON`` where peers have own processes."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--quick", action="store_true", help="fewer rounds and sizes: ends within a minute")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     if peers:
         text = "the interpreter that has the peers, this one by default"
-        parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help=text)
-    return parser.parse_args()
+        options.add_argument("--peers", default=sys.executable, metavar="PYTHON", help=text)
+    return options
 
 
 def alternate(

@@ -86,7 +86,12 @@ class TopicTree:
     """
 
     def __init__(
-        self, job: tw.Job, topic: str, upper: tw.RelayHandle, lower: tw.RelayHandle, processes: PeerProcesses
+        self,
+        job: tw.types.Job,
+        topic: str,
+        upper: tw.types.RelayHandle,
+        lower: tw.types.RelayHandle,
+        processes: PeerProcesses,
     ) -> None:
         self._job = job
         self._topic = topic
@@ -129,7 +134,7 @@ class TopicTree:
 
 
 @contextmanager
-def topic_tree(job: tw.Job, topic: str) -> Iterator[TopicTree]:
+def topic_tree(job: tw.types.Job, topic: str) -> Iterator[TopicTree]:
     """Start the relays, and the processes for subscribers."""
     import ray
 

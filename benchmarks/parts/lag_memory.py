@@ -30,7 +30,7 @@ MOST_MIB = 64
 _WARM_BATCHES = 200
 
 
-def measure_lag(report: Report, job: tw.Job, batches: int) -> None:
+def measure_lag(report: Report, job: tw.types.Job, batches: int) -> None:
     """Report by how much the processes grow where a subscriber lags behind by so many batches."""
     import ray
 
@@ -57,7 +57,7 @@ def measure_lag(report: Report, job: tw.Job, batches: int) -> None:
         report.expect(f"{what}: growth of {name}, MiB", growth_bytes / MIB, MOST_MIB)
 
 
-def lag(job: tw.Job, order: Order, pid: int) -> None:
+def lag(job: tw.types.Job, order: Order, pid: int) -> None:
     """Have everything published while a process is stopped."""
     before = published_bytes(job)
     os.kill(pid, signal.SIGSTOP)
@@ -70,7 +70,7 @@ def lag(job: tw.Job, order: Order, pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def published_bytes(job: tw.Job) -> int:
+def published_bytes(job: tw.types.Job) -> int:
     """Return how many bytes are in the log, or on their way."""
     (said,) = job.statistics().topics[RELAYED]
     return int(said["bytes"])

@@ -31,7 +31,7 @@ _ENDING = 1
 """A turn has one batch more, which says that it is over."""
 
 
-def measure_catching_up(report: Report, job: tw.Job, log: Path, batches: int, a_turn: int, rounds: int) -> None:
+def measure_catching_up(report: Report, job: tw.types.Job, log: Path, batches: int, a_turn: int, rounds: int) -> None:
     """Report how fast batches come from the log, and live.
 
     Args:
@@ -84,7 +84,7 @@ def catch_up(batches: int) -> Receipt:
     began_s = time.perf_counter()
     with tw.subscribe(HISTORY, start="earliest", timeout=DEADLINE_S) as subscription:
         for event in subscription:
-            if isinstance(event, tw.Batch):
+            if isinstance(event, tw.types.Batch):
                 receipt.messages += 1
                 receipt.records += len(event.data)
                 if receipt.messages == batches:

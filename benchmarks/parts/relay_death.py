@@ -36,7 +36,7 @@ class Arrival(NamedTuple):
     came_ns: int
 
 
-def measure_relay_deaths(report: Report, job: tw.Job, deaths: int) -> None:
+def measure_relay_deaths(report: Report, job: tw.types.Job, deaths: int) -> None:
     """Report how long it took to go on, and how long records take behind a relay that lives."""
     with tw.relay(RELAYED) as relays:
         rounds = [kill_one(job, relays) for _ in range(deaths)]
@@ -45,7 +45,7 @@ def measure_relay_deaths(report: Report, job: tw.Job, deaths: int) -> None:
     report.add("from a relay's death to the next message", [time_to_go_on(*found) / 1e6 for found in rounds], "ms")
 
 
-def kill_one(job: tw.Job, relays: tw.RelayHandle) -> tuple[list[Arrival], int]:
+def kill_one(job: tw.types.Job, relays: tw.types.RelayHandle) -> tuple[list[Arrival], int]:
     """Read a turn, in which the relay is killed; return what came, and when that was."""
     arrivals: list[Arrival] = []
     with behind(relays) as subscription:
@@ -64,7 +64,7 @@ def kill_one(job: tw.Job, relays: tw.RelayHandle) -> tuple[list[Arrival], int]:
 
 
 @contextmanager
-def behind(relays: tw.RelayHandle) -> Iterator[tw.Subscription]:
+def behind(relays: tw.types.RelayHandle) -> Iterator[tw.types.Subscription]:
     """Subscribe, once there is a relay to subscribe to: one that was killed is started again."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
@@ -75,10 +75,10 @@ def behind(relays: tw.RelayHandle) -> Iterator[tw.Subscription]:
     raise TimeoutError(f"a subscriber is not behind a relay after {DEADLINE_S} s")
 
 
-def read(subscription: tw.Subscription, arrivals: list[Arrival]) -> None:
+def read(subscription: tw.types.Subscription, arrivals: list[Arrival]) -> None:
     """Note what comes, up to the end of a turn."""
     for event in subscription:
-        if isinstance(event, tw.Batch):
+        if isinstance(event, tw.types.Batch):
             ((number, sent_ns, _),) = event.data
             if number == OVER:
                 return

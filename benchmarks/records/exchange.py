@@ -162,7 +162,7 @@ def deployed(running: ExitStack, traffic: Traffic, link: LinkName) -> Callable[[
     return turn
 
 
-def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.Job:
+def deploy(flow: tw.Dataflow, workers: int, link: LinkName) -> tw.types.Job:
     return tw.run(flow, workers=workers, config=tw.RuntimeConfig(link=link))
 
 
@@ -224,7 +224,7 @@ def build_count(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-def epoch(job: tw.Job, records: int, epochs: "count[int]") -> float:
+def epoch(job: tw.types.Job, records: int, epochs: "count[int]") -> float:
     """Let one epoch go through; return how many seconds there were between the first batch and the last."""
     time = next(epochs)
     job.input("go").advance_to(time + 1)
@@ -235,7 +235,7 @@ def epoch(job: tw.Job, records: int, epochs: "count[int]") -> float:
     return float(ended - began)
 
 
-def captured_at(job: tw.Job, name: str, time: int) -> list[Any]:
+def captured_at(job: tw.types.Job, name: str, time: int) -> list[Any]:
     return [record for captured in job.captured(name) if captured.time == time for record in captured.batch]
 
 

@@ -153,7 +153,7 @@ def deployed(
     return turn
 
 
-def deploy(flow: tw.Dataflow, workers: int) -> tw.Job:
+def deploy(flow: tw.Dataflow, workers: int) -> tw.types.Job:
     return tw.run(flow, workers=workers)
 
 
@@ -180,7 +180,7 @@ def build_read(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-def epoch(job: tw.Job, text: Text, epochs: "count[int]") -> float:
+def epoch(job: tw.types.Job, text: Text, epochs: "count[int]") -> float:
     """Let one epoch go through; return how many seconds it took."""
     time = next(epochs)
     began = perf_counter()

@@ -154,7 +154,7 @@ def measure(report: Report, servers: Mapping[str, Server], disk: Path, size: Siz
                     measure_throughput(report, contestants, subscribers, order, size.fast_rounds)
 
 
-def deploy(logs: Mapping[str, Path | None]) -> tw.Job:
+def deploy(logs: Mapping[str, Path | None]) -> tw.types.Job:
     """Run a job with topics; those that have a log have exactly-once delivery."""
     flow = tw.Dataflow("exactly once")
     for topic, log in logs.items():
@@ -163,7 +163,7 @@ def deploy(logs: Mapping[str, Path | None]) -> tw.Job:
 
 
 def connect(
-    running: ExitStack, job: tw.Job, servers: Mapping[str, Server], folders: Mapping[str, Path], subscribers: int
+    running: ExitStack, job: tw.types.Job, servers: Mapping[str, Server], folders: Mapping[str, Path], subscribers: int
 ) -> dict[str, TurnOf]:
     """Start who takes part with so many subscribers: files, each in its folder, have none, and stand beside one."""
     topics = [EXACTLY_ONCE, *[IN_MEMORY] * (MEMORY_FLOOR in folders and subscribers == 1), BEST_EFFORT]

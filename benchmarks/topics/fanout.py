@@ -91,7 +91,7 @@ def main() -> None:
     report.finish(asked.json)
 
 
-def deployed(log: Path) -> tw.Job:
+def deployed(log: Path) -> tw.types.Job:
     """Start the job that publishes both topics."""
     flow = tw.Dataflow("fanout")
     for topic in (TOPIC, RECOVERED):

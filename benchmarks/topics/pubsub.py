@@ -138,7 +138,7 @@ def measure_throughput(
         report.expect(f"{what}: bytes a second by the best broker and by {OURS}, ratio", rates[best] / rates[OURS], 1)
 
 
-def deploy() -> tw.Job:
+def deploy() -> tw.types.Job:
     """Run a job with an operator that takes orders, and a topic for what it sends."""
     flow = tw.Dataflow("pubsub")
     produced(flow, TOPIC).publish(TOPIC)

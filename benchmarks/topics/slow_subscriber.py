@@ -61,7 +61,7 @@ class Turn(NamedTuple):
     grown_bytes: int
 
 
-class Paced(tw.OperatorSource[tuple[int, bytes]]):
+class Paced(tw.types.OperatorSource[tuple[int, bytes]]):
     """Sends epochs of one record each, with the time in it, when each is due."""
 
     def __init__(self, epochs: int) -> None:
@@ -187,7 +187,7 @@ class _Watch:
         grown_bytes: by how much its memory has grown, at most.
     """
 
-    def __init__(self, job: tw.Job, topic: str) -> None:
+    def __init__(self, job: tw.types.Job, topic: str) -> None:
         self._job = job
         self._topic = topic
         found = processes_of(job)

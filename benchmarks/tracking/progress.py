@@ -114,7 +114,7 @@ def build_pass(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-def empty_epochs(job: tw.Job, times: Iterator[int], epochs: int = 200) -> float:
+def empty_epochs(job: tw.types.Job, times: Iterator[int], epochs: int = 200) -> float:
     """Return how many microseconds an empty epoch takes, from the input to the probe."""
     numbers, done = job.input("numbers"), job.probe("done")
     started = perf_counter()
@@ -197,7 +197,7 @@ def build_drop(context: tw.OperatorContext) -> Schedule:
     return schedule
 
 
-def source_epochs(done: tw.ProbeHandle, times: Iterator[int], epochs: int = 50) -> float:
+def source_epochs(done: tw.types.ProbeHandle, times: Iterator[int], epochs: int = 50) -> float:
     """Return how many microseconds an epoch of a source takes."""
     started = perf_counter()
     done.wait_until([next(times) for _ in range(epochs)][-1])
@@ -219,7 +219,7 @@ def build_window(size: int, random: Random | None, context: tw.OperatorContext) 
     return schedule
 
 
-def open_epochs(job: tw.Job, times: Iterator[int], epochs: int = 200) -> float:
+def open_epochs(job: tw.types.Job, times: Iterator[int], epochs: int = 200) -> float:
     """Return how many microseconds it takes to send one record at a new time and have it worked off."""
     numbers = job.input("numbers")
     local: Any = job

@@ -8,10 +8,10 @@ from typing import Any
 import tidewheel as tw
 from examples.parts.label_share import LabelShare
 
-LAST_ROUND = tw.IntegerDomain().maximum
+LAST_ROUND = tw.progress.IntegerDomain().maximum
 
 
-def least_labels(arcs: tw.Stream[Any], loop: tw.Loop) -> tw.Stream[Any]:
+def least_labels(arcs: tw.Stream[Any], loop: tw.types.Loop) -> tw.Stream[Any]:
     """Return, for the ``arcs`` (node, to) of each time, tables (node, label) of the nodes at which arcs begin.
 
     Arcs lead from each node, if only to itself; nodes are numbers from 0. The labels go round ``loop``, which lies in

@@ -26,7 +26,7 @@ def options(description: str | None) -> Options:
     return Options(given.workers, given.engine)
 
 
-def by_epoch(job: tw.Job, name: str) -> dict[Any, list[Any]]:
+def by_epoch(job: tw.types.Job, name: str) -> dict[Any, list[Any]]:
     """Return the batches that ``capture(name)`` has kept, for each epoch in order."""
     captured = sorted(job.captured(name), key=lambda captured: captured.time)
     batches: dict[Any, list[Any]] = {}

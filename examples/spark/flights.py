@@ -27,7 +27,7 @@ CONFIGS: dict[str, Any] = {f"spark.{jvm}.extraJavaOptions": "-XX:TieredStopAtLev
 CONFIGS["spark.sql.shuffle.partitions"] = 1
 
 
-def tell(live: tw.Subscription) -> None:
+def tell(live: tw.types.Subscription) -> None:
     """Print, as hours come, how many of their flights are expected to be late, and how many then were."""
     print(f"Flights that leave New York, by hour of plan; late is {LATE} minutes or more", flush=True)
     for epoch in live.epochs(timeout=60):

@@ -17,7 +17,7 @@ REST = timedelta(hours=12)
 LATENESS = timedelta(hours=22)
 
 
-def sessions(flights: tw.Stream[Any], rest: timedelta, lateness: timedelta) -> tw.Windowed[Any, list[Any]]:
+def sessions(flights: tw.Stream[Any], rest: timedelta, lateness: timedelta) -> tw.types.Windowed[Any, list[Any]]:
     """Return the sessions of each plane: ``results`` with lists of flights in order of ``at``, and ``late`` flights."""
     return flights.window(tw.SessionWindows(rest), key="plane", at="at", lateness=lateness)
 

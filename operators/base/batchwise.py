@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch, records, scatter
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.runtime import Build, OperatorContext, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tidewheel.batches.batches import Batch
-from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.description.pacts import Pact, RebalancePact
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.state.operator_state import Merge, Split
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 State = TypeVar("State")
 

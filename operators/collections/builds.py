@@ -33,11 +33,13 @@ from tidewheel.operators.collections.pacts import owners_of_columns
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.progress import Antichain, Time
-from tidewheel.runtime import Build, InputPort, LentToken, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.messages.questions import ENDED
 from tidewheel.runtime.state.state_pickling import declare_frozen
+from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.failure import PartError
-from tidewheel.runtime.worker.operator_context import host_of, instance_of, pacts_of, sender_of
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of, pacts_of, sender_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 declare_frozen(Batch, Interned)
 

@@ -9,8 +9,9 @@ from tidewheel.batches.one_nan import with_one_nan
 from tidewheel.differential.records import encode
 from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.progress import Time
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
-from tidewheel.runtime.worker.operator_context import pacts_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, pacts_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 def key_of(record: Any) -> Any:

@@ -14,9 +14,10 @@ from tidewheel.operators.base.division import Division, at_first, split_batches,
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.runtime.worker.operator_context import instance_of, pacts_of
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of, pacts_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 MOST_KEPT = 1 << 18
 """`build_partial` keeps so many records of a time, as what they have become; more than that hardly saves anything."""

@@ -7,9 +7,12 @@ from tidewheel.batches.batches import Batch, concatenate, is_arrow, is_numpy
 from tidewheel.operators.base.division import by_input
 from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, Notificator, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.runtime.worker.operator_context import pacts_of
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.operator_context import OperatorContext, pacts_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
 """Processes a complete epoch of one worker; returns the batches to send, for each output.

@@ -16,7 +16,7 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.record_order import Order
-from tidewheel.runtime import Build
+from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.state.operator_state import Owners
 

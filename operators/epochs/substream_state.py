@@ -7,8 +7,10 @@ from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.base.division import Division, split_by_key, updated
 from tidewheel.operators.epochs.keyed_state import EpochStep, Kept
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, LentToken, Notificator, Schedule
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.messages.labels import Label, Labels, MixedLabel, parts_by_key
+from tidewheel.runtime.tokens.notificator import Notificator
+from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 

@@ -24,7 +24,7 @@ from tidewheel.operators.windows.event_time import EVENT_TIME, TimedRecord
 from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.windows import Duration, check_duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 _FEW_RECORDS = 1024
 """So many are kept without looking which of them are needed."""

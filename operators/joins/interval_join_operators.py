@@ -25,9 +25,10 @@ from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, Time
 from tidewheel.operators.windows.watermark import At, build_reading
 from tidewheel.operators.windows.windows import Duration
 from tidewheel.progress import GraphError
-from tidewheel.runtime import Build, Key, OperatorContext
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.runtime.description.pacts import BroadcastPact, Pact
+from tidewheel.runtime.description.pacts import BroadcastPact, Key, Pact
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

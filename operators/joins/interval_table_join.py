@@ -21,8 +21,8 @@ from tidewheel.operators.keys.arrow_rows import as_table, one_table
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.watermark import ReadTimes, Watermark
 from tidewheel.operators.windows.windows import Duration
-from tidewheel.runtime import OperatorContext
 from tidewheel.runtime.description.pacts import Exchange, Pact
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 if TYPE_CHECKING:
     import numpy.typing as npt

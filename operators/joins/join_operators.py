@@ -15,9 +15,8 @@ from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.keys.record_order import Order, check_order
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.progress import GraphError
-from tidewheel.runtime import Key
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.runtime.description.pacts import BroadcastPact, Pact
+from tidewheel.runtime.description.pacts import BroadcastPact, Key, Pact
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream

@@ -8,7 +8,8 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.joins.join_keys import Groups, JoinKeys, split_off_unmatchable
 from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import as_table
-from tidewheel.runtime import Build, OperatorContext
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
 """The records without a partner that are kept, with None in its place: none, this stream's, the other's, or both."""

@@ -21,8 +21,9 @@ from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import one_table
 from tidewheel.operators.keys.key_columns import hash_rows
 from tidewheel.operators.keys.record_keys import Keys
-from tidewheel.runtime import Build, OperatorContext
 from tidewheel.runtime.description.pacts import Exchange
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,10 @@ from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import as_table, one_table
 from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError, Time, TimeDomain
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.joins.join_keys import JoinKeys, matches_nothing
-from tidewheel.runtime import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,9 +28,10 @@ from tidewheel.host.retry import Retry
 from tidewheel.operators.base.division import Division
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
-from tidewheel.runtime import Build, InputPort, OutputPort
+from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.messages.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0

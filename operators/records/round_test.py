@@ -18,7 +18,7 @@ from typing import Any
 from tidewheel.batches.batches import Batch, is_arrow
 from tidewheel.operators.keys.record_keys import Keys, check_column
 from tidewheel.progress import Time
-from tidewheel.runtime import TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from tidewheel.operators.base.batchwise import build_delay, build_pass, by_recor
 from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.base.stream_base import Record, StreamBase, callback, check_function
 from tidewheel.progress import Antichain, GraphError, PathSummary, Time
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Pact
-from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.description.scope import Scope
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Loop, Stream

@@ -15,10 +15,11 @@ from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import at_first
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, TimestampToken
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
-from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 @dataclass(slots=True)

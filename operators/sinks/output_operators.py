@@ -11,7 +11,7 @@ from tidewheel.batches.batches import Batch, records
 from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_positive
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
-from tidewheel.operators.sinks.capture import build_capture, build_capture_to
+from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.covered import build_covered
 from tidewheel.operators.sinks.file_formats import FILE_FORMATS
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
@@ -23,9 +23,9 @@ from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publications.publication import Publication
 from tidewheel.pubsub.publishers.topic_log import topic_log
-from tidewheel.runtime import TimestampToken
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.storage.store_url import local_path
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class OutputOperators(StreamBase[Record]):
         ...         job.captured("words")
         [Captured(time=0, batch=['to', 'be'])]
         """
+        from tidewheel.operators.sinks.capture_to import build_capture_to
+
         path = local_path(folder, "capture_to: a folder", GraphError).absolute()
         self._claim("capture_to", str(path.resolve()), f"writes to {str(path)!r}")
         build = build_capture_to(path, overwrite=overwrite)

@@ -24,8 +24,7 @@ from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
 from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 from tidewheel.pubsub.publications.publication import Publication
-from tidewheel.pubsub.publishers.connection import PublisherConnection
-from tidewheel.pubsub.publishers.fed_partitions import moved
+from tidewheel.pubsub.publishers.feeding import moved
 from tidewheel.runtime.description.pacts import Pact, SubstreamPact
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.description.shards import owner_of
@@ -36,6 +35,8 @@ from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tidewheel.pubsub.publishers.connection import PublisherConnection
 
 _AS_GOOD_S = 0.001
 
@@ -95,7 +96,7 @@ class PublishedEnds:
                 elif not less_equal(time, before):
                     raise self._in_no_order(key, [before, time])
 
-    def publish(self, input: InputPort, lower: Antichain, connection: PublisherConnection) -> None:
+    def publish(self, input: InputPort, lower: Antichain, connection: "PublisherConnection") -> None:
         """Publish the ends that were told.
 
         Args:
@@ -273,7 +274,7 @@ class WaitingForRoom:
     """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
 
     context: OperatorContext
-    connection: PublisherConnection
+    connection: "PublisherConnection"
     clock: Callable[[], float]
     _alarm_s: float = -inf
 

@@ -9,14 +9,16 @@ partition goes to its feeder as it is.
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
 from tidewheel.pubsub.protocol.history import PartitionHistory
-from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
-from tidewheel.pubsub.publishers.fed_partitions import feeder_of
+from tidewheel.pubsub.publishers.feeding import feeder_of
 from tidewheel.pubsub.publishers.sent_events import SavedEvents
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.publishers.connection import PublisherConnection, Saved
 
 
 class Published:
@@ -32,7 +34,9 @@ class Published:
         is_behind: whether the frontier of the operator's input may be before it, as it begins at the least time.
     """
 
-    def __init__(self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: Saved | None = None) -> None:
+    def __init__(
+        self, domain: TimeDomain, announced: Sequence[Time] | None = None, saved: "Saved | None" = None
+    ) -> None:
         self._domain = domain
         self._saved = saved
         self._connection: PublisherConnection | None = None
@@ -46,7 +50,7 @@ class Published:
         saved = self._saved if self._connection is None else self._connection.saved()
         return type(self), (self._domain, list(self.announced), saved)
 
-    def connect(self, connection: PublisherConnection) -> None:
+    def connect(self, connection: "PublisherConnection") -> None:
         """Have a connection go on from here."""
         connection.go_on(self._saved)
         self._connection, self._saved = connection, None

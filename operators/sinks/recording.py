@@ -20,7 +20,7 @@ import msgspec
 from tidewheel.batches.batches import Batch, PackedArrow, is_arrow, is_numpy, stream_of, unpack
 from tidewheel.operators.sinks.plain_records import decode, encode
 from tidewheel.progress import Time
-from tidewheel.runtime import Captured
+from tidewheel.runtime.engines.captured import Captured
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.storage.files import FILES, Part
 from tidewheel.storage.log_records import (

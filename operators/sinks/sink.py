@@ -28,7 +28,9 @@ from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.operators.base.division import at_first
 from tidewheel.operators.epochs.gathered_epochs import joined
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
-from tidewheel.runtime import InputPort, OperatorContext, OutputPort, Schedule
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.frames import unpicklable
 
 PART_BYTES = 128 << 20

@@ -20,8 +20,7 @@ from tidewheel.operators.base.division import everywhere
 from tidewheel.operators.sinks.file_formats import write_file
 from tidewheel.operators.sinks.sink import Sink, SinkOperators
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.runtime import OperatorContext
-from tidewheel.runtime.worker.operator_context import host_of, instance_of
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
 from tidewheel.storage.whole_folders import WholeFolders
 
 _EPOCH = "epoch="

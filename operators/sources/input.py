@@ -18,9 +18,11 @@ from tidewheel.operators.keys.columns import check_schema
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError
 from tidewheel.pubsub.messages.topic_schema import classes_of
-from tidewheel.runtime import OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.input_operator import InputOperator
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.runtime.worker.ports import OutputPort
 
 _MOST_CHECKED = 32
 

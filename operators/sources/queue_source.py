@@ -14,8 +14,10 @@ from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.progress import GraphError
-from tidewheel.runtime import JobError, OperatorContext, OutputPort, Schedule, WouldBlock
-from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.errors import JobError, WouldBlock
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -16,8 +16,10 @@ from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import Position, open_share, take_forward
 from tidewheel.operators.sources.source import PartitionReader, Step
 from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime import Captured, CapturedBatches, OperatorContext, Schedule, TokenSet
-from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.engines.captured import Captured, CapturedBatches
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.storage.store_url import local_path
 
 Event = Captured | LoggedFrontier

@@ -10,8 +10,10 @@ from typing import Any
 
 from tidewheel.operators.base.division import Division, at_first
 from tidewheel.progress import Time
-from tidewheel.runtime import OperatorContext, TimestampToken, TokenSet
 from tidewheel.runtime.errors import SnapshotError
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.operator_context import OperatorContext
 
 
 @dataclass(slots=True)

@@ -9,8 +9,10 @@ from tidewheel.batches.batches import Batch
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.operators.sources.share import Position, open_share
 from tidewheel.progress import Antichain, GraphError, Time
-from tidewheel.runtime import Build, OutputPort, Schedule, TimestampToken
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import OutputPort
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 """The next step of a partition: a batch to send with a token, some time to wait, or (None) a wait for a probe."""

@@ -18,11 +18,15 @@ from tidewheel.host.log_lines import about
 from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, End, EpochAssembler, Event, Frontier, Subscription
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import NoCluster, UnknownTopic
-from tidewheel.runtime import OperatorContext, OutputPort, Schedule, TokenSet
-from tidewheel.runtime.worker.operator_context import instance_of
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
+from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
+from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
+from tidewheel.runtime.worker.ports import OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 _TAKE_S = 1.0

@@ -13,12 +13,14 @@ from tidewheel.operators.keys.record_keys import Keys, as_key, as_portable_key, 
 from tidewheel.operators.keys.record_order import take
 from tidewheel.operators.substreams.waiting_keys import Waiting, WaitingKeys, joined
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, LentToken, Schedule, TimestampToken, TokenError
 from tidewheel.runtime.description.pacts import BroadcastPact, Pact
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.messages.labels import MixedLabel, is_mark, labels_of, parts_by_key
+from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.ports import OutputPort, running_output
+from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_output
 
 Token: TypeAlias = TimestampToken | LentToken
 """The tokens with which a labeller sends."""

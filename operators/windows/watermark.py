@@ -15,7 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tidewheel.batches.batches import Batch
 from tidewheel.progress import Time
-from tidewheel.runtime import Build, InputPort, LentToken, OutputPort
+from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.tokens.timestamp_token import LentToken
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 At: TypeAlias = Callable[[Any], Any] | str
 """The way to the event time of a record: a function, or the name of a column or field."""

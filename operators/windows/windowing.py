@@ -29,8 +29,11 @@ from tidewheel.operators.windows.watermark import Watermark
 from tidewheel.operators.windows.window_fold import WindowFold
 from tidewheel.operators.windows.windows import Duration, SessionWindows, Windows
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.runtime import Build, InputPort, OperatorContext, OutputPort, Schedule, TimestampToken
 from tidewheel.runtime.description.pacts import BroadcastPact
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 

@@ -3,31 +3,27 @@
 A job that starts starts the publishers of its topics, and it ends them when it ends.
 """
 
-import threading
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tidewheel.display.checked_name import MOST_CHARACTERS, check_name
 from tidewheel.host.attachment import AttachmentHost, RunningAttachment
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
-from tidewheel.pubsub.catalog.catalog import ENDED, RESERVED, TopicInfo
-from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.catalog.catalog import RESERVED, TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.messages.topic_schema import TopicSchema
-from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES, Publisher
-from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
-from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of
-from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
+from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 if TYPE_CHECKING:
+    from tidewheel.pubsub.publishers.connection import PublisherConnection
     from tidewheel.pubsub.publishers.publisher_actor import MakePartition
 
-STOPPED_EARLY = "the job was stopped before the topic ended"
+STOPPED_EARLY: Final = "the job was stopped before the topic ended"
 
 Partition: TypeAlias = Literal["worker", "merged"]
 """The partitions of a topic: one for each worker, or one at worker 0 with the records of all."""
@@ -96,9 +92,13 @@ class Publication:
         return host.workers if self.partition == "worker" else 1
 
     def handles(
-        self, host: AttachmentHost, connections: Sequence[PublisherConnection]
-    ) -> Sequence[PublisherConnection]:
+        self, host: AttachmentHost, connections: "Sequence[PublisherConnection]"
+    ) -> "Sequence[PublisherConnection]":
         """Return a connection for each worker, from one for each partition."""
+        from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
+        from tidewheel.pubsub.publishers.fed_partitions import FedPartitions
+        from tidewheel.pubsub.publishers.feeding import feeder_of
+
         partitions, workers = len(connections), range(host.workers)
         idle = [PublisherConnection(self.topic, worker % partitions) for worker in workers[partitions:]]
         if self.log is None:
@@ -136,6 +136,8 @@ class Publication:
                 topic=self.topic,
             )
         if host.engine == "local":
+            from tidewheel.pubsub.publications.local_publication import LocalPublication
+
             return LocalPublication(self, host)
         from tidewheel.pubsub.publications.ray_publication import RayPublication
 
@@ -149,7 +151,7 @@ class RunningPublication(RunningAttachment):
         handles: one connection for each worker, by its number.
     """
 
-    handles: Sequence[PublisherConnection]
+    handles: "Sequence[PublisherConnection]"
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -198,56 +200,3 @@ class RunningPublication(RunningAttachment):
             "at its partitions",
             topic=self._topic,
         )
-
-
-class LocalPublication(RunningPublication):
-    """Publishers of a topic in this process. Subscribers hold them, so they outlive the job until they are read."""
-
-    def __init__(self, publication: Publication, host: AttachmentHost) -> None:
-        super().__init__(publication.topic)
-        self._changed = threading.Condition()
-        self._publishers = [
-            LocalPublisher(
-                Publisher(
-                    publication.domain,
-                    publication.capacity_bytes,
-                    publication.awaited,
-                    has_begun=not host.keeps_snapshots,
-                    has_history=publication.has_history,
-                    partition=partition,
-                ),
-                self._changed,
-                host.pump,
-            )
-            for partition in range(publication.partitions(host))
-        ]
-        self._info = publication.entry(host, self._publishers)
-        remembered = publication.domain if host.keeps_snapshots else None
-        LOCAL_CATALOG.register(self._info)
-        self.handles = publication.handles(
-            host,
-            [
-                LocalConnection(publication.topic, partition, publisher, remembered, publication.has_history)
-                for partition, publisher in enumerate(self._publishers)
-            ],
-        )
-
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, ``timeout`` seconds at most."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: min(self._connected(), default=count) >= count, timeout):
-                raise self._too_few(count, self._connected(), timeout)
-
-    def statistics(self) -> list[dict[str, int]]:
-        """Return what each partition has done."""
-        with self._changed:
-            return [asdict(publisher.publisher.statistics()) for publisher in self._publishers]
-
-    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
-        """End the topic and retract it. Does not wait: what subscribers have not read yet stays with them."""
-        for publisher in self._publishers:
-            publisher.fail(error or STOPPED_EARLY, on_purpose=on_purpose)
-        LOCAL_CATALOG.retract(self._info.name, self._info.registration, error or ENDED)
-
-    def _connected(self) -> list[int]:
-        return [publisher.publisher.subscribers for publisher in self._publishers]

@@ -19,7 +19,7 @@ from tidewheel.pubsub.messages.wire import FIRST, Generation
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd, TopicEnd
 from tidewheel.pubsub.publications.publication import STOPPED_EARLY, Publication, RunningPublication
 from tidewheel.pubsub.publishers.connection import AWAITED_AGAIN_S, AWAITED_S, RayConnection, log_awaited
-from tidewheel.pubsub.publishers.fed_partitions import feeder_of
+from tidewheel.pubsub.publishers.feeding import feeder_of
 from tidewheel.pubsub.publishers.publisher_calls import PublisherCalls, answer_of, logged_partitions, start_publishers
 from tidewheel.pubsub.publishers.recognition import Recognition
 from tidewheel.pubsub.publishers.retired_publishers import retire, take_over

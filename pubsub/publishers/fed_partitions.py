@@ -23,17 +23,8 @@ from typing import Any
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.progress.change_batch import ChangeBatch
 from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection, Saved
+from tidewheel.pubsub.publishers.feeding import moved
 from tidewheel.pubsub.publishers.sent_events import SavedEvents
-
-
-def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:
-    """Return how the frontier has moved: -1 for each time that has left it, +1 for each that has entered."""
-    return [*((time, -1) for time in before if time not in now), *((time, 1) for time in now if time not in before)]
-
-
-def feeder_of(partition: int, workers: int) -> int:
-    """Return the worker that feeds a partition."""
-    return partition % workers
 
 
 class FedPartitions(PublisherConnection):

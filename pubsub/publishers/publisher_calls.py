@@ -9,7 +9,7 @@ from tidewheel.host.ray_cluster import actor_class
 from tidewheel.host.until import until
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
-from tidewheel.pubsub.publishers.fed_partitions import feeder_of
+from tidewheel.pubsub.publishers.feeding import feeder_of
 from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 

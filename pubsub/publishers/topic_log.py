@@ -4,15 +4,17 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from reprlib import repr as short
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import quote
 
 from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
-from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.storage.store_url import absolute, is_place, is_url
+
+if TYPE_CHECKING:
+    from tidewheel.pubsub.log.headers import LogIdentity
 
 _MOST_IN_PATH: Final = 255
 """The most bytes that file systems take as the name of a directory."""
@@ -91,7 +93,9 @@ def _quoted(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E")
 
 
-def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> LogIdentity:
+def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> "LogIdentity":
     """Return whose log it is, with a text of the domain that is the same in every process; what logs have stays so."""
+    from tidewheel.pubsub.log.headers import LogIdentity
+
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")
     return LogIdentity(topic, partition, partitions, re.sub(r" at 0x[0-9a-fA-F]+", "", named))

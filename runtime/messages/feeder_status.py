@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Time
 from tidewheel.runtime.messages.questions import Answer
 from tidewheel.runtime.messages.statistics import InputStatistics
 from tidewheel.runtime.messages.written_part import WrittenPart
-from tidewheel.transport.socket_address import SocketAddress
+
+if TYPE_CHECKING:
+    from tidewheel.transport.socket_address import SocketAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class FeederStatus:
         is_leaving: whether all its handles are closed, and nothing comes after this.
     """
 
-    address: SocketAddress | None
+    address: "SocketAddress | None"
     inputs: Mapping[str, InputStatistics] = field(default_factory=dict)
     given_up: str | None = None
     is_leaving: bool = False

@@ -1,30 +1,85 @@
-"""A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens."""
+"""A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+Here is what a program calls, inherits from and catches. `tidewheel.types` has what it gets and names in annotations,
+`tidewheel.errors` the errors that few programs catch, and `tidewheel.progress` times, their orders and antichains.
+Each public name has one place.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from tidewheel.public_names import public_names
 
 if TYPE_CHECKING:
-    from tidewheel.names import *  # noqa: F403
-    from tidewheel.names import __all__ as __all__
+    from tidewheel import errors as errors
+    from tidewheel import progress as progress
+    from tidewheel import types as types
+    from tidewheel.operators.collections.collection import Collection as Collection
+    from tidewheel.operators.dataflow import Dataflow as Dataflow
+    from tidewheel.operators.sinks.sink import Sink as Sink
+    from tidewheel.operators.sources.line_source import LineSource as LineSource
+    from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
+    from tidewheel.operators.sources.partitioned_source import Pause as Pause
+    from tidewheel.operators.sources.queue_source import QueueSource as QueueSource
+    from tidewheel.operators.sources.record_source import IterableSource as IterableSource
+    from tidewheel.operators.sources.record_source import RecordSource as RecordSource
+    from tidewheel.operators.sources.record_source import TickSource as TickSource
+    from tidewheel.operators.sources.replay_source import ReplaySource as ReplaySource
+    from tidewheel.operators.stream import Stream as Stream
+    from tidewheel.operators.windows.windows import SessionWindows as SessionWindows
+    from tidewheel.operators.windows.windows import SlidingWindows as SlidingWindows
+    from tidewheel.operators.windows.windows import TumblingWindows as TumblingWindows
+    from tidewheel.progress.errors import GraphError as GraphError
+    from tidewheel.progress.errors import TidewheelError as TidewheelError
+    from tidewheel.pubsub.errors import DeliveryError as DeliveryError
+    from tidewheel.pubsub.relays.relay_handle import relay as relay
+    from tidewheel.pubsub.subscribers.subscribing import end_subscription as end_subscription
+    from tidewheel.pubsub.subscribers.subscribing import subscribe as subscribe
+    from tidewheel.pubsub.subscribers.topics import topics as topics
+    from tidewheel.pubsub.subscribers.topics import watch_topics as watch_topics
+    from tidewheel.runtime.description.runtime_config import RuntimeConfig as RuntimeConfig
+    from tidewheel.runtime.description.secret import Secret as Secret
+    from tidewheel.runtime.engines.run import run as run
+    from tidewheel.runtime.errors import JobError as JobError
+    from tidewheel.runtime.errors import Rewound as Rewound
+    from tidewheel.runtime.snapshots.snapshots import Snapshots as Snapshots
+    from tidewheel.runtime.tokens.timestamp_token import TimestampToken as TimestampToken
+    from tidewheel.runtime.tokens.token_set import TokenSet as TokenSet
+    from tidewheel.runtime.worker.operator_context import OperatorContext as OperatorContext
+    from tidewheel.runtime.worker.ports import InputPort as InputPort
+    from tidewheel.runtime.worker.ports import OutputPort as OutputPort
 
 __version__ = "0.1.0"
 
-
-def _load() -> None:
-    """Load all public names. A publisher, a relay and the catalog ask for none, so their processes start sooner."""
-    names = import_module("tidewheel.names")
-    globals().update({name: getattr(names, name) for name in names.__all__}, __all__=names.__all__)
-
+_WHERE: Final = {
+    "tidewheel.operators.collections.collection": ("Collection",),
+    "tidewheel.operators.dataflow": ("Dataflow",),
+    "tidewheel.operators.sinks.sink": ("Sink",),
+    "tidewheel.operators.sources.line_source": ("LineSource",),
+    "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
+    "tidewheel.operators.sources.partitioned_source": ("Pause",),
+    "tidewheel.operators.sources.queue_source": ("QueueSource",),
+    "tidewheel.operators.sources.record_source": ("IterableSource", "RecordSource", "TickSource"),
+    "tidewheel.operators.sources.replay_source": ("ReplaySource",),
+    "tidewheel.operators.stream": ("Stream",),
+    "tidewheel.operators.windows.windows": ("SessionWindows", "SlidingWindows", "TumblingWindows"),
+    "tidewheel.progress.errors": ("GraphError", "TidewheelError"),
+    "tidewheel.pubsub.errors": ("DeliveryError",),
+    "tidewheel.pubsub.relays.relay_handle": ("relay",),
+    "tidewheel.pubsub.subscribers.subscribing": ("end_subscription", "subscribe"),
+    "tidewheel.pubsub.subscribers.topics": ("topics", "watch_topics"),
+    "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
+    "tidewheel.runtime.description.secret": ("Secret",),
+    "tidewheel.runtime.engines.run": ("run",),
+    "tidewheel.runtime.errors": ("JobError", "Rewound"),
+    "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),
+    "tidewheel.runtime.tokens.timestamp_token": ("TimestampToken",),
+    "tidewheel.runtime.tokens.token_set": ("TokenSet",),
+    "tidewheel.runtime.worker.operator_context": ("OperatorContext",),
+    "tidewheel.runtime.worker.ports": ("InputPort", "OutputPort"),
+}
+"""The names of each module, as type checkers find them above."""
+_MODULES: Final = ("errors", "progress", "types")
+"""The modules in this package that load like its names."""
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if not name.startswith("__") or name == "__all__":
-            _load()
-            if name in globals():
-                return globals()[name]
-        raise AttributeError(f"module 'tidewheel' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        _load()
-        return sorted(globals())
+    __all__, __getattr__, __dir__ = public_names(__name__, _WHERE, _MODULES)

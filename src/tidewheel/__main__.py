@@ -185,13 +185,13 @@ def _tail(options: argparse.Namespace) -> None:
                 print(f"{time!r}\t{record!r}", flush=True)
 
 
-def _records(topic: tw.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]]:
+def _records(topic: tw.types.Subscription, *, whole: bool) -> Iterator[tuple[Any, Any]]:
     if whole:
         for epoch in topic.epochs():
             yield from ((epoch.time, record) for record in epoch.records)
         return
     for event in topic:
-        if isinstance(event, tw.Batch):
+        if isinstance(event, tw.types.Batch):
             yield from ((event.time, record) for record in event.records)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.__main__ import main
-from tidewheel.pubsub import watch_topics
+from tidewheel.pubsub.subscribers.topics import watch_topics
 from tidewheel.runtime.snapshots.names import blob_name
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
@@ -23,7 +23,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def job() -> Iterator[tw.Job]:
+def job() -> Iterator[tw.types.Job]:
     """A job that has three numbers to send to the topic, at two times, when somebody reads."""
     flow = tw.Dataflow("numbers")
     flow.input("numbers", int).map(lambda n: {"n": n}).publish(TOPIC)
@@ -64,7 +64,7 @@ def test_what_is_no_json_is_printed_as_text(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == {"time": 0, "record": "(1+2j)"}
 
 
-def test_topics_lists_them(job: tw.Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topics_lists_them(job: tw.types.Job, capsys: pytest.CaptureFixture[str]) -> None:
     """With the job that publishes each, and how many partitions it has."""
     assert main(["topics"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
@@ -73,7 +73,7 @@ def test_topics_lists_them(job: tw.Job, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_topics_can_be_watched(
-    job: tw.Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    job: tw.types.Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line for each that comes, with what it has, or goes, with why; until Ctrl-C, for which the end stands here."""
     monkeypatch.setattr(tw, "watch_topics", lambda: watch_topics(timeout=0))

@@ -47,7 +47,7 @@ def leaks(text: str | bytes) -> list[str]:
     ]
 
 
-class Numbers(tw.PartitionedSource[int]):
+class Numbers(tw.types.PartitionedSource[int]):
     """Has a password in each way that a field can have one."""
 
     def __init__(self) -> None:

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.packaging.surface import doors
 
-SEEN = [made for made in (getattr(tw, name) for name in tw.__all__) if inspect.isclass(made)]
+DOORS = [doors()[name] for name in ("tidewheel", "tidewheel.types", "tidewheel.errors")]
+TIMES = ("Antichain", "IntegerDomain", "PathSummary", "ProductDomain", "TimeDomain", "UnitDomain")
+NAMED = [getattr(door, name) for door in DOORS for name in door.__all__] + [
+    getattr(tw.progress, name) for name in TIMES
+]
+SEEN = [made for made in NAMED if inspect.isclass(made)]
 INNER = ("tidewheel.progress", "tidewheel.runtime", "tidewheel.transport")
 """The packages with the inner works of a job."""
 
@@ -23,14 +29,14 @@ HANDED_OUT = {
 SHOWN = {
     tw.InputPort: "ended frontier",
     tw.OutputPort: "send",
-    tw.LentToken: "delayed key label retain time",
+    tw.types.LentToken: "delayed key label retain time",
     tw.TimestampToken: "clone delayed discard domain downgrade is_live key label time",
     tw.TumblingWindows: "length offset",
     tw.SessionWindows: "gap",
-    tw.InputHandle: (
+    tw.types.InputHandle: (
         "advance_to clone close delayed end_substream is_closed position send statistics time wait_until_saved"
     ),
-    tw.ProbeHandle: "advances frontier has_reached is_complete wait_until",
+    tw.types.ProbeHandle: "advances frontier has_reached is_complete wait_until",
 }
 
 

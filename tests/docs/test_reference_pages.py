@@ -26,18 +26,18 @@ def test_a_function_is_described() -> None:
 
 def test_a_class_is_described_with_its_public_methods() -> None:
     """A page may leave some out, or show some alone."""
-    own, without = described("tidewheel.Job"), described("tidewheel.Job", ["without stop"])
-    assert '<a id="tidewheel.Job.wait"></a>\n#### `wait`' in without
-    assert "tidewheel.Job.stop" not in without
-    assert "tidewheel.Job._" not in own
+    own, without = described("tidewheel.types.Job"), described("tidewheel.types.Job", ["without stop"])
+    assert '<a id="tidewheel.types.Job.wait"></a>\n#### `wait`' in without
+    assert "tidewheel.types.Job.stop" not in without
+    assert "tidewheel.types.Job._" not in own
     assert own.count("####") == without.count("####") + 1
-    assert described("tidewheel.Job", ["members", "only stop"]).count("####") == 1
+    assert described("tidewheel.types.Job", ["members", "only stop"]).count("####") == 1
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
     """Instead of a page that lacks something."""
     with pytest.raises(ValueError, match="inherit'"):
-        described("tidewheel.Job", ["inherit"])
+        described("tidewheel.types.Job", ["inherit"])
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def run(
     *,
     at_once: bool,
     engine: Literal["local", "ray"] = "local",
-) -> list[tw.Captured]:
+) -> list[tw.types.Captured]:
     """Run a program, with all epochs sent at once or one after the other; return the changes of its result."""
     flow = tw.Dataflow("program")
     inputs = [flow.input(f"input {number}").as_collection(diff=True) for number in range(INPUTS)]
@@ -49,7 +49,7 @@ def run(
         return list(job.captured("changes"))
 
 
-def check(program: Program, history: Sequence[Change], captured: Sequence[tw.Captured]) -> None:
+def check(program: Program, history: Sequence[Change], captured: Sequence[tw.types.Captured]) -> None:
     """Compare the sum of all changes until each epoch with plain Python."""
     for epoch in range(max(change.epoch for change in history) + 1):
         found: Counter[Any] = Counter()

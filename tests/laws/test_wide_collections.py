@@ -218,7 +218,7 @@ def described(history: Sequence[Epoch], names: Sequence[str]) -> tw.Dataflow:
     return flow
 
 
-def check(job: tw.Job, history: Sequence[Epoch], name: str) -> None:
+def check(job: tw.types.Job, history: Sequence[Epoch], name: str) -> None:
     """Compare the sum of all changes until each epoch with plain Python."""
     for epoch in range(len(history)):
         inputs = [

@@ -9,10 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo
-from tidewheel.pubsub.catalog.catalog import Listing
+from tidewheel.pubsub.catalog.catalog import Catalog, Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.known_topics import RELEARN_S, KnownTopics
 from tidewheel.pubsub.catalog.registration import Call, Registration
+from tidewheel.pubsub.errors import DeliveryError
 
 NAMES = ["a", "b", "c"]
 SETTLES_WITHIN = 400

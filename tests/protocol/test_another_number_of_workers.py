@@ -20,7 +20,7 @@ from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.pubsub.exactly_once.journal import have_all, next_generation
 from tidewheel.pubsub.messages.wire import FIRST
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs
-from tidewheel.pubsub.publishers.fed_partitions import moved
+from tidewheel.pubsub.publishers.feeding import moved
 
 RUNS = 300
 STEPS = 200

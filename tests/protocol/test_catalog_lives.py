@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.catalog_world import CatalogWorld
-from tidewheel.pubsub import TopicEvent
+from tidewheel.pubsub.catalog.catalog import TopicEvent
 
 SEEDS = st.integers(0, 2**32 - 1)
 

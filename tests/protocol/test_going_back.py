@@ -18,10 +18,10 @@ from tests.simulation.topics.conditions import WHERES, Condition, wanted
 from tests.simulation.topics.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation.topics.topic_options import PLENTY, Order
 from tidewheel.progress import Time
-from tidewheel.pubsub import DeliveryError, Dropped, EpochAssembler, Publisher, PublisherLost, RolledBack, Subscriber
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import Epoch, Event
+from tidewheel.pubsub.messages.events import Dropped, Epoch, Event, RolledBack
 from tidewheel.pubsub.messages.wire import (
     EpochsDropped,
     FeedEvent,
@@ -32,8 +32,11 @@ from tidewheel.pubsub.messages.wire import (
     WorkerPosition,
 )
 from tidewheel.pubsub.protocol.dropping_queue import DroppingQueue
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.generations import Generations
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 
 RUNS = 800

@@ -26,7 +26,7 @@ from tests.protocol.test_going_back import (
     version_of,
 )
 from tidewheel.progress import IntegerDomain, Time
-from tidewheel.pubsub import EpochAssembler, Publisher, PublisherLost, Subscriber
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.messages.wire import (
@@ -39,7 +39,10 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
 )
 from tidewheel.pubsub.protocol import history
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.protocol.history import PartitionHistory
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.sent_events import SentEvents
 
 RUNS = 300

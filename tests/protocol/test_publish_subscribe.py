@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.protocol.topic_world import Order, TopicWorld, check_atomic, check_frontier, check_no_holes
 from tidewheel.progress import Time
-from tidewheel.pubsub import Batch, EpochAssembler
 from tidewheel.pubsub.messages import encoded_message, events
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol import subscriber
-from tidewheel.pubsub.protocol.epochs import EpochFilter
+from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochFilter
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = cast("list[Order]", ["total", "product"])

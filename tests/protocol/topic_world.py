@@ -13,9 +13,12 @@ from typing import Literal
 
 from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, Time, TimeDomain
-from tidewheel.pubsub import Batch, DeliveryError, End, Event, Frontier, Publisher, Subscriber
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate, Numbered
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 Order = Literal["total", "product"]
 Contents = dict[Time, Counter[str]]

@@ -251,7 +251,7 @@ def epochs(seed: int) -> Iterator[list[Any]]:
         yield [make(rng.randrange(len(KINDS)), rng.randrange(6)) for _ in range(rng.randint(0, 30))]
 
 
-def results(job: tw.Job, seed: int) -> dict[str, list[str]]:
+def results(job: tw.types.Job, seed: int) -> dict[str, list[str]]:
     """Run a job, and return what it has captured, in order."""
     with job.input("records") as records:
         for time, batch in enumerate(epochs(seed)):

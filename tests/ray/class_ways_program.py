@@ -40,7 +40,7 @@ def said(**found: Any) -> None:
     sys.stdout.flush()
 
 
-def feed(handle: tw.InputHandle, first: int) -> None:
+def feed(handle: tw.types.InputHandle, first: int) -> None:
     """Feed a job from a Ray task."""
     with handle:
         handle.send([Deposit(first), Kind.IN, Kind.OUT])
@@ -105,7 +105,7 @@ def counting(name: str) -> tw.Dataflow:
     return flow
 
 
-def fees(job: tw.Job) -> list[int]:
+def fees(job: tw.types.Job) -> list[int]:
     """Send a record of the class that the program has now, and return the fees."""
     with job.input("records") as records:
         records.send([sys.modules["__main__"].__dict__["Paid"](50)])

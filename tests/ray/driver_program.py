@@ -28,13 +28,13 @@ def halving(topic: str) -> tw.Dataflow:
     return flow
 
 
-def send_epoch(job: tw.Job, epoch: int) -> None:
+def send_epoch(job: tw.types.Job, epoch: int) -> None:
     """Send one small epoch that goes round the loop several times."""
     job.input("numbers").send([epoch * 16 + n for n in range(1, 17)])
     job.input("numbers").advance_to(epoch + 1)
 
 
-def send_epochs(job: tw.Job, until: threading.Event, begun: threading.Event | None = None) -> None:
+def send_epochs(job: tw.types.Job, until: threading.Event, begun: threading.Event | None = None) -> None:
     """Send epochs until the event, never more than 20 ahead of the probe."""
     epoch = 0
     while not until.is_set():

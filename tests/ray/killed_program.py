@@ -27,7 +27,7 @@ TOPICS = {"found": ("sums", "counts", "visits", "sessions", "late", "firsts"), "
 class Feeder:
     """Feeds the input "more" of the job of which it receives a handle, in an actor that outlives the driver."""
 
-    def feed(self, handles: list[tw.InputHandle]) -> None:
+    def feed(self, handles: list[tw.types.InputHandle]) -> None:
         """Send what comes after the position of the handle, which is in a list as Ray unpacks no lists."""
         [handle] = handles
         send_all(handle)
@@ -45,7 +45,7 @@ def publish(folder: str, feeder: str, found: dict[str, tw.Stream[Any]]) -> None:
         published.publish(f"{topic} by {feeder}", delivery="exactly_once", log=Path(folder, topic), wait_for=1)
 
 
-def feed(job: tw.Job, feeder: Any, enough: Path) -> None:
+def feed(job: tw.types.Job, feeder: Any, enough: Path) -> None:
     """Send all epochs, again where the job goes back."""
 
     def at(epoch: int) -> None:

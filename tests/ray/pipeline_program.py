@@ -139,14 +139,14 @@ def store_all(folder: Path) -> None:
                     for epoch in topic.epochs():
                         store(database, epoch)
                         topic.acknowledge(epoch)
-            except tw.PublisherLost as error:
+            except tw.errors.PublisherLost as error:
                 say(f"subscribes again: {error}")
                 threading.Event().wait(AGAIN_S)
             else:
                 return
 
 
-def store(database: sqlite3.Connection, epoch: tw.Epoch) -> None:
+def store(database: sqlite3.Connection, epoch: tw.types.Epoch) -> None:
     """Store an epoch; one that is there already has to be the same."""
     rows = [(epoch.time, row["account"], row["cents"]) for row in cast(list[dict[str, Any]], epoch.records)]
     with database:

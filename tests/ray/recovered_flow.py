@@ -119,14 +119,14 @@ def parts(group: tuple[int, list[tuple[int, int]], list[tuple[int, int]]]) -> li
     return [(page, 150_000), *((target, rank * 85 // 100 // len(links)) for _, target in links)]
 
 
-def by_time(captured: tw.CapturedBatches) -> dict[Any, Counter[Any]]:
+def by_time(captured: tw.types.CapturedBatches) -> dict[Any, Counter[Any]]:
     found: dict[Any, Counter[Any]] = {}
     for one in captured:
         found.setdefault(one.time, Counter()).update(one.batch)
     return found
 
 
-def results(job: tw.Job) -> dict[str, dict[Any, Counter[Any]]]:
+def results(job: tw.types.Job) -> dict[str, dict[Any, Counter[Any]]]:
     """Return all that the dataflow has sent, by capture and time."""
     return {name: by_time(job.captured(name)) for name in CAPTURES}
 
@@ -135,7 +135,7 @@ def do_nothing(epoch: int) -> None:
     """Let an epoch pass."""
 
 
-def feed(job: tw.Job, at: Callable[[int], None] = do_nothing) -> int:
+def feed(job: tw.types.Job, at: Callable[[int], None] = do_nothing) -> int:
     """Send all epochs, again where the job goes back; return how often it has; ``at`` is as for `send_all`."""
     rewound = 0
     while True:
@@ -149,7 +149,7 @@ def feed(job: tw.Job, at: Callable[[int], None] = do_nothing) -> int:
             return rewound
 
 
-def send_all(handle: tw.InputHandle, at: Callable[[int], None] = do_nothing) -> None:
+def send_all(handle: tw.types.InputHandle, at: Callable[[int], None] = do_nothing) -> None:
     """Send what comes after the position of a handle, and close it.
 
     Args:

@@ -38,7 +38,7 @@ class Feed:
         self.is_enough = threading.Event()
         self.epochs = 0
 
-    def run(self, job: tw.Job) -> None:
+    def run(self, job: tw.types.Job) -> None:
         while True:
             numbers = job.input("numbers")
             try:

@@ -47,13 +47,13 @@ def started(flow: tw.Dataflow, **settings: Any) -> RayJob:
     return job
 
 
-def feed(job: tw.Job, *numbers: int) -> None:
+def feed(job: tw.types.Job, *numbers: int) -> None:
     for number in numbers:
         job.input("numbers").send([number])
     job.input("numbers").close()
 
 
-def results(job: tw.Job) -> list[tuple[int, int]]:
+def results(job: tw.types.Job) -> list[tuple[int, int]]:
     return sorted(pair for entry in job.captured("results") for pair in entry.batch)
 
 

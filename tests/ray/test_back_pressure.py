@@ -64,7 +64,7 @@ def test_an_input_need_not_wait() -> None:
             nonlocal refused
             try:
                 job.input("arrays").send(array, timeout=0)
-            except tw.WouldBlock:
+            except tw.errors.WouldBlock:
                 refused += 1
                 return False
             return True

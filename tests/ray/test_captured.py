@@ -46,8 +46,8 @@ def test_it_is_as_of_when_it_was_asked_for() -> None:
         yielded = [[ray.get(one) for one in made] for made in captured.on_workers(lengths, 10)]
         assert yielded == [[13], [11]]
     assert len(captured) == 2
-    assert list(captured) == [tw.Captured(0, [1, 2, 3]), tw.Captured(0, [4])] == [captured[0], captured[1]]
-    assert captured[1:] == [tw.Captured(0, [4])]
+    assert list(captured) == [tw.types.Captured(0, [1, 2, 3]), tw.types.Captured(0, [4])] == [captured[0], captured[1]]
+    assert captured[1:] == [tw.types.Captured(0, [4])]
     assert len(everything) == 3
     assert captured != everything
     both = [*captured, *everything]

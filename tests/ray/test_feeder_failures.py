@@ -27,7 +27,7 @@ def fed_flow(name: str) -> tw.Dataflow:
 class Feeder:
     """Has a handle, in an actor."""
 
-    def __init__(self, handles: list[tw.InputHandle]) -> None:
+    def __init__(self, handles: list[tw.types.InputHandle]) -> None:
         self.told: list[str] = []
         [self.handle] = handles
         self.handle.send([1])

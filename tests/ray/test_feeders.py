@@ -29,7 +29,7 @@ class Feeder:
     def __init__(self) -> None:
         self.kept: Any = None
 
-    def feed(self, handle: tw.InputHandle, first: int, epochs: int) -> int:
+    def feed(self, handle: tw.types.InputHandle, first: int, epochs: int) -> int:
         """Send one record for each epoch, and close the handle."""
         with handle:
             for epoch in range(epochs):
@@ -37,7 +37,7 @@ class Feeder:
                 handle.advance_to(epoch + 1)
         return os.getpid()
 
-    def keep(self, handles: list[tw.InputHandle]) -> int:
+    def keep(self, handles: list[tw.types.InputHandle]) -> int:
         """Use a handle, and keep it."""
         self.kept = handles[0]
         self.kept.send([1])
@@ -47,7 +47,7 @@ class Feeder:
         """Keep no handle any more."""
         self.kept = None
 
-    def keep_other(self, handles: list[tw.InputHandle]) -> None:
+    def keep_other(self, handles: list[tw.types.InputHandle]) -> None:
         """Use another handle."""
         handles[0].send([2])
 
@@ -59,7 +59,7 @@ class Feeder:
         """Give the handle that was kept to another feeder."""
         ray.get(other.keep.remote([self.kept]))
 
-    def unordered(self, handles: list[tw.InputHandle]) -> None:
+    def unordered(self, handles: list[tw.types.InputHandle]) -> None:
         """Send at ten times, in any order, by a handle for each."""
         [first] = handles
         later = [first.delayed(at) for at in range(10)]
@@ -69,7 +69,7 @@ class Feeder:
         for handle in later:
             handle.close()
 
-    def wait_for_room(self, handles: list[tw.InputHandle]) -> tuple[int, bool]:
+    def wait_for_room(self, handles: list[tw.types.InputHandle]) -> tuple[int, bool]:
         """Send until nothing more goes without waiting, then as much again; tell how many went at first."""
         [handle] = handles
         at_once = 0
@@ -77,7 +77,7 @@ class Feeder:
             while at_once < 100_000:
                 handle.send([b"x" * 1000], timeout=0)
                 at_once += 1
-        except tw.WouldBlock:
+        except tw.errors.WouldBlock:
             pass
         for _ in range(1000):
             handle.send([b"x" * 1000])
@@ -112,7 +112,7 @@ def numbers_flow() -> tw.Dataflow:
     return flow
 
 
-def results(job: tw.Job) -> Counter[tuple[Any, Any]]:
+def results(job: tw.types.Job) -> Counter[tuple[Any, Any]]:
     return Counter((entry.time, number) for entry in job.captured("results") for number in entry.batch)
 
 
@@ -120,7 +120,7 @@ def results(job: tw.Job) -> Counter[tuple[Any, Any]]:
 def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> None:
     """Each with a handle of its own; all that they sent arrives, at its time, and is in the statistics."""
 
-    def feed(handle: tw.InputHandle, first: int, epochs: int) -> None:
+    def feed(handle: tw.types.InputHandle, first: int, epochs: int) -> None:
         with handle:
             for epoch in range(epochs):
                 handle.send([first + epoch])
@@ -178,7 +178,7 @@ def test_a_handle_holds_its_time_wherever_it_is(feeders: list[Any]) -> None:
         assert eventually(lambda: "the handle that was pickled may be at that time" in str(job.explain("done")))
         assert eventually(lambda: "(open ones are in process " in str(job.explain("done")))
         ray.get(feeders[0].hand_on.remote(feeders[1]), timeout=DEADLINE_S)
-        with pytest.raises(tw.TokenError, match="was pickled, so another process has it now"):
+        with pytest.raises(tw.errors.TokenError, match="was pickled, so another process has it now"):
             ray.get(feeders[0].use.remote("send", [1]), timeout=DEADLINE_S)
         assert list(done.frontier) == [0]
         ray.get(feeders[1].use.remote("advance_to", 3), timeout=DEADLINE_S)
@@ -195,7 +195,9 @@ def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
     with tw.run(numbers_flow(), workers=1) as job:
         shared = ray.put([job.input("numbers")])
         pid = ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
-        with pytest.raises(tw.TokenError, match=rf"unpickled twice: process {pid} on node .* was the first to use it"):
+        with pytest.raises(
+            tw.errors.TokenError, match=rf"unpickled twice: process {pid} on node .* was the first to use it"
+        ):
             ray.get(feeders[1].keep.remote(shared), timeout=DEADLINE_S)
         ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
         job.wait(timeout=DEADLINE_S)
@@ -210,7 +212,7 @@ def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool)
             pid = ray.get(feeders[0].keep.remote([job.input("numbers")]), timeout=DEADLINE_S)
         else:
 
-            def hang(handle: tw.InputHandle) -> None:
+            def hang(handle: tw.types.InputHandle) -> None:
                 handle.send([os.getpid()])
                 threading.Event().wait(DEADLINE_S)
 
@@ -264,7 +266,7 @@ def test_many_threads_wait_and_send_at_once() -> None:
         handles = [first.clone() for _ in range(6)]
         first.close()
 
-        def advance(handle: tw.InputHandle) -> None:
+        def advance(handle: tw.types.InputHandle) -> None:
             with handle:
                 for epoch in range(300):
                     handle.advance_to(epoch + 1)
@@ -283,7 +285,7 @@ def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
     with tw.run(numbers_flow(), workers=1) as job:
         shared = ray.put([job.input("numbers")])
         ray.get(feeders[0].keep.remote(shared), timeout=DEADLINE_S)
-        with pytest.raises(tw.TokenError, match="was unpickled twice in this process"):
+        with pytest.raises(tw.errors.TokenError, match="was unpickled twice in this process"):
             ray.get(feeders[0].keep_other.remote(shared), timeout=DEADLINE_S)
         ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
         job.wait(timeout=DEADLINE_S)
@@ -307,16 +309,16 @@ def test_a_handle_is_no_record_of_its_own_dataflow(link: LinkName) -> None:
         assert results(job) == Counter([(0, 1), (0, 2), (0, 3)])
 
 
-def fail_at_once(handle: tw.InputHandle) -> None:
+def fail_at_once(handle: tw.types.InputHandle) -> None:
     with handle:
         raise ValueError("no luck")
 
 
-def use_and_drop(handle: tw.InputHandle) -> None:
+def use_and_drop(handle: tw.types.InputHandle) -> None:
     handle.send([1])
 
 
-def never_use(handle: tw.InputHandle) -> None:
+def never_use(handle: tw.types.InputHandle) -> None:
     pass
 
 
@@ -352,7 +354,7 @@ def test_an_operator_may_feed_another_dataflow_or_its_own() -> None:
     down = tw.Dataflow("down")
     down.input("numbers").capture("results")
 
-    def passing(handle: tw.InputHandle) -> Any:
+    def passing(handle: tw.types.InputHandle) -> Any:
         def build(context: tw.OperatorContext) -> Any:
             def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
                 for _, batch in input:

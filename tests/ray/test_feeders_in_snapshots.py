@@ -35,7 +35,7 @@ class Feeder:
         """Return the number of its process."""
         return os.getpid()
 
-    def feed(self, handles: list[tw.InputHandle], until: int) -> None:
+    def feed(self, handles: list[tw.types.InputHandle], until: int) -> None:
         """Send what comes after the position, up to an epoch; close the handle after the last one, else keep it."""
         [self.handle] = handles
         self.go_on(until)
@@ -49,7 +49,7 @@ class Feeder:
         if until == EPOCHS:
             handle.close()
 
-    def feed_and_stay(self, handles: list[tw.InputHandle], until: int) -> None:
+    def feed_and_stay(self, handles: list[tw.types.InputHandle], until: int) -> None:
         """Send up to an epoch, and use the handle until the job has gone back."""
         self.feed(handles, until)
         self.use_until_rewound()
@@ -100,7 +100,7 @@ def run(folder: Path, link: LinkName = "socket", **settings: Any) -> RayJob:
     return job
 
 
-def results(job: tw.Job) -> list[dict[Any, Counter[Any]]]:
+def results(job: tw.types.Job) -> list[dict[Any, Counter[Any]]]:
     return [by_time(job.captured(name)) for name in ("sums", "visits")]
 
 
@@ -116,13 +116,13 @@ def undisturbed() -> list[dict[Any, Counter[Any]]]:
         return results(job)
 
 
-def feed(job: tw.Job, feeders: dict[str, Any], until: int = EPOCHS) -> None:
+def feed(job: tw.types.Job, feeders: dict[str, Any], until: int = EPOCHS) -> None:
     """Have each feeder go on from the position of its input, up to an epoch."""
     calls = [feeders[name].feed.remote([job.input(name)], until) for name in feeders]
     ray.get(calls, timeout=DEADLINE_S)
 
 
-def feed_to_the_end(job: tw.Job, feeders: dict[str, Any]) -> int:
+def feed_to_the_end(job: tw.types.Job, feeders: dict[str, Any]) -> int:
     """Feed again where the job goes back; return how often it has."""
     rewound = 0
     while True:

@@ -53,7 +53,7 @@ def collatz() -> tw.Dataflow:
     return flow
 
 
-def feed_walks(handle: tw.InputHandle, numbers: range) -> None:
+def feed_walks(handle: tw.types.InputHandle, numbers: range) -> None:
     """Send numbers to `collatz`, four of all that there are in each epoch."""
     with handle:
         for n in numbers:
@@ -294,7 +294,7 @@ def test_what_was_published_can_be_read_after_the_block(completes: bool) -> None
     if completes:
         assert [sorted(epoch.records) for epoch in subscription.epochs()] == [[1, 2, 3]]
     else:
-        with pytest.raises(tw.PublisherLost, match="was stopped"):
+        with pytest.raises(tw.errors.PublisherLost, match="was stopped"):
             list(subscription.epochs())
 
 

@@ -25,7 +25,7 @@ def capturing(function: Callable[[int], int] = abs) -> tw.Dataflow:
     return flow
 
 
-def feed_one(numbers: tw.InputHandle, number: int) -> None:
+def feed_one(numbers: tw.types.InputHandle, number: int) -> None:
     """Send a record from another process, a while after it has begun, and close."""
     threading.Event().wait(1.0)
     with numbers:
@@ -39,7 +39,7 @@ def test_a_block_waits_for_work_and_captures_stay_readable() -> None:
             numbers.send([1, 2, 3])
         with pytest.raises(tw.JobError, match="nothing was waited for, so capture 'numbers' may have nothing yet"):
             job.captured("numbers")
-    assert job.captured("numbers") == [tw.Captured(0, [1, 2, 3])] == job.captured("numbers")
+    assert job.captured("numbers") == [tw.types.Captured(0, [1, 2, 3])] == job.captured("numbers")
 
 
 def test_a_block_waits_for_handles_in_other_processes() -> None:
@@ -50,7 +50,7 @@ def test_a_block_waits_for_handles_in_other_processes() -> None:
         feeding = feeder.remote(numbers.clone(), 7)
         numbers.close()
     ray.get(feeding, timeout=DEADLINE_S)
-    assert job.captured("numbers") == [tw.Captured(0, [7])]
+    assert job.captured("numbers") == [tw.types.Captured(0, [7])]
 
 
 def test_an_open_input_raises_and_leaves_nothing_behind() -> None:
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_the_wait_of_a_block() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    jobs: list[tw.Job] = []
+    jobs: list[tw.types.Job] = []
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -83,7 +83,7 @@ class Reader:
         while True:
             try:
                 self._read_on()
-            except (tw.PublisherLost, tw.UnknownTopic, TimeoutError):
+            except (tw.errors.PublisherLost, tw.errors.UnknownTopic, TimeoutError):
                 if program.has_failed:
                     raise
             else:

@@ -108,14 +108,14 @@ class RunningJob(threading.Thread):
 
     def _read(self) -> None:
         """Read the topic, which is always cut short, sometimes before one can subscribe; only a stop is no error."""
-        with pytest.raises(tw.PublisherLost if self.running.is_set() else tw.DeliveryError):
+        with pytest.raises(tw.errors.PublisherLost if self.running.is_set() else tw.DeliveryError):
             self._read_to_the_end()
 
     def _read_to_the_end(self) -> None:
         for _ in tw.subscribe(self._topic, timeout=1).epochs():
             pass
         if self.stopping.is_set():
-            raise tw.PublisherLost("the job was stopped")
+            raise tw.errors.PublisherLost("the job was stopped")
 
 
 def kill_member(kill: Kill, topic: str, members: Members) -> None:

@@ -25,7 +25,7 @@ def topic() -> str:
     return f"topic-{uuid.uuid4().hex[:8]}"
 
 
-def complete(job: tw.Job) -> None:
+def complete(job: tw.types.Job) -> None:
     send_epoch(job, 0)
     job.input("numbers").close()
     job.wait(timeout=DEADLINE_S)
@@ -169,7 +169,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(ray_cluster: str, topic: str
             members.note(2 * WORKERS)
             driver.kill(signal.SIGKILL)
             driver.ended()
-            with pytest.raises(tw.PublisherLost, match=topic):
+            with pytest.raises(tw.errors.PublisherLost, match=topic):
                 list(epochs)
         assert len(members) == 2 * WORKERS
 
@@ -189,7 +189,7 @@ def test_a_job_in_a_thread_of_the_driver(topic: str) -> None:
     """Nothing is left of a job that one thread feeds and another stops: the feeder hears that it was stopped."""
     heard: list[BaseException] = []
 
-    def feed(job: tw.Job) -> None:
+    def feed(job: tw.types.Job) -> None:
         try:
             send_epochs(job, threading.Event())
         except tw.JobError as error:

@@ -29,7 +29,7 @@ def describe() -> tw.Dataflow:
     return flow
 
 
-def send(job: tw.Job, price: int) -> None:
+def send(job: tw.types.Job, price: int) -> None:
     """Give all keys the same price in the next epoch."""
     handle = job.input("prices")
     handle.send([((side, pair), price) for pair in PAIRS for side in ("left", "right")])
@@ -44,9 +44,9 @@ class Reader:
         wrong: where one key of a pair had changed, and the other had not.
     """
 
-    def __init__(self, job: tw.Job, seed: int) -> None:
+    def __init__(self, job: tw.types.Job, seed: int) -> None:
         self.read: list[Any] = []
-        self.wrong: list[tw.LookedUp] = []
+        self.wrong: list[tw.types.LookedUp] = []
         self._job = job
         self._random = Random(seed)
         self.is_over = threading.Event()
@@ -65,7 +65,7 @@ class Reader:
 
 
 @contextmanager
-def readers(job: tw.Job, count: int = 2) -> Iterator[list[Reader]]:
+def readers(job: tw.types.Job, count: int = 2) -> Iterator[list[Reader]]:
     """Have some read within the block."""
     made = [Reader(job, SEED + number) for number in range(count)]
     for one in made:
@@ -96,7 +96,7 @@ def test_readers_see_all_of_an_epoch_or_nothing(link: Literal["socket", "ray"]) 
             assert one.read
         job.input("prices").close()
         job.wait(DEADLINE_S)
-        assert job.lookup("prices", ("left", 1)) == tw.LookedUp(None, {("left", 1): {59: 1}})
+        assert job.lookup("prices", ("left", 1)) == tw.types.LookedUp(None, {("left", 1): {59: 1}})
 
 
 def test_an_idle_job_answers_at_once() -> None:
@@ -145,7 +145,7 @@ def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
             os.kill(job.pids[0], signal.SIGKILL)
             with pytest.raises(tw.Rewound):
                 job.probe("done").wait_until(20, DEADLINE_S)
-            assert job.lookup("prices", ("left", 1), timeout=DEADLINE_S) == tw.LookedUp(4, {("left", 1): {4: 1}})
+            assert job.lookup("prices", ("left", 1), timeout=DEADLINE_S) == tw.types.LookedUp(4, {("left", 1): {4: 1}})
             for epoch in range(job.input("prices").time, 12):
                 send(job, epoch)
             assert job.lookup("prices", ("left", 1), time=11, timeout=DEADLINE_S).values == [11]

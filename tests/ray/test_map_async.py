@@ -43,7 +43,7 @@ def asking(name: str) -> tw.Dataflow:
 class Looks:
     """Asks a job again and again which threads there are."""
 
-    def __init__(self, job: tw.Job) -> None:
+    def __init__(self, job: tw.types.Job) -> None:
         self._job = job
         self._epoch = 0
 

@@ -42,7 +42,7 @@ def every_operator(kind: Kind) -> tw.Dataflow:
     return flow
 
 
-def wrong_results(job: tw.Job, kind: Kind) -> dict[str, object]:
+def wrong_results(job: tw.types.Job, kind: Kind) -> dict[str, object]:
     """Return what came out, and what should have, of each case where they differ."""
     found = {name: plain_bags(job.captured(f"result of {name}")) for name, _ in cases_for(kind)}
     wanted = {name: case.expected(FEED) for name, case in cases_for(kind)}

@@ -54,7 +54,7 @@ def seen_at(page: Page, what: str) -> float:
     return float(page.evaluate("what => window.seen[what]", what))
 
 
-def send(job: tw.Job, epochs: int) -> None:
+def send(job: tw.types.Job, epochs: int) -> None:
     """Send some epochs that go round both loops."""
     for epoch in range(epochs):
         job.input("pairs").send([(3, 9)] * 20)

@@ -42,7 +42,7 @@ def test_a_queue_in_an_actor_feeds_a_job() -> None:
         tw.run(flow, workers=1)
 
 
-def feed_from(job: tw.Job, records: "queue.Queue[Any]") -> None:
+def feed_from(job: tw.types.Job, records: "queue.Queue[Any]") -> None:
     """Do what the page on snapshots shows."""
     page = (ROOT / "docs/how-to/snapshots.md").read_text(encoding="utf-8")
     [shown] = ["\n".join(block.lines) for block in blocks(page) if "def feed_from" in "\n".join(block.lines)]

@@ -82,7 +82,7 @@ def components(edges: tw.Collection) -> tw.Collection:
     return nodes.iterate(spread)
 
 
-def feed(job: tw.Job, changes: Sequence[list[tuple[Edge, int]]], at: Callable[[int], None]) -> int:
+def feed(job: tw.types.Job, changes: Sequence[list[tuple[Edge, int]]], at: Callable[[int], None]) -> int:
     """Send all changes, again where the job goes back; return how often it has; ``at`` is called before each epoch."""
     rewound = 0
     while True:
@@ -122,7 +122,7 @@ def described(name: str) -> tuple[tw.Dataflow, tw.Stream[Any]]:
     return flow, labels.capture("labels").probe("done")
 
 
-def run(flow: tw.Dataflow, folder: Path, workers: int) -> tw.Job:
+def run(flow: tw.Dataflow, folder: Path, workers: int) -> tw.types.Job:
     return tw.run(flow, workers=workers, snapshots=tw.Snapshots(folder, every_s=0.1, restarts=6))
 
 

@@ -179,7 +179,7 @@ def halved(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     return moved.filter(lambda walk: walk[1] > 0), moved
 
 
-def answered(job: tw.Job, at: Callable[[int], None] = do_nothing) -> dict[Any, Counter[Any]]:
+def answered(job: tw.types.Job, at: Callable[[int], None] = do_nothing) -> dict[Any, Counter[Any]]:
     """Send walks of keys that end in each epoch, and of one that never does; return the steps of each."""
     while True:
         walks = job.input("walks")
@@ -252,7 +252,7 @@ def test_each_thread_that_feeds_is_told(tmp_path: Path) -> None:
         os.kill(job.pids[1], signal.SIGKILL)
         with pytest.raises(tw.Rewound, match="an open handle of input 'numbers' again, at its position"):
             job.probe("done").wait_until(3, DEADLINE_S)
-        assert numbers.position == tw.InputPosition(0, 1, 3, batches_at_time=1)
+        assert numbers.position == tw.types.InputPosition(0, 1, 3, batches_at_time=1)
         with pytest.raises(tw.Rewound, match="is at time 0 again, after 1 batches"):
             other.submit(numbers.close).result(DEADLINE_S)
         assert feed(job) == 0
@@ -277,7 +277,7 @@ def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
             assert begins.wait(DEADLINE_S)
             job.stop()
         with run(describe(), tmp_path) as job:
-            assert job.input("numbers").position == tw.InputPosition(0, 1, 3, batches_at_time=1)
+            assert job.input("numbers").position == tw.types.InputPosition(0, 1, 3, batches_at_time=1)
             feed(job)
             assert by_time(job.captured("counts")) == undisturbed()["counts"]
 

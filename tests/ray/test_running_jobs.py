@@ -22,7 +22,7 @@ class Secret:
 
 
 @contextmanager
-def running_job(name: str) -> Iterator[tw.Job]:
+def running_job(name: str) -> Iterator[tw.types.Job]:
     """A job with an input at time 1, and one that was added to it, which is paused."""
     flow = tw.Dataflow(name)
     flow.input("numbers").map(lambda n: (n, Secret())).exchange(lambda pair: pair[0]).probe("done").publish(
@@ -40,14 +40,14 @@ def running_job(name: str) -> Iterator[tw.Job]:
 
 
 @pytest.fixture(scope="module")
-def job(ray_cluster: str) -> Iterator[tw.Job]:
+def job(ray_cluster: str) -> Iterator[tw.types.Job]:
     """A job that the tests look at, and leave as it is."""
     with running_job("seen") as job:
         yield job
 
 
 @pytest.fixture
-def own_job() -> Iterator[tw.Job]:
+def own_job() -> Iterator[tw.types.Job]:
     """A job of one test, which ends it."""
     with running_job("ended") as job:
         yield job
@@ -61,7 +61,7 @@ def said_by(address: str, *arguments: str) -> tuple[list[str], str, int | None]:
         return output.splitlines(), "\n".join(others), command.code
 
 
-def test_another_process_sees_jobs_and_what_holds_them_back(ray_cluster: str, job: tw.Job) -> None:
+def test_another_process_sees_jobs_and_what_holds_them_back(ray_cluster: str, job: tw.types.Job) -> None:
     """Without the dataflow, its classes or a topic; jobs that have ended are gone."""
     lines, errors, code = said_by(ray_cluster, "jobs")
     assert (errors, code) == ("", 0)
@@ -76,7 +76,7 @@ def test_another_process_sees_jobs_and_what_holds_them_back(ray_cluster: str, jo
     assert any("has to advance_to(...) or close()" in line for line in lines)
 
 
-def test_a_job_that_completes_and_ends(capsys: pytest.CaptureFixture[str], own_job: tw.Job) -> None:
+def test_a_job_that_completes_and_ends(capsys: pytest.CaptureFixture[str], own_job: tw.types.Job) -> None:
     """It is listed as complete while its block lasts, then no more."""
     own_job.input("numbers").close()
 
@@ -106,13 +106,13 @@ def test_what_is_not_there_is_told(arguments: list[str], message: str, capsys: p
     assert message in capsys.readouterr().err
 
 
-def test_a_paused_dataflow_says_so(capsys: pytest.CaptureFixture[str], job: tw.Job) -> None:
+def test_a_paused_dataflow_says_so(capsys: pytest.CaptureFixture[str], job: tw.types.Job) -> None:
     """The explanation names the call that is missing, also for a dataflow that was added to another job."""
     assert main(["explain", job.dataflows["added"].name, "later"]) == 0
     assert "call start()" in capsys.readouterr().out
 
 
-def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.Job) -> None:
+def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.types.Job) -> None:
     """Its operators, its workers, and what holds back the probe, in the words of explain."""
     lines, errors, code = said_by(ray_cluster, "top", "seen", "--once")
     assert (errors, code) == ("", 0)
@@ -124,7 +124,7 @@ def test_another_process_prints_what_a_job_does(ray_cluster: str, job: tw.Job) -
 
 
 @pytest.mark.long
-def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, own_job: tw.Job) -> None:
+def test_a_person_watches_a_job_until_it_ends(ray_cluster: str, own_job: tw.types.Job) -> None:
     """The terminal shows rates as records flow, then that the job has ended, and why; q quits."""
     with PseudoTerminal("-m", "tidewheel", "top", own_job.name, RAY_ADDRESS=ray_cluster) as terminal:
         assert terminal.shows(f"{own_job.name}  running", "input numbers", "exchange", "WORKER")

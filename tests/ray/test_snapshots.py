@@ -110,7 +110,7 @@ def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> N
         job = tw.run(counting(), paused=True, snapshots=snapshots)
         with pytest.raises(tw.JobError, match=r"is paused.*: call start\(\) first"):
             job.snapshot()
-        with pytest.raises(tw.SnapshotError, match="which is running") as refused:
+        with pytest.raises(tw.errors.SnapshotError, match="which is running") as refused:
             tw.run(counting(), snapshots=snapshots)
         job.start()
         job.input("words").send(words_of(0))
@@ -143,7 +143,7 @@ def test_a_token_in_a_closure_fails_the_job(tmp_path: Path) -> None:
         job.stop()
 
 
-def fails(job: tw.Job) -> bool:
+def fails(job: tw.types.Job) -> bool:
     """Take a snapshot; the batch may come after the cut of the first ones."""
     try:
         job.snapshot(timeout=DEADLINE_S)
@@ -185,7 +185,7 @@ def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(RayWorkers, "come_up", come_up_in_their_time)
 
-    def run(config: tw.RuntimeConfig = config) -> tw.Job:
+    def run(config: tw.RuntimeConfig = config) -> tw.types.Job:
         flow = tw.Dataflow("slow")
         flow.input("numbers").unary("slow", slow(str(there))).capture("numbers")
         return tw.run(flow, config=config, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S))

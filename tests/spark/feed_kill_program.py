@@ -30,7 +30,7 @@ DELIVER = "tidewheel.spark_bridge.structured_streaming.feed_query.deliver"
 DEADLINE_S = 60.0
 
 
-def dying(folder: Path, moment: str, epoch: int, job: tw.Job) -> Any:
+def dying(folder: Path, moment: str, epoch: int, job: tw.types.Job) -> Any:
     """Return ``deliver``, but that it dies after a micro-batch."""
 
     def deliver_and_die(batch_id: int, rows: Any, input: Any) -> Any:

@@ -55,7 +55,7 @@ def write_rows(folder: Path, query: StreamingQuery) -> None:
                 while not writer.is_over:
                     query.awaitTermination(_LOOK_EVERY_S)
                 writer.wait()
-        except (tw.UnknownTopic, tw.PublisherLost) as error:
+        except (tw.errors.UnknownTopic, tw.errors.PublisherLost) as error:
             say(f"begins again: {error}")
             query.awaitTermination(_LOOK_EVERY_S)
         else:

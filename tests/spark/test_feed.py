@@ -53,7 +53,7 @@ def flow_of(name: str = "fed") -> tw.Dataflow:
 
 
 @contextmanager
-def running(flow: tw.Dataflow, engine: Any = "ray", **options: Any) -> Iterator[tw.Job]:
+def running(flow: tw.Dataflow, engine: Any = "ray", **options: Any) -> Iterator[tw.types.Job]:
     """Run a job that is going to fail: leaving the block does not raise that once more."""
     job = tw.run(flow, engine=engine, **options)
     try:
@@ -62,7 +62,7 @@ def running(flow: tw.Dataflow, engine: Any = "ray", **options: Any) -> Iterator[
         job.stop()
 
 
-def captured(job: tw.Job) -> list[tuple[int, list[int]]]:
+def captured(job: tw.types.Job) -> list[tuple[int, list[int]]]:
     return sorted((one.time, one.batch["n"].to_pylist()) for one in job.captured("rows"))
 
 

@@ -215,7 +215,7 @@ def test_through_a_dataflow(spark: "SparkSession", engine: Any) -> None:
 
 
 @contextmanager
-def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.Job, CapturedOnWorkers]]:
+def captured_by_two(feed: Sequence[tuple[int, Any]]) -> Iterator[tuple[tw.types.Job, CapturedOnWorkers]]:
     """Have two workers of a job capture batches, which are sent at their times, to the workers in turn."""
     flow = tw.Dataflow("capturing")
     flow.input("rows").capture("rows")

@@ -30,7 +30,7 @@ def test_loops() -> None:
     assert_type(stream.iterate(body, rounds=2), tw.Stream[int | str])
     stream.iterate(wrong)  # type: ignore[arg-type]
     stream.enter_at(loop, len)  # type: ignore[arg-type]
-    back: tw.Feedback[int] = loop.feedback()
+    back: tw.types.Feedback[int] = loop.feedback()
     back.connect(words(stream).enter(loop))  # type: ignore[arg-type]
 
 

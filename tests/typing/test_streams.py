@@ -235,11 +235,11 @@ def test_windows() -> None:
     stream = words(numbers())
     minute = tw.TumblingWindows(60)
     plain = stream.window(minute, key=length, at=length)
-    assert_type(plain, tw.Windowed[str, list[str]])
-    assert_type(plain.results, tw.Stream[tw.WindowResult[list[str]]])
-    assert_type(plain.late, tw.Stream[tw.LateRecord[str]])
-    assert_type(stream.window(minute, key=length, at=length, start=int, add=join_up), tw.Windowed[str, int])
-    assert_type(stream.window(minute, key=length, at=length, finish=len), tw.Windowed[str, int])
+    assert_type(plain, tw.types.Windowed[str, list[str]])
+    assert_type(plain.results, tw.Stream[tw.types.WindowResult[list[str]]])
+    assert_type(plain.late, tw.Stream[tw.types.LateRecord[str]])
+    assert_type(stream.window(minute, key=length, at=length, start=int, add=join_up), tw.types.Windowed[str, int])
+    assert_type(stream.window(minute, key=length, at=length, finish=len), tw.types.Windowed[str, int])
     stream.window(minute, key=half, at=length)  # type: ignore[arg-type]
     stream.window(minute, key=length, at=length, start=str, add=join_up)  # type: ignore[misc]
 
@@ -276,9 +276,11 @@ def test_names_leave_types_as_they_are() -> None:
     assert_type(stream.aggregate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
     assert_type(stream.accumulate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
     assert_type(stream.accumulate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
-    assert_type(stream.window(minute, key=length, at=length, name="w"), tw.Windowed[str, list[str]])
-    assert_type(stream.window(minute, key=length, at=length, finish=len, name="w"), tw.Windowed[str, int])
-    assert_type(stream.window(minute, key=length, at=length, start=int, add=join_up, name="w"), tw.Windowed[str, int])
+    assert_type(stream.window(minute, key=length, at=length, name="w"), tw.types.Windowed[str, list[str]])
+    assert_type(stream.window(minute, key=length, at=length, finish=len, name="w"), tw.types.Windowed[str, int])
+    assert_type(
+        stream.window(minute, key=length, at=length, start=int, add=join_up, name="w"), tw.types.Windowed[str, int]
+    )
     assert_type(stream.join(other, length, name="j"), tw.Stream[tuple[str, str]])
     assert_type(stream.join(other, length, how="left", name="j"), tw.Stream[tuple[str, str | None]])
     assert_type(stream.join(other, length, how="right", name="j"), tw.Stream[tuple[str | None, str]])

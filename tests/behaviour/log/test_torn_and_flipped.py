@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 
 from tests.kit.log.faulty_files import (
     FaultyFiles,
@@ -22,8 +21,9 @@ from tests.kit.log.faulty_files import (
     ticks_of,
 )
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.log_records import HEAD_BYTES, Entry
 
 PATTERNS = (0x01, 0x80, 0xFF)

@@ -17,7 +17,7 @@ def totals(feed: Feed) -> Bags:
     for time, numbers in by_time(feed).items():
         for number in numbers:
             found[number % 3] = found.get(number % 3, 0) + number
-        made[time] = bags([tw.Captured(time, [(key, found[key]) for key in {n % 3 for n in numbers}])])[time]
+        made[time] = bags([tw.types.Captured(time, [(key, found[key]) for key in {n % 3 for n in numbers}])])[time]
     return made
 
 
@@ -25,7 +25,7 @@ def counts(feed: Feed) -> Bags:
     """Return how often each number of an epoch has come so far."""
     times = by_time(feed)
     return bags(
-        tw.Captured(time, [(n, sum(times[t].count(n) for t in times if t <= time)) for n in set(numbers)])
+        tw.types.Captured(time, [(n, sum(times[t].count(n) for t in times if t <= time)) for n in set(numbers)])
         for time, numbers in times.items()
     )
 

@@ -119,7 +119,7 @@ def test_a_field_of_a_structured_array_is_a_key() -> None:
     rows.aggregate("k", float, lambda total, row: total + row[1]).capture("results")
     with tw.run(flow, engine="local") as job:
         job.wait()
-        assert job.captured("results") == [tw.Captured(0, [(1, 3.0), (2, 4.0)])]
+        assert job.captured("results") == [tw.types.Captured(0, [(1, 3.0), (2, 4.0)])]
 
 
 def test_in_a_loop_each_round_is_an_epoch() -> None:

@@ -29,7 +29,7 @@ def noon() -> datetime:
 
 def windows_of(
     epochs: Sequence[Sequence[Any]], kind: Kind, workers: int = 1, **arguments: Any
-) -> tuple[list[Any], list[tw.LateRecord[Any]]]:
+) -> tuple[list[Any], list[tw.types.LateRecord[Any]]]:
     """Return the records in windows, in order, and what came out late; a record is its own event time."""
     flow = tw.Dataflow("windows")
     made = flow.input("times").window(kind, key=lambda at: at.minute % 2, at=lambda at: at, **arguments)

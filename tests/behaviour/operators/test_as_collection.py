@@ -170,7 +170,7 @@ def test_batches_that_do_not_fit_fail_the_job(batch: Any, arguments: dict[str, A
 
 
 def test_times_of_other_kinds_are_refused() -> None:
-    flow = tw.Dataflow("test", domain=tw.ProductDomain(tw.IntegerDomain(), tw.UnitDomain()))
+    flow = tw.Dataflow("test", domain=tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.UnitDomain()))
     with raises(tw.GraphError):
         flow.input("records").as_collection()
 

@@ -90,7 +90,7 @@ class Feeder:
         self.links: Counter[tuple[int, int]] = Counter()
         self.epoch = 0
 
-    def feed(self, job: tw.Job, updates: list[tuple[tuple[int, int], int]]) -> None:
+    def feed(self, job: tw.types.Job, updates: list[tuple[tuple[int, int], int]]) -> None:
         links = job.input("links")
         for number, share in enumerate((updates[::2], updates[1::2])):
             links.send(share, worker=number)
@@ -100,7 +100,7 @@ class Feeder:
         for link, count in updates:
             self.links[link] += count
 
-    def change(self, job: tw.Job, random: Random, count: int) -> None:
+    def change(self, job: tw.types.Job, random: Random, count: int) -> None:
         """Add some links, and remove as many."""
         gone = random.sample([link for link, there in self.links.items() if there], count)
         self.feed(job, [(link, 1) for link in random_links(random, count)] + [(link, -1) for link in gone])

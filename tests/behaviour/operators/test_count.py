@@ -80,7 +80,7 @@ def test_many_keys_are_not_all_kept_before_they_are_sent() -> None:
         job.start()
         while job.run_round():  # type: ignore[attr-defined]
             most = max(most, *(len(counts) for counts in partial.kept.states["partial"].values()), 0)
-        assert job.captured("results") == [tw.Captured(0, [(1, 20 * size)])]
+        assert job.captured("results") == [tw.types.Captured(0, [(1, 20 * size)])]
     assert 0 < most <= MOST_KEPT
 
 

@@ -29,9 +29,9 @@ from tidewheel.batches.batches import is_arrow, is_numpy, records
 def firsts(feed: Feed) -> Bags:
     """Return the numbers that have not come in an epoch before."""
     seen: set[int] = set()
-    made: list[tw.Captured] = []
+    made: list[tw.types.Captured] = []
     for time, numbers in by_time(feed).items():
-        made.append(tw.Captured(time, list(set(numbers) - seen)))
+        made.append(tw.types.Captured(time, list(set(numbers) - seen)))
         seen.update(numbers)
     return {time: bag for time, bag in bags(made).items() if bag}
 
@@ -39,10 +39,12 @@ def firsts(feed: Feed) -> Bags:
 def least_of_each(feed: Feed) -> Bags:
     """Return the least number of each remainder in the first epoch that has one."""
     seen: set[int] = set()
-    made: list[tw.Captured] = []
+    made: list[tw.types.Captured] = []
     for time, numbers in by_time(feed).items():
         made.append(
-            tw.Captured(time, [min(n for n in numbers if n % 5 == key) for key in {n % 5 for n in numbers} - seen])
+            tw.types.Captured(
+                time, [min(n for n in numbers if n % 5 == key) for key in {n % 5 for n in numbers} - seen]
+            )
         )
         seen |= {n % 5 for n in numbers}
     return {time: bag for time, bag in bags(made).items() if bag}
@@ -101,7 +103,7 @@ def test_the_epoch_decides_and_not_the_arrival() -> None:
     flow.source("late", late).concat(flow.source("early", early)).deduplicate().capture("results")
     with tw.run(flow, engine="local") as job:
         job.wait()
-        assert job.captured("results") == [tw.Captured(1, ["a"]), tw.Captured(2, ["b"])]
+        assert job.captured("results") == [tw.types.Captured(1, ["a"]), tw.types.Captured(2, ["b"])]
 
 
 def test_whole_records_of_any_kind_are_compared() -> None:

@@ -35,7 +35,7 @@ def test_records_join_a_loop_that_is_under_way() -> None:
 
     def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
         with stream.flow.scope("loop") as loop:
-            back: tw.Feedback[int] = loop.feedback()
+            back: tw.types.Feedback[int] = loop.feedback()
             inside = stream.enter_at(loop, lambda number: number).concat(back)
             again, done = inside.branch_when(lambda time: time[1] < 3)
             back.connect(again.inspect_with_time(lambda number, time, worker: times.append((time, number))))

@@ -34,7 +34,7 @@ def test_feedback_advances_the_round(case: Case, advance: int) -> None:
 def test_feedback_in_the_outermost_scope_goes_to_later_epochs() -> None:
     """A cycle outside all loops carries records to the epochs that follow: here, a running sum of all before."""
     flow = tw.Dataflow("test")
-    back: tw.Feedback[int] = flow.feedback()
+    back: tw.types.Feedback[int] = flow.feedback()
 
     sums = (
         flow.input("numbers")
@@ -72,8 +72,8 @@ def test_a_feedback_may_be_read_before_it_is_connected() -> None:
 
 def test_what_passes_the_greatest_time_is_an_error() -> None:
     """Records are never dropped in silence: the error names the feedback and the time."""
-    flow = tw.Dataflow("test", tw.IntegerDomain(maximum=3))
-    back: tw.Feedback[int] = flow.feedback()
+    flow = tw.Dataflow("test", tw.progress.IntegerDomain(maximum=3))
+    back: tw.types.Feedback[int] = flow.feedback()
     numbers = flow.input("numbers").concat(back)
     back.connect(numbers)
     job = tw.run(flow, engine="local")

@@ -14,14 +14,14 @@ from tests.kit.runtime.one_operator import settle
 DEADLINE_S = 20.0
 
 
-def publisher(topic: str, *, domain: tw.TimeDomain | None = None) -> tw.Dataflow:
+def publisher(topic: str, *, domain: tw.progress.TimeDomain | None = None) -> tw.Dataflow:
     """Describe a dataflow that publishes its input as it is."""
     flow = tw.Dataflow("first") if domain is None else tw.Dataflow("first", domain)
     flow.input("numbers").exchange(lambda n: n).publish(topic)
     return flow
 
 
-def by_epoch(job: tw.Job, name: str) -> dict[Any, Counter[int]]:
+def by_epoch(job: tw.types.Job, name: str) -> dict[Any, Counter[int]]:
     """Return what was captured, by time."""
     found: dict[Any, Counter[int]] = {}
     for captured in job.captured(name):
@@ -82,7 +82,7 @@ def test_the_job_that_reads_may_be_there_first(topic: str) -> None:
 
 def test_times_of_any_domain(topic: str) -> None:
     """A dataflow of pairs reads a topic of pairs; one of integers says what is wrong."""
-    pairs = tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain())
+    pairs = tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain())
     second, third = tw.Dataflow("second", pairs), tw.Dataflow("third")
     second.from_topic(topic).capture("numbers")
     third.from_topic(topic).capture("numbers")
@@ -141,7 +141,7 @@ def test_the_job_that_reads_may_end_first(topic: str) -> None:
 def test_a_job_goes_on_behind_the_end_of_a_topic(topic: str, tmp_path: Path) -> None:
     """It does not look for the topic again, which is gone."""
 
-    def run() -> tw.Job:
+    def run() -> tw.types.Job:
         flow = tw.Dataflow("second")
         flow.from_topic(topic, timeout=0.1).probe("read").capture("numbers")
         flow.input("more").capture("more")
@@ -224,7 +224,7 @@ def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
 ) -> None:
     """By a warning with the times from which and until which; a job that begins anew has none."""
 
-    def reader() -> tw.Job:
+    def reader() -> tw.types.Job:
         flow = tw.Dataflow("second")
         flow.from_topic(topic).probe("read").capture("numbers")
         return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))

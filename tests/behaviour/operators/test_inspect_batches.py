@@ -24,7 +24,7 @@ def test_the_batch_that_is_seen_is_the_one_that_goes_on(case: Case) -> None:
 
     results = run(lambda stream: stream.inspect_batches(look), case)
     assert {id(result.batch) for result in results} == {id(batch) for _, batch, _ in seen}
-    assert bags([tw.Captured(time, batch) for time, batch, _ in seen], case.kind) == expected(case.feed)
+    assert bags([tw.types.Captured(time, batch) for time, batch, _ in seen], case.kind) == expected(case.feed)
     assert bags(results, case.kind) == expected(case.feed)
     assert {worker for *_, worker in seen} <= set(range(case.workers))
 

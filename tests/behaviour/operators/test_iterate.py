@@ -127,7 +127,7 @@ def test_a_loop_of_arrow_tables(case: Case) -> None:
     results = run(lambda stream: stream.map_batches(start_walks).iterate(columnar_collatz), case)
     assert all(isinstance(result.batch, pa.Table) for result in results)
     pairs = [
-        tw.Captured(result.time, [(row["start"], row["steps"]) for row in result.batch.to_pylist()])
+        tw.types.Captured(result.time, [(row["start"], row["steps"]) for row in result.batch.to_pylist()])
         for result in results
     ]
     assert bags(pairs) == expected(case.feed, walked)

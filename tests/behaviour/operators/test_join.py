@@ -95,7 +95,7 @@ def test_an_epoch_is_joined_before_the_next_begins() -> None:
         left.advance_to(1)
         right.advance_to(1)
         settle(job)
-        assert job.captured("joined") == [tw.Captured(0, [(1, 1)])]
+        assert job.captured("joined") == [tw.types.Captured(0, [(1, 1)])]
         left.close()
         right.close()
         job.wait()

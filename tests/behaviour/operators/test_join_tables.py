@@ -148,7 +148,7 @@ def test_the_key_keeps_its_name_before_the_left_side_is_known(how: Any) -> None:
     right = pa.table({"rid": [1, 2], "id": [10, 20], "x": ["a", "b"]})
     left = pa.table({"id": [1], "v": [5]})
 
-    def run(suffix: str) -> tw.CapturedBatches:
+    def run(suffix: str) -> tw.types.CapturedBatches:
         flow = tw.Dataflow("test")
         lefts = flow.source("left", tw.IterableSource([[(1, left)]]))
         rights = flow.source("right", tw.IterableSource([[(0, right), (1, right)]]))

@@ -21,11 +21,11 @@ def describe() -> tw.Dataflow:
     return flow
 
 
-def run(flow: tw.Dataflow | None = None, **settings: Any) -> tw.Job:
+def run(flow: tw.Dataflow | None = None, **settings: Any) -> tw.types.Job:
     return tw.run(flow or describe(), engine="local", **{"workers": 2, **settings})
 
 
-def feed(job: tw.Job, *epochs: dict[Any, Any]) -> tw.InputHandle:
+def feed(job: tw.types.Job, *epochs: dict[Any, Any]) -> tw.types.InputHandle:
     """Send epochs; the first is the one at which the handle is."""
     handle = job.input("prices")
     for epoch in epochs:
@@ -61,8 +61,8 @@ def test_the_last_state_stays_until_the_block_ends() -> None:
         handle.send([("tea", 4)])
         handle.close()
         job.wait(10)
-        assert job.lookup("prices", "tea") == tw.LookedUp(None, {"tea": {4: 1}})
-        assert job.lookup("prices", "tea", time=1) == tw.LookedUp(1, {"tea": {4: 1}})
+        assert job.lookup("prices", "tea") == tw.types.LookedUp(None, {"tea": {4: 1}})
+        assert job.lookup("prices", "tea", time=1) == tw.types.LookedUp(1, {"tea": {4: 1}})
     with raises(tw.JobError):
         job.lookup("prices", "tea")
 
@@ -85,11 +85,11 @@ def test_a_later_call_has_no_earlier_epoch() -> None:
 
 def test_threads_see_all_of_an_epoch_or_nothing() -> None:
     """A reader of pairs of keys that always change together never sees one without the other."""
-    wrong: list[tw.LookedUp] = []
+    wrong: list[tw.types.LookedUp] = []
     read: list[int] = []
     is_over = threading.Event()
 
-    def hammer(job: tw.Job, random: Random) -> None:
+    def hammer(job: tw.types.Job, random: Random) -> None:
         while not is_over.is_set():
             pair = random.randrange(20)
             found = job.lookup("prices", [f"left {pair}", f"right {pair}"])

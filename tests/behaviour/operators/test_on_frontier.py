@@ -16,7 +16,7 @@ CASES = [OperatorCase("on_frontier", lambda stream: stream.on_frontier(lambda *s
 @given(cases())
 def test_nothing_comes_behind_a_frontier_that_was_told(case: Case) -> None:
     """On every worker, frontiers only move forward, at the end to the empty one, and no record comes behind one."""
-    told: dict[int, list[tw.Antichain]] = {worker: [] for worker in range(case.workers)}
+    told: dict[int, list[tw.progress.Antichain]] = {worker: [] for worker in range(case.workers)}
 
     def came(batch: Any, time: int, worker: int) -> None:
         assert all(frontier.less_equal(time) for frontier in told[worker])
@@ -28,7 +28,7 @@ def test_nothing_comes_behind_a_frontier_that_was_told(case: Case) -> None:
     assert bags(run(describe, case), case.kind) == expected(case.feed)
     for frontiers in told.values():
         assert len(frontiers[-1]) == 0
-        first = tw.Antichain(tw.IntegerDomain(), [0])
+        first = tw.progress.Antichain(tw.progress.IntegerDomain(), [0])
         for before, after in zip([first, *frontiers], frontiers, strict=False):
             assert before.dominates(after)
             assert before != after
@@ -56,7 +56,7 @@ def test_a_frontier_in_a_loop_may_have_several_times() -> None:
 def test_a_function_that_raises_fails_the_job() -> None:
     """The error names the operator."""
 
-    def complain(frontier: tw.Antichain, worker: int) -> None:
+    def complain(frontier: tw.progress.Antichain, worker: int) -> None:
         raise RuntimeError("too late")
 
     with raises(tw.JobError):

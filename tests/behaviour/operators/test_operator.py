@@ -42,7 +42,7 @@ def test_a_lent_token_sends_on_every_output(case: Case) -> None:
 def test_a_pair_without_summary_holds_nothing_back() -> None:
     """An output that an input cannot reach completes times though that input is still open."""
     flow = tw.Dataflow("test")
-    summaries = {(0, 0): tw.PathSummary.identity(ROOT), (1, 1): tw.PathSummary.identity(ROOT)}
+    summaries = {(0, 0): tw.progress.PathSummary.identity(ROOT), (1, 1): tw.progress.PathSummary.identity(ROOT)}
     data, answers = flow.operator(
         "two", [flow.input("data"), flow.input("asked")], 2, lambda _: lambda *ports: None, summaries
     )
@@ -71,7 +71,7 @@ def test_a_summary_that_advances_is_the_time_of_what_comes_out() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    later = {(0, 0): tw.PathSummary.advance(ROOT, 10)}
+    later = {(0, 0): tw.progress.PathSummary.advance(ROOT, 10)}
     (delayed,) = flow.operator("delay", [flow.input("numbers")], 1, build, later)
     delayed.probe("after").capture("results")
     with tw.run(flow, engine="local") as job:

@@ -46,14 +46,14 @@ KINDS: dict[str, tuple[Callable[[Any, Path], Any], Read]] = {
 }
 
 
-def begin(kind: str, folder: Path, snapshots: str | None = "snapshots", workers: int = 2) -> tw.Job:
+def begin(kind: str, folder: Path, snapshots: str | None = "snapshots", workers: int = 2) -> tw.types.Job:
     flow = tw.Dataflow("same run")
     KINDS[kind][0](flow.input("numbers").exchange(lambda n: n), folder / "out")
     settings = None if snapshots is None else tw.Snapshots(folder / snapshots, every_s=1000)
     return tw.run(flow, workers=workers, engine="local", snapshots=settings)
 
 
-def send(job: tw.Job, until: int = EPOCHS) -> None:
+def send(job: tw.types.Job, until: int = EPOCHS) -> None:
     numbers = job.input("numbers")
     for time in range(numbers.position.batches, until):
         numbers.advance_to(time)
@@ -61,7 +61,7 @@ def send(job: tw.Job, until: int = EPOCHS) -> None:
     settle(job)
 
 
-def finish(job: tw.Job) -> None:
+def finish(job: tw.types.Job) -> None:
     with job:
         send(job)
         job.input("numbers").close()

@@ -52,7 +52,7 @@ def with_lives(feed: Sessions) -> tuple[list[tuple[int, list[tuple[int, int, int
     return made, ends + Counter(live)
 
 
-def assert_ends_are_last(epochs: list[tw.Epoch]) -> None:
+def assert_ends_are_last(epochs: list[tw.types.Epoch]) -> None:
     """See that no record of a life of a key is in an epoch after the one with its end; and in the order of events."""
     ended_in: defaultdict[int, list[int]] = defaultdict(list)
     for place, epoch in enumerate(epochs):
@@ -64,7 +64,7 @@ def assert_ends_are_last(epochs: list[tw.Epoch]) -> None:
         assert_next_lives_can_be_told(epoch)
 
 
-def assert_next_lives_can_be_told(epoch: tw.Epoch) -> None:
+def assert_next_lives_can_be_told(epoch: tw.types.Epoch) -> None:
     """See that a record of a key of which an end is in the same epoch has a greater number if it is of a later life."""
     by_key = {key: (end.partition, end.number) for end in epoch.ends for key in end.keys}
     once = {key for key, many in Counter(epoch.ended).items() if many == 1}
@@ -77,7 +77,7 @@ def assert_next_lives_can_be_told(epoch: tw.Epoch) -> None:
         assert not lives[True] or not lives[False] or max(lives[False]) < min(lives[True])
 
 
-def latest_times(job: tw.Job) -> list[dict[Any, int]]:
+def latest_times(job: tw.types.Job) -> list[dict[Any, int]]:
     """Return what the operators that publish remember of open substreams, for each worker of a local job."""
     instances = [instance for core in job._cores for instance in core._instances]  # type: ignore[attr-defined]
     return [one.kept.states["latest"] for one in instances if one.name.startswith("publish")]
@@ -206,8 +206,8 @@ def test_events_have_ends_behind_the_records(topic: str) -> None:
             lines.end_substream("a")
             lines.advance_to(1)
             lines.send([("a", 2)])
-        events = [event for event in subscription if isinstance(event, tw.Batch | tw.SubstreamsEnded)]
-    shown = [event.records if isinstance(event, tw.Batch) else event.keys for event in events]
+        events = [event for event in subscription if isinstance(event, tw.types.Batch | tw.types.SubstreamsEnded)]
+    shown = [event.records if isinstance(event, tw.types.Batch) else event.keys for event in events]
     assert shown == [[("a", 1)], ("a",), [("a", 2)], ("a",)]
     assert [event.number for event in events] == sorted(event.number for event in events)
 

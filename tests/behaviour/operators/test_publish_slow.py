@@ -130,7 +130,7 @@ def test_a_slow_one_in_another_thread_holds_a_job_that_is_waited_for(topic: str)
     """`Job.wait` goes on as that reads, whatever the limit: it takes something all the time."""
     seen: list[int] = []
 
-    def read(subscription: tw.Subscription) -> None:
+    def read(subscription: tw.types.Subscription) -> None:
         pause = threading.Event()
         for epoch in subscription.epochs(timeout=DEADLINE_S):
             seen.append(epoch.time)
@@ -191,7 +191,7 @@ def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
                 records.advance_to(epoch)
                 job.run_round()  # type: ignore[attr-defined]
             assert statistics(topic).sequence < 10
-            assert [event.frontier for event in subscription.take() if isinstance(event, tw.Frontier)]
+            assert [event.frontier for event in subscription.take() if isinstance(event, tw.types.Frontier)]
         assert [epoch.time for epoch in subscription.epochs(timeout=DEADLINE_S)] == []
         job.wait(timeout=DEADLINE_S)
 

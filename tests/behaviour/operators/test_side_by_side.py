@@ -35,7 +35,7 @@ def joined(numbers: tw.Stream[Any]) -> dict[str, tw.Stream[Any]]:
     return {"results": made.results, "late": made.late, "other_late": made.other_late}
 
 
-def run(describe: Describe, capture: str, ignore: tuple[str, ...] = ()) -> tw.JobStatistics:
+def run(describe: Describe, capture: str, ignore: tuple[str, ...] = ()) -> tw.types.JobStatistics:
     """Feed 100 and then 0 and 1, of which one fails, one matches and both are late; read one stream of those."""
     flow = tw.Dataflow("flow")
     streams = describe(flow.input("numbers"))

@@ -67,7 +67,7 @@ def results_of(case: OperatorCase, feed: Feed, kind: Kind, workers: int, seed: i
     group = random.choice((SnapshotGroup, UnevenGroup))(flow, workers, random)
     group = fed(group, feed, kind, rescales=rescales)
     group.finish()
-    return plain_bags(tw.Captured(*one) for one in group.captured("results"))
+    return plain_bags(tw.types.Captured(*one) for one in group.captured("results"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -132,7 +132,7 @@ def table_in(folder: Path) -> tw.ParquetSource:
 
 def replay_of(_: Path) -> tw.ReplaySource:
     """Return a source that plays what was captured."""
-    return tw.ReplaySource([tw.Captured(time // 2, [time, time]) for time in range(9)])
+    return tw.ReplaySource([tw.types.Captured(time // 2, [time, time]) for time in range(9)])
 
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
@@ -151,7 +151,7 @@ def test_a_source_goes_on_where_it_was(make: Callable[[Path], Any], tmp_path: Pa
     flow.source("source", make(tmp_path)).capture("results")
     whole = SnapshotGroup(flow, 2, Random(0))
     whole.finish()
-    expected = plain_bags(tw.Captured(*one) for one in whole.captured("results"))
+    expected = plain_bags(tw.types.Captured(*one) for one in whole.captured("results"))
     assert expected
     for seed in range(30):
         group = SnapshotGroup(flow, 2, Random(seed))
@@ -159,7 +159,7 @@ def test_a_source_goes_on_where_it_was(make: Callable[[Path], Any], tmp_path: Pa
             group.run_for(MOST_TURNS)
             group = replaced(group, rescales=seed % 3 > 0)
         group.finish()
-        assert plain_bags(tw.Captured(*one) for one in group.captured("results")) == expected, f"seed {seed}"
+        assert plain_bags(tw.types.Captured(*one) for one in group.captured("results")) == expected, f"seed {seed}"
 
 
 def test_a_source_that_is_paced_keeps_its_pace() -> None:

@@ -19,13 +19,13 @@ def three_of_a_kind(key: int, seen: list[int], record: Any) -> tuple[bool, list[
 
 def triples(feed: Feed) -> Bags:
     seen: dict[int, list[int]] = {}
-    made: list[tw.Captured] = []
+    made: list[tw.types.Captured] = []
     for time, numbers in by_time(feed).items():
         for number in sorted(numbers):
             group = seen.setdefault(number % 2, [])
             group.append(number)
             if len(group) == 3:
-                made.append(tw.Captured(time, [(number % 2, *seen.pop(number % 2))]))
+                made.append(tw.types.Captured(time, [(number % 2, *seen.pop(number % 2))]))
     return bags(made)
 
 

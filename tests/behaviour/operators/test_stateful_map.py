@@ -25,26 +25,26 @@ def zero() -> int | None:
 def differences(feed: Feed) -> Bags:
     """Return each number with its difference to the one of its remainder before."""
     last: dict[int, int] = {}
-    made: list[tw.Captured] = []
+    made: list[tw.types.Captured] = []
     for time, numbers in by_time(feed).items():
         pairs = []
         for number in sorted(numbers):
             pairs.append((number, number - last.get(number % 3, 0)))
             last[number % 3] = number
-        made.append(tw.Captured(time, pairs))
+        made.append(tw.types.Captured(time, pairs))
     return bags(made)
 
 
 def occurrences(feed: Feed) -> Bags:
     """Return the how-manieth of its kind each number is."""
     before: list[int] = []
-    made: list[tw.Captured] = []
+    made: list[tw.types.Captured] = []
     for time, numbers in by_time(feed).items():
         found = []
         for number in numbers:
             before.append(number)
             found.append((number, before.count(number)))
-        made.append(tw.Captured(time, found))
+        made.append(tw.types.Captured(time, found))
     return bags(made)
 
 

@@ -63,7 +63,7 @@ def assert_firm(events: list[Event], feed: Sessions, workers: int) -> None:
             assert kind == "end" or key == following, f"worker {worker} got something of {following} within {key}"
 
 
-def play(job: tw.Job, feed: Sessions) -> None:
+def play(job: tw.types.Job, feed: Sessions) -> None:
     """Feed sessions, and wait for the end."""
     with job.input("walks") as handle:
         for epoch, sent, ended in feed:

@@ -50,7 +50,7 @@ def test_a_token_holds_its_substream_open() -> None:
         activators[0]()
         while job.run_round():  # type: ignore[attr-defined]
             pass
-        assert job.captured("words") == [tw.Captured(2, [("b", ["bc"])])]
+        assert job.captured("words") == [tw.types.Captured(2, [("b", ["bc"])])]
         released.add("a")
         activators[0]()
         job.wait(DEADLINE_S)

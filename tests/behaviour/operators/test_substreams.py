@@ -162,7 +162,7 @@ def assert_soft(events: list[Any], feed: Sessions, workers: int) -> None:
             assert left[key][worker] > 0, f"a record of {key} came to worker {worker} after its end"
 
 
-def assert_nothing_left(job: tw.Job) -> None:
+def assert_nothing_left(job: tw.types.Job) -> None:
     """See that a job of the local engine remembers no substream."""
     for core in job._cores:  # type: ignore[attr-defined]
         books = core._substreams.books
@@ -305,5 +305,5 @@ def test_ends_that_waited_for_an_earlier_use_of_their_keys_keep_their_order(work
         assert [key for at, kind, key in events if at == worker and kind == "end"] == list("abcdef") * 3
 
 
-def rows(job: tw.Job, name: str) -> list[Any]:
+def rows(job: tw.types.Job, name: str) -> list[Any]:
     return [row for entry in job.captured(name) for row in entry.batch]

@@ -92,7 +92,7 @@ def test_no_more_travels_than_can_matter() -> None:
     flow.source("numbers", source).top_k(7).capture("results")
     with tw.run(flow, workers=2, engine="local") as job:
         job.wait()
-        assert job.captured("results") == [tw.Captured(0, list(range(9999, 9992, -1)))]
+        assert job.captured("results") == [tw.types.Captured(0, list(range(9999, 9992, -1)))]
         assert sum(edge.records for edge in job.statistics().edges if edge.target.endswith("'top_k'")) == 7
 
 

@@ -237,7 +237,7 @@ def test_bad_records_go_to_a_stream_of_their_own(
             (3, record) for record in results
         ]
         found = [(entry.time, failed) for entry in job.captured("bad") for failed in entry.batch]
-    assert found == [(3, tw.Failed(record, "TypeError", reason)) for record, reason in failures]
+    assert found == [(3, tw.types.Failed(record, "TypeError", reason)) for record, reason in failures]
 
 
 def test_bad_records_of_a_divided_input() -> None:

@@ -22,7 +22,7 @@ def _key(record: Any) -> int:
     return number_of(record) % 5
 
 
-def _numbers(result: tw.WindowResult[list[Any]]) -> tuple[Any, ...]:
+def _numbers(result: tw.types.WindowResult[list[Any]]) -> tuple[Any, ...]:
     return (*result[:3], [number_of(record) for record in result.value])
 
 
@@ -274,9 +274,9 @@ def test_a_record_that_missed_one_of_its_windows_is_in_the_others() -> None:
             times.send([7])
         job.wait(DEADLINE_S)
         (late,) = job.captured("late")
-        assert (late.time, late.batch) == (1, [tw.LateRecord("all", 0, 10, 7, 7, 10)])
+        assert (late.time, late.batch) == (1, [tw.types.LateRecord("all", 0, 10, 7, 7, 10)])
         assert [(captured.time, captured.batch) for captured in job.captured("results")] == [
-            (1, [tw.WindowResult("all", 5, 15, 2), tw.WindowResult("all", 10, 20, 1)])
+            (1, [tw.types.WindowResult("all", 5, 15, 2), tw.types.WindowResult("all", 10, 20, 1)])
         ]
 
 

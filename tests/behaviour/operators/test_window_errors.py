@@ -83,7 +83,7 @@ def test_there_are_no_windows_in_loops() -> None:
 
 def test_epochs_have_to_be_integers_to_be_event_times() -> None:
     """With other times ``at`` says when a record happened, if they come one after the other."""
-    numbers = tw.Dataflow("once", tw.UnitDomain()).input("numbers")
+    numbers = tw.Dataflow("once", tw.progress.UnitDomain()).input("numbers")
     with raises(tw.GraphError):
         numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=None)
     numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=lambda n: n)

@@ -22,7 +22,7 @@ def _key(number: int) -> int:
 @contextmanager
 def running(
     kind: Kind, workers: int = 2, at: Callable[[int], Any] | None = lambda n: n, **arguments: Any
-) -> Iterator[tw.Job]:
+) -> Iterator[tw.types.Job]:
     """A job with windows of even and odd numbers, whose results can be probed and read at any moment."""
     flow = tw.Dataflow("windows")
     windowed = flow.input("numbers").window(kind, key=_key, at=at, **arguments)
@@ -34,7 +34,7 @@ def running(
         job.stop()
 
 
-def feed(job: tw.Job, epochs: dict[int, list[int]]) -> None:
+def feed(job: tw.types.Job, epochs: dict[int, list[int]]) -> None:
     """Send numbers at each epoch, take the input past the last of them and have the job do what it can."""
     for epoch, numbers in epochs.items():
         job.input("numbers").advance_to(epoch)
@@ -44,12 +44,12 @@ def feed(job: tw.Job, epochs: dict[int, list[int]]) -> None:
     settle(job)
 
 
-def results(job: tw.Job) -> list[tuple[Any, ...]]:
+def results(job: tw.types.Job) -> list[tuple[Any, ...]]:
     """Return all results so far: (epoch, key, start, end, value)."""
     return sorted((captured.time, *result) for captured in job.captured("results") for result in captured.batch)
 
 
-def frontier(job: tw.Job, name: str) -> list[Any]:
+def frontier(job: tw.types.Job, name: str) -> list[Any]:
     """Return the times that can still arrive there."""
     return list(job.probe(name).frontier)
 

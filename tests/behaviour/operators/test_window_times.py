@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 NOON = datetime(2024, 5, 1, 12)  # noqa: DTZ001 - times without a zone are tried too
 
 
-def results_of(kind: Kind, *epochs: Any, workers: int = 1, **arguments: Any) -> list[tw.WindowResult[Any]]:
+def results_of(kind: Kind, *epochs: Any, workers: int = 1, **arguments: Any) -> list[tw.types.WindowResult[Any]]:
     """Return all results, of one batch an epoch; a record is its own time unless ``at`` says more."""
     arguments = {"key": lambda record: "all", "at": lambda record: record, **arguments}
     flow = tw.Dataflow("windows")

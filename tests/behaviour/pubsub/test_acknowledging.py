@@ -6,9 +6,10 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Batch, DeliveryError, Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     InitialFrontierSnapshot,
@@ -19,6 +20,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers.message_source import MessageSource
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import Acknowledging
 
 INFO = TopicInfo("kept", "job", IntegerDomain(), (None,), "life", None, "exactly_once")

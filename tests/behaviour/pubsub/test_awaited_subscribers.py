@@ -7,10 +7,10 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers import local_publisher
 
 DEADLINE_S = 20.0
@@ -30,7 +30,7 @@ def publishing(topic: str, **options: Any) -> tw.Dataflow:
     return flow
 
 
-def send_all(job: tw.Job) -> None:
+def send_all(job: tw.types.Job) -> None:
     """Send all epochs, and let the job work as far as it can."""
     numbers = job.input("numbers")
     for epoch in range(EPOCHS):
@@ -40,7 +40,7 @@ def send_all(job: tw.Job) -> None:
     job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
 
 
-def read_all(subscription: tw.Subscription) -> list[tuple[int, list[int]]]:
+def read_all(subscription: tw.types.Subscription) -> list[tuple[int, list[int]]]:
     return [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)]
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from tests.kit.pubsub.numbered import fetched, head, posted
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -19,6 +18,7 @@ from tidewheel.pubsub.messages.wire import (
 )
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import size_of
+from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.slow_policies import queue_for
 
 CAPACITY = 1000

@@ -5,10 +5,11 @@ import pytest
 from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Publisher, PublisherLost
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate, Message, PartitionEnded, WorkerPosition
 from tidewheel.pubsub.protocol.partition_stream import PartitionState, PartitionStream
+from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 
 SOON_S = 10.0
 SEEDS = range(6)
@@ -42,7 +42,7 @@ def test_each_table_is_the_sum_of_all_changes(seed: int, columns: list[str] | Li
     counts: Counter[Any] = Counter()
     states: list[dict[Any, int]] = []
     topic = str(request.node.name)
-    readers: list[tw.Subscription] = []
+    readers: list[tw.types.Subscription] = []
     partition: Any = random.choice(["worker", "merged"])
     flow = collection(topic, columns, partition=partition)
     with tw.run(flow, workers=random.choice([1, 2, 3]), engine="local") as job:
@@ -144,7 +144,7 @@ def test_another_job_has_the_same_collection(topic: str) -> None:
     assert sorted(found) == [(("a", 1), 1), (("b", 1), 1)]
 
 
-@pytest.mark.parametrize("read", [iter, tw.Subscription.epochs, lambda reader: reader.take(SOON_S)])
+@pytest.mark.parametrize("read", [iter, tw.types.Subscription.epochs, lambda reader: reader.take(SOON_S)])
 def test_a_table_needs_all_epochs(topic: str, read: Any) -> None:
     """Whoever has read some of them otherwise is told so, and not shown a wrong table."""
     with tw.run(collection(topic), engine="local") as job, tw.subscribe(topic) as reader:

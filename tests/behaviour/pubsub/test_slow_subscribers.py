@@ -16,8 +16,9 @@ from tests.kit.pubsub.actor_thread import (
     moved,
 )
 from tests.waiting import eventually
-from tidewheel.pubsub import Batch, DeliveryError, Dropped, Subscription
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.events import Batch, Dropped
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
@@ -25,6 +26,7 @@ from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.publishers.feed import ROOM_BYTES, Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 CAPACITY = 4_000_000
 SIZE = 300_000

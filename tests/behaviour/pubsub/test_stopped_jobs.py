@@ -9,7 +9,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.runtime.one_operator import settle
-from tidewheel.pubsub import Subscription
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 DEADLINE_S = 30.0
 WORKERS = 2
@@ -30,7 +30,7 @@ def flow_of(topic: str) -> tw.Dataflow:
     return flow
 
 
-def feed_without_end(job: tw.Job) -> None:
+def feed_without_end(job: tw.types.Job) -> None:
     """Send whole epochs, each to both workers, and then some of one that stays open."""
     numbers = job.input("numbers")
     for epoch in range(OPEN + 1):
@@ -64,8 +64,8 @@ def test_events_end_without_the_end_of_the_topic(topic: str) -> None:
     """Who reads events can tell a topic that came to its end from one that was stopped."""
     with stopped(topic) as subscription:
         events = list(subscription)
-    assert not any(isinstance(event, tw.End) for event in events)
-    assert sum(isinstance(event, tw.Batch) for event in events) == WORKERS * (OPEN + 1)
+    assert not any(isinstance(event, tw.types.End) for event in events)
+    assert sum(isinstance(event, tw.types.Batch) for event in events) == WORKERS * (OPEN + 1)
 
 
 def test_a_task_sees_the_same(topic: str) -> None:
@@ -82,9 +82,9 @@ def test_what_waits_for_an_epoch_that_will_not_come_is_told(topic: str) -> None:
     """A table until an epoch would be a promise, and what `take` returns says nothing of an end: these raise."""
     with stopped(topic) as subscription:
         assert subscription.to_arrow(until=OPEN - 1, timeout=DEADLINE_S).num_rows == ROWS * OPEN
-        with raises(tw.PublisherLost):
+        with raises(tw.errors.PublisherLost):
             subscription.to_arrow(until=OPEN, timeout=DEADLINE_S)
-        with raises(tw.PublisherLost):
+        with raises(tw.errors.PublisherLost):
             subscription.take()
 
 
@@ -124,7 +124,7 @@ def test_a_block_that_is_left_too_early_is_no_stop(topic: str) -> None:
     feed_without_end(job)
     with raises(tw.JobError), job:
         pass
-    with subscription, raises(tw.PublisherLost):
+    with subscription, raises(tw.errors.PublisherLost):
         list(subscription.epochs(DEADLINE_S))
 
 

@@ -7,10 +7,13 @@ import pytest
 from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain
-from tidewheel.pubsub import Batch, Event, Frontier, Publisher, PublisherLost, Subscriber
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch, Event, Frontier
 from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, LowerFrontierUpdate
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
 

@@ -17,10 +17,14 @@ from tests.kit.pubsub.actor_thread import ActorThread, ended, epoch
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tests.links.open_files import open_files
 from tests.waiting import eventually
-from tidewheel.pubsub import Batch, End, Epoch, PublisherLost, RunningPublication, Subscription, subscribe
+from tidewheel.pubsub.errors import PublisherLost
+from tidewheel.pubsub.messages.events import Batch, End, Epoch
+from tidewheel.pubsub.publications.publication import RunningPublication
 from tidewheel.pubsub.subscribers import topic_reader
 from tidewheel.pubsub.subscribers.parents import KeptParent
 from tidewheel.pubsub.subscribers.polled_parents import PolledParents
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 SOON_S = 0.02
 LONG_S = 30.0

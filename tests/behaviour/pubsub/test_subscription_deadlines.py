@@ -11,16 +11,11 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
-from tidewheel.pubsub import (
-    Batch,
-    DeliveryError,
-    End,
-    Epoch,
-    PublisherLost,
-    RunningPublication,
-    Subscription,
-    subscribe,
-)
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.messages.events import Batch, End, Epoch
+from tidewheel.pubsub.publications.publication import RunningPublication
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 SOON_S = 0.05
 LONG_S = 30.0

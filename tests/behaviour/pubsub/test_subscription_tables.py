@@ -10,7 +10,9 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
-from tidewheel.pubsub import DeliveryError, PublisherLost, RunningPublication, subscribe
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.publications.publication import RunningPublication
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 SOON_S = 0.05
 LONG_S = 30.0

@@ -8,21 +8,11 @@ from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tests.kit.pubsub.numbered import fetched, told
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub import (
-    Batch,
-    DeliveryError,
-    Dropped,
-    Epoch,
-    EpochAssembler,
-    Frontier,
-    Publisher,
-    Subscriber,
-    SubstreamsEnded,
-    subscribe,
-)
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages import encoded_message, frames
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.messages.encoded_message import encode_ends
+from tidewheel.pubsub.messages.events import Batch, Dropped, Epoch, Frontier, SubstreamsEnded
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     EpochsDropped,
@@ -31,8 +21,11 @@ from tidewheel.pubsub.messages.wire import (
     Numbered,
     PartitionEnded,
 )
-from tidewheel.pubsub.protocol.epochs import EpochStates
+from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochStates
+from tidewheel.pubsub.protocol.publisher import Publisher
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 INTEGERS = IntegerDomain()
 

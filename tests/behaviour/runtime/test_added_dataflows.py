@@ -23,13 +23,13 @@ def doubling(name: str, *, fails_at: int | None = None) -> tw.Dataflow:
     return flow
 
 
-def feed(job: tw.Job, *numbers: int) -> None:
+def feed(job: tw.types.Job, *numbers: int) -> None:
     for number in numbers:
         job.input("numbers").send([number])
     job.input("numbers").close()
 
 
-def results(job: tw.Job) -> list[int]:
+def results(job: tw.types.Job) -> list[int]:
     return sorted(number for entry in job.captured("results") for number in entry.batch)
 
 
@@ -51,7 +51,7 @@ def test_each_has_inputs_probes_and_captures_of_its_own(workers: int) -> None:
 def test_one_may_feed_another() -> None:
     """Waiting for the second runs the first as well, whose operator feeds it."""
     flow = tw.Dataflow("upstream")
-    ends: dict[str, tw.InputHandle] = {}
+    ends: dict[str, tw.types.InputHandle] = {}
     flow.input("numbers").inspect(lambda number: ends["down"].send([number + 1])).probe("done")
     with tw.run(flow, engine="local") as job:
         down = job.add(doubling("downstream"))
@@ -282,7 +282,7 @@ def test_stopping_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPat
 def test_what_is_added_while_the_job_stops_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """And whoever added it is told."""
     job = tw.run(doubling("first"), engine="local")
-    hosted: list[tw.Job] = []
+    hosted: list[tw.types.Job] = []
     deploy = LocalJob._bring_up
 
     def deploy_slowly(added: LocalJob, attachments: Any, *, paused: bool) -> LocalJob:

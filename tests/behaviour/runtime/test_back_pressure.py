@@ -79,7 +79,7 @@ def test_not_waiting_is_possible() -> None:
     feed.has_taken = False
     handle = feed.handle()
     handle.send([0])
-    with raises(tw.WouldBlock):
+    with raises(tw.errors.WouldBlock):
         handle.send([1], timeout=0)
     assert (feed.last_timeout, len(feed.submitted), handle.statistics.batches) == (0, 1, 1)
     feed.has_taken = True
@@ -181,7 +181,7 @@ def test_more_is_let_go_each_time_that_it_is_not_enough(monkeypatch: pytest.Monk
 
 def test_an_operator_may_send_to_its_own_job_whatever_is_in_flight() -> None:
     """It cannot wait for itself."""
-    jobs: list[tw.Job] = []
+    jobs: list[tw.types.Job] = []
     flow = tw.Dataflow("own")
     flow.input("numbers").map(lambda n: jobs[0].input("more").send([n] * 5000)).probe("done")
     flow.input("more").unary("ignore", scheduled(ignore))

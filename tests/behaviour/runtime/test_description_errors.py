@@ -159,6 +159,6 @@ def test_arguments_of_the_wrong_type_are_refused(flow: tw.Dataflow, describe: An
 
 def test_epochs_that_are_no_integers_have_no_next_one() -> None:
     """Outside all loops, a feedback advances integers only: where times are of another kind, it is refused."""
-    flow = tw.Dataflow("flow", tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()))
+    flow = tw.Dataflow("flow", tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain()))
     with pytest.raises(tw.GraphError):
         flow.feedback()

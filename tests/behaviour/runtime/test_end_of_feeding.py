@@ -12,7 +12,7 @@ from tidewheel.runtime.inputs.fed_job import FedJob
 DEADLINE_S = 30.0
 
 
-def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
+def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.types.InputHandle) -> None:
     """With the input's name and the cause; a handle that is closed has nothing to miss."""
     cause = OSError("no route")
     FedJob(handle).fail("the shop has gone", cause)
@@ -24,7 +24,7 @@ def test_a_handle_fails_the_job(feed: ListFeed, handle: tw.InputHandle) -> None:
     assert len(feed.failures) == 1
 
 
-def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw.InputHandle) -> None:
+def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw.types.InputHandle) -> None:
     """Once each, why it has failed, also if they ask when it is over; but for those who have taken it back."""
     told: list[tuple[str, Exception | None]] = []
     calls = {name: lambda failure, name=name: told.append((name, failure)) for name in ("kept", "forgotten", "late")}
@@ -41,7 +41,7 @@ def test_those_who_feed_are_told_that_the_job_is_over(feed: ListFeed, handle: tw
 
 
 def test_a_call_that_raises_does_not_keep_others_from_being_told(
-    feed: ListFeed, handle: tw.InputHandle, caplog: pytest.LogCaptureFixture
+    feed: ListFeed, handle: tw.types.InputHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nor whoever ends the job, from ending it: it is written down."""
     told: list[Exception | None] = []

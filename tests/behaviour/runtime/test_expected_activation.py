@@ -249,14 +249,14 @@ def test_a_lent_token_that_is_used_late_fails_the_job(sends_in: str) -> None:
     threads: list[threading.Thread] = []
 
     def build(context: tw.OperatorContext) -> Schedule:
-        open_: list[tuple[tw.LentToken, Any]] = []
-        done: list[tuple[tw.LentToken, Any]] = []
+        open_: list[tuple[tw.types.LentToken, Any]] = []
+        done: list[tuple[tw.types.LentToken, Any]] = []
 
         def work(output: tw.OutputPort) -> None:
             assert may_answer.wait(DEADLINE_S)
             lent, batch = open_.pop()
             if sends_in == "thread":
-                with suppress(tw.TokenError):  # as a future that no code looks at
+                with suppress(tw.errors.TokenError):  # as a future that no code looks at
                     output.send(lent, batch)
             done.append((lent, batch))
             context.activate()

@@ -113,7 +113,7 @@ def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | 
     """An operator whose summaries lend it no token for time 0 may keep its initial one while its input is at 0."""
     flow = tw.Dataflow("diagnostics")
     numbers = flow.input("numbers")
-    summaries = {} if advance is None else {(0, 0): tw.PathSummary.advance(numbers.nesting, advance)}
+    summaries = {} if advance is None else {(0, 0): tw.progress.PathSummary.advance(numbers.nesting, advance)}
     (made,) = flow.operator("keeper", [numbers], 1, keeping_its_initial_token, summaries=summaries)
     made.probe("done")
     with deploy(flow, 1) as job:

@@ -33,7 +33,7 @@ def topic(flow: tw.Dataflow, folder: Path) -> tw.Stream[Any]:
     return flow.input("numbers").publish("seen by snapshot", visible="snapshot")
 
 
-def running_without_a_snapshot(make: Callable[[tw.Dataflow, Path], tw.Stream[Any]], folder: Path) -> tw.Job:
+def running_without_a_snapshot(make: Callable[[tw.Dataflow, Path], tw.Stream[Any]], folder: Path) -> tw.types.Job:
     """Return a job that has all of an epoch but the snapshot that shows it."""
     flow = tw.Dataflow("healthy")
     make(flow, folder).probe("stored")

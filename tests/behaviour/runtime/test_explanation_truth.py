@@ -90,7 +90,7 @@ def add(flow: tw.Dataflow, stream: tw.Stream[int], segment: str, index: int, see
         case "gate":
             control = flow.input(f"control {index}")
             (made,) = flow.operator(
-                "gate", [stream, control], 1, gate, {(0, 0): tw.PathSummary.identity(control.nesting)}
+                "gate", [stream, control], 1, gate, {(0, 0): tw.progress.PathSummary.identity(control.nesting)}
             )
             return made
     return stream.unary(segment, careless(seed))

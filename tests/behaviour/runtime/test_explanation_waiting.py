@@ -17,7 +17,7 @@ LEAKED = (
 )
 
 
-def whats(explanation: tw.Explanation) -> list[str]:
+def whats(explanation: tw.types.Explanation) -> list[str]:
     return [holder.what for holder in explanation.holders]
 
 
@@ -94,7 +94,7 @@ def gated(*, reads_late: bool = False) -> tw.Dataflow:
 
     flow = tw.Dataflow("gated")
     data, control = flow.input("data"), flow.input("control").map(abs)
-    (made,) = flow.operator("gate", [data, control], 1, build, {(0, 0): tw.PathSummary.identity(data.nesting)})
+    (made,) = flow.operator("gate", [data, control], 1, build, {(0, 0): tw.progress.PathSummary.identity(data.nesting)})
     made.probe("done").capture("results")
     return flow
 
@@ -315,7 +315,7 @@ def test_a_token_that_a_thread_works_on_may_be_no_leak() -> None:
 # ---------------------------------------------------------------------- frontiers, names, jobs
 
 
-class Pairs(tw.TimeDomain):
+class Pairs(tw.progress.TimeDomain):
     """Pairs of numbers in product order, whose summaries are pairs too."""
 
     def minimum(self) -> Any:
@@ -344,7 +344,7 @@ def test_a_holder_that_holds_several_elements_is_told_for_each() -> None:
     """One token that arrives by two paths at two times explains both, each with its path."""
     flow = tw.Dataflow("two", Pairs())
     numbers = flow.input("numbers")
-    summaries = [tw.PathSummary(numbers.nesting, numbers.nesting, (by,)) for by in [(1, 0), (0, 1)]]
+    summaries = [tw.progress.PathSummary(numbers.nesting, numbers.nesting, (by,)) for by in [(1, 0), (0, 1)]]
     (made,) = flow.operator("two", [numbers], 1, lambda context: lambda input, output: None, {(0, 0): summaries})
     made.probe("done")
     with deploy(flow, 1) as job:

@@ -41,7 +41,7 @@ def test_an_operator_that_takes_times_back_is_refused(flow: tw.Dataflow, by: int
     """A summary below the identity is refused before the job starts, in a cycle that sums up to 0 or less, too."""
     back = flow.feedback(1)
     numbers = flow.input("numbers").concat(back) if in_a_cycle else flow.input("numbers")
-    path = tw.PathSummary.advance(numbers.nesting, by)
+    path = tw.progress.PathSummary.advance(numbers.nesting, by)
     (earlier,) = flow.operator("back", [numbers], 1, lambda context: ignore, {(0, 0): path})
     back.connect(earlier)
     with raises(tw.GraphError):

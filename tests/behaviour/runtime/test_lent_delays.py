@@ -33,7 +33,7 @@ def fan(handle: Callable[..., None]) -> tw.Dataflow:
     return flow
 
 
-def frontiers(job: tw.Job) -> list[list[Any]]:
+def frontiers(job: tw.types.Job) -> list[list[Any]]:
     return [list(job.probe(name).frontier) for name in NAMES]
 
 
@@ -43,7 +43,9 @@ def test_each_output_has_its_own_least_time(workers: int, progress: SpreadName) 
     """A token for an output is good from where its summary leads on, and holds that output only."""
     kept: list[tw.TimestampToken] = []
 
-    def handle(lent: tw.LentToken, batch: list[int], same: tw.OutputPort, later: tw.OutputPort, never: Any) -> None:
+    def handle(
+        lent: tw.types.LentToken, batch: list[int], same: tw.OutputPort, later: tw.OutputPort, never: Any
+    ) -> None:
         kept.append(lent.delayed(lent.time, same))
         kept.append(lent.delayed(lent.time + 2, later))
         kept.append(lent.delayed(lent.time + 5, later))
@@ -78,8 +80,8 @@ def refusal(use: Callable[..., Any]) -> str:
     """Return the text of the error of a wrong use, which must leave nothing behind: the job ends."""
     refused: list[str] = []
 
-    def handle(lent: tw.LentToken, batch: list[int], *outputs: tw.OutputPort) -> None:
-        with pytest.raises(tw.TokenError) as error:
+    def handle(lent: tw.types.LentToken, batch: list[int], *outputs: tw.OutputPort) -> None:
+        with pytest.raises(tw.errors.TokenError) as error:
             use(lent, *outputs)
         refused.append(str(error.value))
 
@@ -123,7 +125,7 @@ def test_an_output_that_the_input_does_not_reach_is_said_not_to_be_reached() -> 
 @every_spread
 def test_a_message_past_the_last_round_lends_nothing(progress: SpreadName) -> None:
     """Where a summary leads past the greatest time there is no time to delay to."""
-    few = tw.Dataflow("few", tw.IntegerDomain(maximum=3))
+    few = tw.Dataflow("few", tw.progress.IntegerDomain(maximum=3))
     numbers = few.input("numbers")
 
     def build(context: tw.OperatorContext) -> Schedule:
@@ -132,9 +134,9 @@ def test_a_message_past_the_last_round_lends_nothing(progress: SpreadName) -> No
                 if lent.time <= 1:
                     output.send(lent, batch)
                 else:
-                    with raises(tw.TokenError):
+                    with raises(tw.errors.TokenError):
                         lent.delayed(3)
-                    with raises(tw.TokenError):
+                    with raises(tw.errors.TokenError):
                         lent.retain()
 
         return schedule

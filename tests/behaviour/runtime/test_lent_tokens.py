@@ -22,7 +22,7 @@ from tidewheel.progress import ROOT, PathSummary
 def raise_token_error(error: tw.JobError) -> None:
     """Raise what the operator raised, which the job's error carries as its cause."""
     assert error.operator is not None
-    assert isinstance(error.__cause__, tw.TokenError)
+    assert isinstance(error.__cause__, tw.errors.TokenError)
     raise error.__cause__
 
 
@@ -96,7 +96,7 @@ def test_a_delay_backwards_is_refused_and_leaves_nothing_behind() -> None:
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         for lent, batch in input:
             for wrong in (lent.time - 1, "later", (lent.time, 0)):
-                with pytest.raises(tw.TokenError) as caught:
+                with pytest.raises(tw.errors.TokenError) as caught:
                     lent.delayed(wrong)
                 refused.append(str(caught.value))
             output.send(lent, batch)
@@ -120,31 +120,31 @@ AFTER_THE_CALL = (
 )
 def test_a_lent_token_is_of_no_use_in_the_next_call(use: Any) -> None:
     """It is gone when the operator returns: the error names operator and time, and says to retain it."""
-    kept: list[tw.LentToken] = []
+    kept: list[tw.types.LentToken] = []
 
     def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
         if kept:
             use(kept[0], output)
         kept.extend(lent for lent, _ in input)
 
-    with pytest.raises(tw.TokenError, match=AFTER_THE_CALL):
+    with pytest.raises(tw.errors.TokenError, match=AFTER_THE_CALL):
         raise_token_error(fail_operator(schedule, [1]))
 
 
 def test_a_lent_token_is_of_no_use_outside_the_operator() -> None:
     """Between two calls of its operator, and after the job, it raises too."""
-    kept: list[tw.LentToken] = []
+    kept: list[tw.types.LentToken] = []
     run_operator(lambda input, output: kept.extend(lent for lent, _ in input), [1])
-    with pytest.raises(tw.TokenError, match=AFTER_THE_CALL):
+    with pytest.raises(tw.errors.TokenError, match=AFTER_THE_CALL):
         kept[0].retain()
-    with pytest.raises(tw.TokenError, match=AFTER_THE_CALL):
+    with pytest.raises(tw.errors.TokenError, match=AFTER_THE_CALL):
         kept[0].delayed(3)
 
 
 def test_a_lent_token_is_of_no_use_once_the_operator_has_returned() -> None:
     """Not even in the same step, to an operator that runs after it."""
-    kept: list[tw.LentToken] = []
-    refused: list[tw.TokenError] = []
+    kept: list[tw.types.LentToken] = []
+    refused: list[tw.errors.TokenError] = []
 
     def keep(input: tw.InputPort, output: tw.OutputPort) -> None:
         for lent, batch in input:
@@ -153,7 +153,7 @@ def test_a_lent_token_is_of_no_use_once_the_operator_has_returned() -> None:
 
     def use(input: tw.InputPort, output: tw.OutputPort) -> None:
         for _ in input:
-            with raises(tw.TokenError) as no:
+            with raises(tw.errors.TokenError) as no:
                 kept[0].retain()
             refused.append(no.value)
 
@@ -183,7 +183,7 @@ def test_a_token_of_another_operator_is_refused() -> None:
 
     error = fail_flow(two_operators(keep, use), [1])
     assert (error.operator, error.worker, error.time) == ("second", 0, 0)
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         raise_token_error(error)
     kept.pop().discard()
 
@@ -210,7 +210,7 @@ def test_a_token_lent_to_another_operator_is_refused() -> None:
 
         error = fail_flow(two_operators(remember, misuse), [1])
         assert error.operator == "second"
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             raise_token_error(error)
 
 
@@ -230,7 +230,7 @@ def test_with_two_outputs_the_one_has_to_be_named() -> None:
             for lent, _ in input:
                 use(lent)
 
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             raise_token_error(fail_flow(flow_of_two_outputs(schedule), [1]))
 
 
@@ -243,7 +243,7 @@ def test_a_named_output_gets_the_token_and_the_other_does_not() -> None:
             kept.append(lent.retain(right))
         if kept and not input.frontier.less_equal(0):
             with kept.pop() as token:
-                with raises(tw.TokenError):
+                with raises(tw.errors.TokenError):
                     left.send(token, [1])
                 right.send(token, [2])
 
@@ -262,7 +262,7 @@ def test_an_output_that_the_input_does_not_reach_gets_no_token() -> None:
         message = (
             r"operator 'fork': a message at time 0 on input 0 lends no one token for output 1: .* nothing at that input"
         )
-        with pytest.raises(tw.TokenError, match=message):
+        with pytest.raises(tw.errors.TokenError, match=message):
             raise_token_error(fail_flow(flow_of_two_outputs(schedule, summaries), [1]))
 
 
@@ -287,7 +287,7 @@ def test_sending_after_discard_is_refused() -> None:
             token.discard()
             output.send(token, batch)
 
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         raise_token_error(fail_operator(schedule, [1]))
 
 
@@ -310,7 +310,7 @@ def test_a_token_of_another_worker_is_refused(workers: int) -> None:
 
     error = fail_flow(flow_of(build), [1], [2], workers=workers)
     assert misused == [1]
-    assert isinstance(error.__cause__, tw.TokenError)
+    assert isinstance(error.__cause__, tw.errors.TokenError)
 
 
 def test_a_lent_token_cannot_be_pickled() -> None:
@@ -320,7 +320,7 @@ def test_a_lent_token_cannot_be_pickled() -> None:
         for lent, _ in input:
             pickle.dumps(lent)
 
-    with pytest.raises(tw.TokenError):
+    with pytest.raises(tw.errors.TokenError):
         raise_token_error(fail_operator(schedule, [1]))
 
 

@@ -98,7 +98,7 @@ def test_saying_that_nothing_is_left_to_do_takes_one_look_at_the_workers(
         reports.append(core.worker)
         return report(core)
 
-    def counted_explain(explainer: Explainer, name: str) -> tw.Explanation:
+    def counted_explain(explainer: Explainer, name: str) -> tw.types.Explanation:
         explained.append(name)
         return explain(explainer, name)
 

@@ -39,7 +39,7 @@ def bare(cell: Kernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return cell.outputs
 
 
-def listeners(job: tw.Job) -> int:
+def listeners(job: tw.types.Job) -> int:
     """Return how many listen to the telemetry of a job."""
     return sum(
         info.partitions[0].publisher.subscribers for info in [LOCAL_CATALOG.lookup(f"{TELEMETRY}{job.name}")] if info

@@ -33,7 +33,7 @@ def build_in_order(seen: list[Any], *, sequential: bool) -> Build:
     return build
 
 
-def times_of(domain: tw.TimeDomain, times: list[Any], *, sequential: bool = False) -> list[Any]:
+def times_of(domain: tw.progress.TimeDomain, times: list[Any], *, sequential: bool = False) -> list[Any]:
     """Return in which order an operator hears that times are complete that arrive in the given one."""
     seen: list[Any] = []
     flow = tw.Dataflow("test", domain)
@@ -49,14 +49,19 @@ def times_of(domain: tw.TimeDomain, times: list[Any], *, sequential: bool = Fals
 @pytest.mark.parametrize(
     ("domain", "times"),
     [
-        (tw.IntegerDomain(), [0, 1, 7, 30]),
-        (tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()), [(0, 0), (1, 0), (0, 1), (1, 1)]),
+        (tw.progress.IntegerDomain(), [0, 1, 7, 30]),
+        (
+            tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain()),
+            [(0, 0), (1, 0), (0, 1), (1, 1)],
+        ),
         (BITEMPORAL, [Bitemporal(0, 2), Bitemporal(1, 0), Bitemporal(1, 2), Bitemporal(3, 0)]),
         (VECTOR_CLOCK, [(1, 0), (0, 1), (2, 2), (0, 5)]),
     ],
     ids=["integers", "pairs", "bitemporal", "vector clock"],
 )
-def test_no_time_is_ready_before_one_that_is_less(domain: tw.TimeDomain, times: list[Any], sequential: bool) -> None:
+def test_no_time_is_ready_before_one_that_is_less(
+    domain: tw.progress.TimeDomain, times: list[Any], sequential: bool
+) -> None:
     """In whatever order they arrive, and also where some are in no order."""
     for arriving in permutations(times):
         seen = times_of(domain, list(arriving), sequential=sequential)
@@ -66,7 +71,7 @@ def test_no_time_is_ready_before_one_that_is_less(domain: tw.TimeDomain, times: 
 
 def test_sequential_times_come_as_their_domain_puts_them_in_order() -> None:
     """Pairs come by the first coordinate and then by the second, though neither of some is less."""
-    pairs = tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain())
+    pairs = tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain())
     times = [(0, 3), (1, 0), (1, 2), (2, 1)]
     for arriving in permutations(times):
         assert times_of(pairs, list(arriving), sequential=True) == times
@@ -146,7 +151,7 @@ def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
         job.wait(DEADLINE_S)
     ready = [time for _, time in seen]
     assert sorted(map(str, ready)) == sorted(str((time, turn)) for time in times for turn in range(3))
-    rounds = tw.ProductDomain(BITEMPORAL, tw.IntegerDomain())
+    rounds = tw.progress.ProductDomain(BITEMPORAL, tw.progress.IntegerDomain())
     assert not any(rounds.less_than(later, earlier) for earlier, later in combinations(ready, 2))
 
 
@@ -158,7 +163,7 @@ def test_waiting_for_the_first_of_many_epochs_in_a_loop_orders_none_of_the_other
     def refuse(*_: object) -> None:
         raise AssertionError("pairs are ranked")
 
-    monkeypatch.setattr(tw.ProductDomain, "in_order", refuse)
+    monkeypatch.setattr(tw.progress.ProductDomain, "in_order", refuse)
     seen: list[Any] = []
     flow = tw.Dataflow("test")
     loop = flow.input("numbers").iterate(
@@ -195,7 +200,7 @@ def test_an_operator_with_a_token_completes_though_nothing_activates_it() -> Non
 def test_outside_of_loops_a_complete_time_is_ready() -> None:
     """No time waits for one that is in no order with it, so a driver may wait for a time before it closes others."""
     seen: list[Any] = []
-    flow = tw.Dataflow("test", tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain()))
+    flow = tw.Dataflow("test", tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain()))
     flow.input("n").unary("subject", build_in_order(seen, sequential=True)).capture("results")
     with tw.run(flow, engine="local") as job:
         ahead = job.input("n")

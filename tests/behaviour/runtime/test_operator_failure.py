@@ -222,7 +222,7 @@ def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
 
 @pytest.mark.parametrize(
     "raised",
-    [StopIteration, RuntimeError, KeyError, TimeoutError, SystemExit, GeneratorExit, tw.TokenError, tw.JobError],
+    [StopIteration, RuntimeError, KeyError, TimeoutError, SystemExit, GeneratorExit, tw.errors.TokenError, tw.JobError],
 )
 def test_whatever_is_raised_is_a_job_error(raised: type[BaseException]) -> None:
     """Also exceptions that mean something to Python, or to the runtime itself."""
@@ -278,7 +278,7 @@ def test_a_schedule_is_not_async() -> None:
     assert "map_async awaits a coroutine for each record" in str(error)
 
 
-def failed_job() -> tuple[tw.Job, tw.JobError]:
+def failed_job() -> tuple[tw.types.Job, tw.JobError]:
     """Return a job that has failed, and its error."""
     job = tw.run(refusing_flow(), engine="local")
     job.input("numbers").send([3])
@@ -350,7 +350,7 @@ def test_an_error_can_be_pickled() -> None:
     for field in ("operator", "worker", "time", "traceback_text"):
         assert getattr(arrived, field) == getattr(error, field)
     assert (arrived.operator, arrived.worker, arrived.time) == ("map", 0, 0)
-    assert str(pickle.loads(pickle.dumps(tw.TokenError("text")))) == "text"
+    assert str(pickle.loads(pickle.dumps(tw.errors.TokenError("text")))) == "text"
 
 
 def test_a_key_that_raises_is_the_fault_of_who_asked_for_it() -> None:

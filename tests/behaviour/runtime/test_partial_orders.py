@@ -70,7 +70,7 @@ def two_sided(left: Any, right: Any) -> Any:
     ids=["bitemporal", "vector clock"],
 )
 def test_unordered_times_complete_each_by_itself(
-    domain: tw.TimeDomain, left: Any, right: Any, workers: int, progress: Spread
+    domain: tw.progress.TimeDomain, left: Any, right: Any, workers: int, progress: Spread
 ) -> None:
     """Of two times neither of which is before the other, one completes while the other is open."""
     flow = tw.Dataflow("unordered", domain)
@@ -96,7 +96,7 @@ def test_diagnostics_do_not_hold_data_back(workers: int, progress: Spread) -> No
     """An operator says that what comes in at its second input cannot come out at its first output: so it cannot."""
     flow = tw.Dataflow("diagnosed")
     data, questions = flow.input("data"), flow.input("questions")
-    unchanged = tw.PathSummary.identity(data.nesting)
+    unchanged = tw.progress.PathSummary.identity(data.nesting)
     asked: list[tw.TimestampToken] = []
 
     def build(context: tw.OperatorContext) -> Schedule:
@@ -133,7 +133,7 @@ def test_diagnostics_do_not_hold_data_back(workers: int, progress: Spread) -> No
 
 
 @contextmanager
-def running(flow: tw.Dataflow) -> Iterator[tw.Job]:
+def running(flow: tw.Dataflow) -> Iterator[tw.types.Job]:
     """Run a dataflow whose input ``questions`` has one record."""
     with tw.run(flow, engine="local") as job:
         job.input("questions").send([1])
@@ -164,7 +164,10 @@ def test_a_message_with_several_paths_lends_a_token_for_each() -> None:
     flow = tw.Dataflow("unordered", BITEMPORAL)
     (numbers,) = flow.operator("source", [], 1, two_sided(Bitemporal(0, 1), Bitemporal(1, 0)))
     nesting = numbers.nesting
-    paths = [tw.PathSummary.advance(nesting, Bitemporal(2, 0)), tw.PathSummary.advance(nesting, Bitemporal(0, 2))]
+    paths = [
+        tw.progress.PathSummary.advance(nesting, Bitemporal(2, 0)),
+        tw.progress.PathSummary.advance(nesting, Bitemporal(0, 2)),
+    ]
     refused: list[str] = []
 
     def build(context: tw.OperatorContext) -> Schedule:
@@ -173,7 +176,7 @@ def test_a_message_with_several_paths_lends_a_token_for_each() -> None:
                 for wrong in (token.retain, lambda lent=token: lent.delayed(Bitemporal(1, 1))):
                     try:
                         wrong()
-                    except tw.TokenError as error:
+                    except tw.errors.TokenError as error:
                         refused.append(str(error))
                 with token.delayed(Bitemporal(token.time.valid + 2, token.time.recorded)) as late:
                     output.send(late, batch)

@@ -85,7 +85,7 @@ def test_sending_outside_the_call_is_refused() -> None:
     group = WorkerGroup(flow_of(scheduled(schedule)), workers=1)
     group.feed("numbers", [1])
     group.run()
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         outputs[0].send(kept[0], [1])
     kept.pop().discard()
     with raises(tw.JobError):
@@ -115,7 +115,7 @@ def test_an_empty_batch_is_not_sent_but_its_token_is_checked(nothing: Any) -> No
             output.send(lent, nothing)
             token = lent.retain()
             token.discard()
-            with pytest.raises(tw.TokenError):
+            with pytest.raises(tw.errors.TokenError):
                 output.send(token, nothing)
 
     assert run_operator(schedule, [1]) == []
@@ -192,4 +192,4 @@ def test_sending_needs_a_token(wrong: Any) -> None:
         for _, batch in input:
             output.send(wrong, batch)
 
-    assert isinstance(fail_operator(schedule, [1]).__cause__, tw.TokenError | TypeError)
+    assert isinstance(fail_operator(schedule, [1]).__cause__, tw.errors.TokenError | TypeError)

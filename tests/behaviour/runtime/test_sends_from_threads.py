@@ -31,7 +31,7 @@ def discards(token: tw.TimestampToken, output: tw.OutputPort) -> None:
     output.send(token, ["answer"])
 
 
-def sends(lent: tw.LentToken, output: tw.OutputPort) -> None:
+def sends(lent: tw.types.LentToken, output: tw.OutputPort) -> None:
     """Send with the token of a message."""
     output.send(lent, ["answer"])
 
@@ -56,11 +56,11 @@ class Asking:
 
         return schedule
 
-    def have_it_send(self, job: tw.Job) -> None:
+    def have_it_send(self, job: tw.types.Job) -> None:
         """Feed the operator, and return once its thread has sent."""
         feed(job, [], [1], close=False)
         settle(job)
-        assert isinstance(self.futures[0].exception(DEADLINE_S), tw.TokenError)
+        assert isinstance(self.futures[0].exception(DEADLINE_S), tw.errors.TokenError)
         job.input("numbers").close()
 
 
@@ -113,11 +113,11 @@ def test_an_operator_that_raises_the_error_of_its_thread_fails_as_if_it_did_not(
 
     said = "'ask' failed in a thread or coroutine on worker 0 at time 0: TokenError"
 
-    def ask_and_wait(job: tw.Job) -> None:
+    def ask_and_wait(job: tw.types.Job) -> None:
         assert isinstance(job, LocalJob)
         feed(job, [1])
         job.run_round()
-        assert isinstance(futures[0].exception(DEADLINE_S), tw.TokenError)
+        assert isinstance(futures[0].exception(DEADLINE_S), tw.errors.TokenError)
         job.wait(DEADLINE_S)
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(tw.JobError, match=said):  # noqa: SIM117 - of one statement
@@ -157,14 +157,14 @@ def test_a_sleeping_worker_wakes_up_to_fail_for_a_coroutine() -> None:
 
 def test_what_an_operator_catches_in_its_call_fails_nothing() -> None:
     """In schedule the error reaches the operator itself, which may go on."""
-    kept: list[tw.LentToken] = []
+    kept: list[tw.types.LentToken] = []
 
     def build(context: tw.OperatorContext) -> Schedule:
         def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
             for lent, batch in input:
                 kept.append(lent)
                 if len(kept) > 1:
-                    with pytest.raises(tw.TokenError):
+                    with pytest.raises(tw.errors.TokenError):
                         kept[0].retain()
                 output.send(lent, batch)
 

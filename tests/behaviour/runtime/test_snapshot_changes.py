@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_another_dataflow_is_refused(folder: Path) -> None:
     """By its name; the folder is free afterwards."""
-    with pytest.raises(tw.SnapshotError) as error:
+    with pytest.raises(tw.errors.SnapshotError) as error:
         begin(folder, counting("other"))
     assert str(error.value) == (
         f"snapshot 1 in {folder} is of dataflow 'counting', and not of 'other': use another folder"
@@ -43,7 +43,7 @@ def test_a_missing_operator_is_refused_unless_it_is_allowed(folder: Path) -> Non
         words.unary("sum", running_total, exchange=lambda word: word).probe("done").capture("counts")
         return made
 
-    with pytest.raises(tw.SnapshotError) as error:
+    with pytest.raises(tw.errors.SnapshotError) as error:
         begin(folder, flow())
     assert str(error.value) == (
         f"dataflow 'counting' has no operator 'count', and snapshot 1 in {folder} has: give the operator or "
@@ -108,7 +108,7 @@ def test_operators_without_state_come_and_go(stages: int, tmp_path: Path) -> Non
 def test_two_jobs_cannot_use_one_folder(folder: Path) -> None:
     """The second is told which one does; once that is stopped, it may."""
     with begin(folder) as job:
-        with pytest.raises(tw.SnapshotError, match=f"{folder} belongs to job '{job.name}'.* which is running"):
+        with pytest.raises(tw.errors.SnapshotError, match=f"{folder} belongs to job '{job.name}'.* which is running"):
             begin(folder)
         job.snapshot()
         job.stop()
@@ -121,9 +121,9 @@ def test_a_job_whose_folder_another_one_has_claimed_fails(folder: Path) -> None:
         job = begin(folder)
         patch.setattr(heartbeat, "beats", lambda *_: False)
         with begin(folder) as other:
-            with pytest.raises(tw.SnapshotError, match=f"{other.name}.* has claimed the folder"):
+            with pytest.raises(tw.errors.SnapshotError, match=f"{other.name}.* has claimed the folder"):
                 job.snapshot()
-            with pytest.raises(tw.SnapshotError, match="has claimed the folder"):
+            with pytest.raises(tw.errors.SnapshotError, match="has claimed the folder"):
                 job.input("words").send(["c"])
             other.snapshot()
             other.stop()

@@ -134,7 +134,7 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(
         with monkeypatch.context() as patch:
             patch.setattr(local_folder, "write_all", full)
             for _ in range(2):
-                with raises(tw.SnapshotError):
+                with raises(tw.errors.SnapshotError):
                     job.snapshot()
         assert [record.levelno for record in caplog.records if "could not be taken" in record.message] == [
             logging.WARNING
@@ -159,7 +159,7 @@ def test_a_folder_that_is_away_for_a_while_costs_snapshots_and_nothing_else(tmp_
         folder.write_text("not a folder")
         send_on(job.input("words"), until=4)
         for _ in range(2):
-            with raises(tw.SnapshotError):
+            with raises(tw.errors.SnapshotError):
                 job.snapshot()
         folder.unlink()
         away.rename(folder)
@@ -180,7 +180,7 @@ def test_a_folder_that_was_removed_costs_snapshots_and_nothing_else(tmp_path: Pa
         job.snapshot()
         shutil.rmtree(tmp_path / "s")
         for _ in range(2):
-            with raises(tw.SnapshotError):
+            with raises(tw.errors.SnapshotError):
                 job.snapshot()
             assert not [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
         send_on(job.input("words"))
@@ -202,7 +202,7 @@ def test_what_waits_for_a_snapshot_fails_once_there_can_be_none(tmp_path: Path) 
             job.input("words").close()
             job.wait()
 
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         run_without_folder()
 
 

@@ -58,18 +58,18 @@ EXPECTED = Counter(
 )
 
 
-def counts(job: tw.Job, name: str = "counts") -> Counter[Any]:
+def counts(job: tw.types.Job, name: str = "counts") -> Counter[Any]:
     """Return what was captured, each record with its time."""
     return Counter((entry.time, record) for entry in job.captured(name) for record in entry.batch)
 
 
-def begin(folder: Path, flow: tw.Dataflow | None = None, workers: int = 2, **settings: Any) -> tw.Job:
+def begin(folder: Path, flow: tw.Dataflow | None = None, workers: int = 2, **settings: Any) -> tw.types.Job:
     settings = {"every_s": SELDOM_S, **settings}
     flow = counting() if flow is None else flow
     return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(folder, **settings))
 
 
-def send_on(handle: tw.InputHandle, epochs: Iterable[list[str]] = EPOCHS, until: int = len(EPOCHS)) -> None:
+def send_on(handle: tw.types.InputHandle, epochs: Iterable[list[str]] = EPOCHS, until: int = len(EPOCHS)) -> None:
     """Send the epochs that a handle has not sent yet, one batch each, as a user would who keeps to its position."""
     for time, words in list(enumerate(epochs))[handle.position.batches : until]:
         handle.advance_to(time)
@@ -178,7 +178,7 @@ def test_who_begins_from_the_start_again_is_told(folder: Path) -> None:
         send_on(job.input("words"), until=4)
         job.stop(snapshot=True)
     with begin(folder) as job:
-        with pytest.raises(tw.TokenError) as error:
+        with pytest.raises(tw.errors.TokenError) as error:
             job.input("words").advance_to(0)
         assert str(error.value).endswith("The job goes on from a snapshot: send what comes after the handle's position")
         job.input("words").close()
@@ -186,7 +186,7 @@ def test_who_begins_from_the_start_again_is_told(folder: Path) -> None:
         job.input("words").close()
         job.stop(snapshot=True)
     with begin(folder) as job:
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             job.input("words").send(["a"])
         job.stop()
 

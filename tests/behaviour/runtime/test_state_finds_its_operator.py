@@ -66,7 +66,7 @@ def test_an_operator_that_is_added_or_named_takes_no_state(
 
 def test_an_operator_that_is_removed_leaves_the_others_theirs(tmp_path: Path) -> None:
     """The name of the one that is left is another one now; that the state of the other is lost has to be said."""
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         sums_after(tmp_path / "s", sums(seen=""), sums())
     found = sums_after(tmp_path / "t", sums(seen="seen"), sums(), without=["seen"])
     assert found == [("ann", 105)]
@@ -107,7 +107,7 @@ def test_another_kind_or_argument_is_refused(change: str, tmp_path: Path) -> Non
     with begin(tmp_path / "s", first()) as job:
         job.input("times").send([10, 70])
         job.stop(snapshot=True)
-    with pytest.raises(tw.SnapshotError, match=error):
+    with pytest.raises(tw.errors.SnapshotError, match=error):
         begin(tmp_path / "s", then())
     begin(tmp_path / "s", first()).stop()
 
@@ -149,7 +149,7 @@ def test_operators_without_names_are_told_at_the_first_snapshot(
 
 def test_accept_is_a_list() -> None:
     """A text is refused, as each of its letters would be a name."""
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.Snapshots("somewhere", accept="count")
 
 

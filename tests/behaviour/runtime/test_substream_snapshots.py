@@ -36,11 +36,11 @@ def walking(name: str = "walks", *before: str) -> tw.Dataflow:
     return flow
 
 
-def run(flow: tw.Dataflow, folder: Path, workers: int = 2) -> tw.Job:
+def run(flow: tw.Dataflow, folder: Path, workers: int = 2) -> tw.types.Job:
     return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(folder, every_s=SELDOM_S))
 
 
-def lengths(job: tw.Job) -> list[Any]:
+def lengths(job: tw.types.Job) -> list[Any]:
     return sorted((one.time, *row) for one in job.captured("lengths") for row in one.batch)
 
 
@@ -61,7 +61,7 @@ def test_an_open_key_stays_open(tmp_path: Path) -> None:
     stopped_midway(tmp_path)
     with run(walking(), tmp_path) as job:
         walks = job.input("walks")
-        assert walks.position == tw.InputPosition(0, 1, 2, batches_at_time=1, ends=1)
+        assert walks.position == tw.types.InputPosition(0, 1, 2, batches_at_time=1, ends=1)
         walks.send([("b", 3)])
         walks.end_substream("b")
         walks.advance_to(1)

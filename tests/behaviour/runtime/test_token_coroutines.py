@@ -88,7 +88,7 @@ def asking(background: Background) -> Build:
     return build
 
 
-def within_deadline(job: tw.Job, condition: Callable[[], bool]) -> bool:
+def within_deadline(job: tw.types.Job, condition: Callable[[], bool]) -> bool:
     """Run a local job, which would sleep otherwise, until a condition comes true."""
 
     def settled() -> bool:

@@ -150,7 +150,7 @@ def test_the_environment_chooses_what_a_leak_does(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "warn")
     assert tw.RuntimeConfig().on_leak == "warn"
     monkeypatch.setenv("TIDEWHEEL_ON_LEAK", "ignore")
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.RuntimeConfig()
 
 
@@ -245,7 +245,7 @@ def test_the_only_token_for_a_time_that_is_dropped_in_the_call_that_made_it_is_a
 @pytest.mark.parametrize(
     ("place", "leaks"), [(lambda lent: lent.time, [Leak("subject", 0)]), (lambda lent: (lent.time, lent.key), [])]
 )
-def test_each_substream_needs_a_token_of_its_own(place: Callable[[tw.LentToken], Any], leaks: list[Leak]) -> None:
+def test_each_substream_needs_a_token_of_its_own(place: Callable[[tw.types.LentToken], Any], leaks: list[Leak]) -> None:
     """Another substream's token for the time does not hold this one open, so its end would come too early."""
     held: dict[Any, tw.TimestampToken] = {}
 

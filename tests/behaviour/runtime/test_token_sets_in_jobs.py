@@ -46,7 +46,7 @@ def test_a_frontier_downstream_is_that_of_the_sets(workers: int, progress: Sprea
             for held in sets:
                 held.downgrade(times)
             settle(job)
-            assert set(job.probe("done").frontier) == set(tw.Antichain(BITEMPORAL, times))
+            assert set(job.probe("done").frontier) == set(tw.progress.Antichain(BITEMPORAL, times))
         for held in sets:
             held.discard()
         job.wait(DEADLINE_S)
@@ -62,7 +62,7 @@ def test_a_refused_move_moves_no_frontier(progress: SpreadName) -> None:
         settle(job)
         for wrong in (Bitemporal(1, 1), Bitemporal(0, 0), 7, None):
             for held in sets:
-                with raises(tw.TokenError):
+                with raises(tw.errors.TokenError):
                     held.downgrade([AB, wrong, Bitemporal(5, 5)])
             settle(job)
             assert set(job.probe("done").frontier) == {A, B}
@@ -121,7 +121,7 @@ def test_the_tokens_of_another_output_are_refused() -> None:
 
     def build(context: tw.OperatorContext) -> Schedule:
         with tw.TokenSet([context.token(0)]) as held, context.token(1) as other:
-            with pytest.raises(tw.TokenError) as error:
+            with pytest.raises(tw.errors.TokenError) as error:
                 held.insert(other)
             refused.append(str(error.value))
         return lambda left, right: None
@@ -181,7 +181,7 @@ def test_a_set_in_a_loop_has_rounds() -> None:
         for lent, batch in input:
             with tw.TokenSet([lent.retain()]) as held:
                 for wrong in (5, (0,), ((0, 0), 0)):
-                    with raises(tw.TokenError):
+                    with raises(tw.errors.TokenError):
                         held.downgrade([wrong])
                     refused.append(wrong)
                 held.downgrade([(lent.time[0], lent.time[1] + 3)])

@@ -50,7 +50,7 @@ def busy(token: tw.TimestampToken, rounds: int) -> None:
 def test_counts_end_at_zero_whatever_threads_do() -> None:
     """Each thread has a token of its own; a worker drains meanwhile, and in the end every time's count is zero."""
     ledger = TokenLedger()
-    first = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, PortOwner("holder"))
+    first = tw.TimestampToken(ledger, tw.progress.IntegerDomain(), 1, 0, PortOwner("holder"))
     tokens = [first.clone() for _ in range(THREADS)]
     counts: dict[Any, int] = {(1, 0): 1}
     working = threading.Event()
@@ -78,8 +78,8 @@ def test_counts_end_at_zero_whatever_threads_do() -> None:
 def test_one_token_in_many_threads_is_counted_once() -> None:
     """All may clone the same token; only one of many that discard it at once succeeds."""
     ledger = TokenLedger()
-    token = tw.TimestampToken(ledger, tw.IntegerDomain(), 1, 0, PortOwner("holder"))
-    refused: list[tw.TokenError] = []
+    token = tw.TimestampToken(ledger, tw.progress.IntegerDomain(), 1, 0, PortOwner("holder"))
+    refused: list[tw.errors.TokenError] = []
 
     def work() -> None:
         for _ in range(100):
@@ -88,7 +88,7 @@ def test_one_token_in_many_threads_is_counted_once() -> None:
     def discard() -> None:
         try:
             token.discard()
-        except tw.TokenError as error:
+        except tw.errors.TokenError as error:
             refused.append(error)
 
     in_threads(*[work] * THREADS)

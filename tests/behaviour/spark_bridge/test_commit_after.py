@@ -12,7 +12,7 @@ from tidewheel.spark_bridge.structured_streaming.feed import _check_progress
 from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
 
-def fed(job: tw.Job, patch: pytest.MonkeyPatch) -> StreamingFeed:
+def fed(job: tw.types.Job, patch: pytest.MonkeyPatch) -> StreamingFeed:
     """Feed an input of a job by a query without micro-batches, which commits after a probe."""
     query: Any = FakeQuery(patch)
     return StreamingFeed(job.input("rows"), query, "the/checkpoint", job.probe("done"))

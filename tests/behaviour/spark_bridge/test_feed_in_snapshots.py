@@ -20,7 +20,7 @@ def query(monkeypatch: pytest.MonkeyPatch) -> FakeQuery:
 
 
 @contextmanager
-def kept(folder: Path) -> Iterator[tw.Job]:
+def kept(folder: Path) -> Iterator[tw.types.Job]:
     """Run a job that keeps snapshots only when it is asked to."""
     flow = tw.Dataflow("fed")
     flow.input("rows").capture("rows").probe("done")
@@ -39,7 +39,7 @@ def test_a_micro_batch_is_committed_when_a_snapshot_has_it(query: FakeQuery, tmp
         query.run(1, 3)
         job.stop()
     with kept(tmp_path) as job:
-        assert job.input("rows").position == tw.InputPosition(2, 2, 3)
+        assert job.input("rows").position == tw.types.InputPosition(2, 2, 3)
         feeding = begun(job, again := FakeQuery(query.patch))
         again.run(1, 3)
         again.run(2, 4)
@@ -88,7 +88,7 @@ def test_a_job_that_goes_back_behind_what_spark_has_committed_fails(query: FakeQ
         job.stop()
 
 
-def check_lacks(job: tw.Job, feeding: StreamingFeed, at: int, uncommitted: int) -> None:
+def check_lacks(job: tw.types.Job, feeding: StreamingFeed, at: int, uncommitted: int) -> None:
     """Both fail, and say what is lost, where, and what helps."""
     said = (
         f"input 'rows' is at micro-batch {at} in .* Spark has committed all before {uncommitted} in the checkpoint "
@@ -107,7 +107,7 @@ def test_a_micro_batch_is_sent_again_if_the_job_goes_back(query: FakeQuery, tmp_
         job.stop()
 
 
-def check_sent_again(job: tw.Job, query: FakeQuery) -> None:
+def check_sent_again(job: tw.types.Job, query: FakeQuery) -> None:
     handle, computed = job.input("rows"), []
     before, is_first = handle.position, True
 

@@ -17,7 +17,7 @@ from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.console import LivePage
 from tidewheel.gateway import Gateway, GatewayConfig
-from tidewheel.pubsub import RunningPublication
+from tidewheel.pubsub.publications.publication import RunningPublication
 
 
 class Access(Protocol):

@@ -49,7 +49,7 @@ def call_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("tidewheel-async-")]
 
 
-def within_deadline(job: tw.Job, condition: Callable[[], bool]) -> bool:
+def within_deadline(job: tw.types.Job, condition: Callable[[], bool]) -> bool:
     """Run a local job until a condition comes true."""
 
     def settled() -> bool:
@@ -66,7 +66,7 @@ def asking(function: Any, **options: Any) -> tw.Dataflow:
     return flow
 
 
-def job_of(function: Any, *epochs: list[int], workers: int = 1, **options: Any) -> tw.Job:
+def job_of(function: Any, *epochs: list[int], workers: int = 1, **options: Any) -> tw.types.Job:
     """Return a running job that calls a function for the numbers of each epoch."""
     job = tw.run(asking(function, **options), workers=workers, engine="local")
     feed(job, *epochs)

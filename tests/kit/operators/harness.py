@@ -96,7 +96,7 @@ def operator_settings(max_examples: int = 30) -> settings:
     return law_settings(max_examples)
 
 
-def send(job: tw.Job, name: str, feed: Feed, kind: Kind = LISTS) -> None:
+def send(job: tw.types.Job, name: str, feed: Feed, kind: Kind = LISTS) -> None:
     """Send all of a feed to an input and close it."""
     with job.input(name) as handle:
         for time, numbers in feed:
@@ -104,7 +104,7 @@ def send(job: tw.Job, name: str, feed: Feed, kind: Kind = LISTS) -> None:
             handle.send(kind.make(numbers))
 
 
-def settle(job: tw.Job) -> None:
+def settle(job: tw.types.Job) -> None:
     """Run a local job until it has nothing left to do."""
     assert isinstance(job, LocalJob)
     for _ in range(MOST_ROUNDS):
@@ -113,7 +113,7 @@ def settle(job: tw.Job) -> None:
     raise AssertionError(f"there is no end after {MOST_ROUNDS} rounds")
 
 
-def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> Sequence[tw.Captured]:
+def run(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]], case: Case) -> Sequence[tw.types.Captured]:
     """Run an input and what ``describe`` puts after it to the end; return what came out."""
     flow = tw.Dataflow("test")
     describe(flow.input("numbers")).probe("end").capture("results")
@@ -133,7 +133,7 @@ def ignore_others(flow: tw.Dataflow) -> None:
     description.ignored.update(source for outputs in description.side_by_side for source in outputs.values())
 
 
-def bags(results: Iterable[tw.Captured], kind: Kind | None = None) -> Bags:
+def bags(results: Iterable[tw.types.Captured], kind: Kind | None = None) -> Bags:
     """Return the records of results by time; numbers if their batches are of ``kind``, else as they are."""
     found: Bags = {}
     for result in results:

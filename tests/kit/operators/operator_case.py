@@ -61,7 +61,7 @@ def plain(record: Any) -> Any:
     return record.item() if hasattr(record, "item") else record
 
 
-def plain_bags(results: Iterable[tw.Captured]) -> Bags:
+def plain_bags(results: Iterable[tw.types.Captured]) -> Bags:
     """Return how often each plain record came at each time."""
     found: Bags = {}
     for result in results:

@@ -15,7 +15,7 @@ def flow_of(source: Any, **options: Any) -> tw.Dataflow:
     return flow
 
 
-def read(source: Any, workers: int = 1, **options: Any) -> tw.CapturedBatches:
+def read(source: Any, workers: int = 1, **options: Any) -> tw.types.CapturedBatches:
     """Return what ``source`` has, batch by batch."""
     with tw.run(flow_of(source, **options), workers=workers, engine="local") as job:
         job.wait(DEADLINE_S)

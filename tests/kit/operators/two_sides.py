@@ -85,7 +85,7 @@ def pair_numbers(pairs: Pairs) -> Counter[Any]:
     return Counter((left and left.number, right and right.number) for left, right in pairs)
 
 
-def numbers_in_pairs(results: list[tw.Captured]) -> Bags:
+def numbers_in_pairs(results: list[tw.types.Captured]) -> Bags:
     """Return the numbers of the rows in the pairs that came out at each time."""
     found: Bags = {}
     for result in results:
@@ -93,7 +93,7 @@ def numbers_in_pairs(results: list[tw.Captured]) -> Bags:
     return found
 
 
-def numbers_in_tables(results: list[tw.Captured]) -> Bags:
+def numbers_in_tables(results: list[tw.types.Captured]) -> Bags:
     """Return the numbers in columns ``l`` and ``r`` of the tables that came out at each time."""
     found: Bags = {}
     for result in results:
@@ -118,7 +118,7 @@ def run_two(
     feeds: tuple[Feed, Feed],
     workers: int = 1,
     make: tuple[Make, Make] = (list, list),
-) -> list[list[tw.Captured]]:
+) -> list[list[tw.types.Captured]]:
     """Run two inputs and the streams that ``describe`` makes of them to the end; return what came out of each."""
     flow = tw.Dataflow("test")
     streams = describe(flow.input("left"), flow.input("right"))

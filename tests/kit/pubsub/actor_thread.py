@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Subscription
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
@@ -21,6 +20,7 @@ from tidewheel.pubsub.publishers.feed import Feed
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 from tidewheel.pubsub.publishers.sent_events import PassingEvents
 from tidewheel.pubsub.subscribers.live_source import LiveSource
+from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.transport.tickets import SocketOffer
 
 Result = TypeVar("Result")

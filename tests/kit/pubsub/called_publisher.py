@@ -8,9 +8,11 @@ from typing import Any
 
 from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import IntegerDomain, Time
-from tidewheel.pubsub import Batch, Subscriber, TopicEvent
+from tidewheel.pubsub.catalog.catalog import TopicEvent
 from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
+from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import FeedEvent
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.publishers.live_partition import LivePartition
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Publication, RunningPublication
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 
 
 @dataclass

@@ -63,7 +63,7 @@ def fail_flow(flow: tw.Dataflow, *epochs: list[int], workers: int = 1) -> tw.Job
     raise AssertionError("the job should have failed")
 
 
-def feed(job: tw.Job, *epochs: list[int], close: bool = True) -> None:
+def feed(job: tw.types.Job, *epochs: list[int], close: bool = True) -> None:
     """Send each batch to the input ``numbers`` at the next epoch, and close it unless told not to."""
     for time, batch in enumerate(epochs):
         job.input("numbers").advance_to(time)
@@ -72,12 +72,12 @@ def feed(job: tw.Job, *epochs: list[int], close: bool = True) -> None:
         job.input("numbers").close()
 
 
-def captured(job: tw.Job, name: str = "results") -> Results:
+def captured(job: tw.types.Job, name: str = "results") -> Results:
     """Return what was captured so far."""
     return [(result.time, result.batch) for result in job.captured(name)]
 
 
-def settle(job: tw.Job) -> None:
+def settle(job: tw.types.Job) -> None:
     """Run a local job until it has nothing left to do."""
     assert isinstance(job, LocalJob)
     for _ in range(MOST_ROUNDS):

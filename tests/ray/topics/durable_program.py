@@ -35,14 +35,14 @@ def append(file: IO[str], line: object) -> None:
     os.fsync(file.fileno())
 
 
-def found(subscription: tw.Subscription, order: str) -> Iterator[tuple[Any, list[Any]]]:
+def found(subscription: tw.types.Subscription, order: str) -> Iterator[tuple[Any, list[Any]]]:
     """Yield what is to be acknowledged, and its line."""
     if order == "publisher":
         for epoch in subscription.epochs(timeout=DEADLINE_S):
             yield epoch, [epoch.time, sorted(epoch.records)]
         return
     for event in subscription:
-        if isinstance(event, tw.Batch):
+        if isinstance(event, tw.types.Batch):
             yield event, [event.partition, event.number, event.time, event.records]
 
 

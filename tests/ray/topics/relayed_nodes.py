@@ -65,7 +65,7 @@ def has_relay(node: str) -> bool:
     return bool(ask_catalog("parent", TOPIC, registration, node))
 
 
-def relay_nodes(relay: tw.RelayHandle) -> list[str]:
+def relay_nodes(relay: tw.types.RelayHandle) -> list[str]:
     return [one.node for one in relay.statistics()]
 
 

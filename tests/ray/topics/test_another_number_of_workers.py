@@ -25,7 +25,7 @@ def expected() -> list[Any]:
     return [(epoch, sorted(n for b in range(BATCHES) for n in batch_of(epoch, b))) for epoch in range(EPOCHS)]
 
 
-def feed(job: tw.Job, until: int, kills: dict[int, Any]) -> None:
+def feed(job: tw.types.Job, until: int, kills: dict[int, Any]) -> None:
     """Send batches up to one, again where the job goes back; call what is to be called at some of them, once."""
     while True:
         try:
@@ -50,10 +50,10 @@ class Reader:
         self._topic, self._name, self._options = topic, name, options
         self.found: list[Any] = []
 
-    def subscribe(self) -> tw.Subscription:
+    def subscribe(self) -> tw.types.Subscription:
         return tw.subscribe(self._topic, name=self._name, start="earliest", timeout=DEADLINE_S, **self._options)
 
-    def read(self, subscription: tw.Subscription, epochs: int) -> None:
+    def read(self, subscription: tw.types.Subscription, epochs: int) -> None:
         """Read up to so many epochs in all, and acknowledge all but the last."""
         seen = subscription.epochs(DEADLINE_S)
         while len(self.found) < epochs:

@@ -40,7 +40,7 @@ def publishing(topic: str, options: dict[str, Any]) -> tw.Dataflow:
     return flow
 
 
-def send_all(job: tw.Job) -> None:
+def send_all(job: tw.types.Job) -> None:
     """Send all epochs, and wait until they have come before the topic."""
     with job.input("numbers") as numbers:
         for epoch in range(EPOCHS):
@@ -49,7 +49,7 @@ def send_all(job: tw.Job) -> None:
     job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
 
 
-def wait_for_its_stop(job: tw.Job) -> None:
+def wait_for_its_stop(job: tw.types.Job) -> None:
     with pytest.raises(tw.JobError):
         job.wait()
 
@@ -144,7 +144,9 @@ def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tm
     with tw.run(flow(), workers=2) as job:
         with tw.subscribe(topic) as subscription:
             job.input("numbers").send([1])
-            assert isinstance(next(event for event in subscription if isinstance(event, tw.Batch)), tw.Batch)
+            assert isinstance(
+                next(event for event in subscription if isinstance(event, tw.types.Batch)), tw.types.Batch
+            )
             assert sorted(one["messages"] for one in job.topic(topic).statistics()) == [0, 1]
         job.stop()
     with tw.run(flow(), workers=2) as job:

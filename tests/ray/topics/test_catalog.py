@@ -15,8 +15,9 @@ from tests.ray.driver_process import DriverProcess
 from tests.waiting import eventually
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import CATALOG_TOPIC, Publication, RunningPublication
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC
 from tidewheel.pubsub.catalog.catalog_actor import CATALOG_NAME, ask_catalog, catalog_actor
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publications.ray_publication import RayPublication
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -39,7 +40,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def watch() -> Iterator[tw.TopicWatch]:
+def watch() -> Iterator[tw.types.TopicWatch]:
     """Tells what happens to topics; a test fails if it waits for too long."""
     with tw.watch_topics(timeout=DEADLINE_S) as made:
         yield made
@@ -52,7 +53,7 @@ def publish(topic: str, **arguments: Any) -> tw.Dataflow:
     return flow
 
 
-def send_epoch(job: tw.Job, epoch: int) -> None:
+def send_epoch(job: tw.types.Job, epoch: int) -> None:
     """Send ``[10 * epoch, 10 * epoch + 1]``."""
     job.input("numbers").send([10 * epoch, 10 * epoch + 1])
     job.input("numbers").advance_to(epoch + 1)
@@ -63,7 +64,7 @@ def named() -> dict[str, str]:
     return {topic.name: topic.job for topic in tw.topics()}
 
 
-def of(watch: tw.TopicWatch, topic: str) -> Iterator[tw.TopicEvent]:
+def of(watch: tw.types.TopicWatch, topic: str) -> Iterator[tw.types.TopicEvent]:
     """Return what is told of one topic."""
     return (event for event in watch if event.topic == topic)
 
@@ -89,7 +90,9 @@ def incarnation() -> str:
 
 
 @pytest.mark.long
-def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, topic: str, watch: tw.TopicWatch) -> None:
+def test_topics_of_a_killed_driver_are_gone_within_seconds(
+    ray_cluster: str, topic: str, watch: tw.types.TopicWatch
+) -> None:
     """It is no longer listed, whoever watches is told why, a subscriber gets an error, and the name is free."""
     events = of(watch, topic)
     with DriverProcess(ray_cluster, "tests.ray.driver_program", "wait", topic) as driver:
@@ -104,7 +107,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, top
             assert (went.event, went.job, went.registration) == ("retracted", came.job, came.registration)
             assert went.reason == "the driver of its job is dead"
             assert topic not in named()
-            with pytest.raises(tw.PublisherLost):
+            with pytest.raises(tw.errors.PublisherLost):
                 list(subscription)
             assert time.monotonic() - began_s < 2 * SECONDS
     with tw.run(publish(topic), workers=1) as job, tw.subscribe(topic) as subscription:
@@ -115,7 +118,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(ray_cluster: str, top
 
 
 @pytest.mark.long
-def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw.TopicWatch) -> None:
+def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw.types.TopicWatch) -> None:
     """Two jobs of two drivers: who reads goes on, and within seconds both topics are found again.
 
     Who watches hears nothing of that. Then all is as before: new subscribers find them, what comes and goes is told,
@@ -207,7 +210,7 @@ def test_a_job_that_ends_while_there_is_no_catalog_starts_none(topic: str) -> No
     assert topic not in named()
 
 
-def test_who_watches_survives_the_publisher_of_the_catalog(topic: str, watch: tw.TopicWatch) -> None:
+def test_who_watches_survives_the_publisher_of_the_catalog(topic: str, watch: tw.types.TopicWatch) -> None:
     """It is an actor of its own, since it runs conditions of subscribers; another one takes its place."""
     import ray
 
@@ -216,7 +219,7 @@ def test_who_watches_survives_the_publisher_of_the_catalog(topic: str, watch: tw
         assert next(events).event == "published"
         [publisher] = ask_catalog("lookup", CATALOG_TOPIC, 0.0).partitions
         ray.kill(publisher)
-        with tw.subscribe(CATALOG_TOPIC, where=lambda event: event.topic == topic, schema=tw.TopicEvent) as raw:
+        with tw.subscribe(CATALOG_TOPIC, where=lambda event: event.topic == topic, schema=tw.types.TopicEvent) as raw:
             assert raw.topic == CATALOG_TOPIC
         job.stop()
     assert next(events).event == "retracted"
@@ -271,7 +274,7 @@ def test_typed_topics_tell_both_sides_of_a_mismatch(topic: str) -> None:
     numbers.map(lambda n: Reading(n) if n else None).publish(topic, schema=Reading)
     job = tw.run(flow)
     mine = f"topic '{topic}' of job '{job.name}' has __main__.Reading, and its subscriber expects int"
-    with pytest.raises(tw.SchemaMismatch, match=mine):
+    with pytest.raises(tw.errors.SchemaMismatch, match=mine):
         tw.subscribe(topic, schema=int)
     with tw.subscribe(topic, schema=Reading) as subscription:
         job.input("numbers").send([1])
@@ -283,6 +286,6 @@ def test_typed_topics_tell_both_sides_of_a_mismatch(topic: str) -> None:
         with pytest.raises(tw.JobError, match=f"operator 'publish {topic}' failed on worker . at time 1"):
             job.wait(DEADLINE_S)
         with pytest.raises(
-            tw.PublisherLost, match=r"at time 1 came NoneType: None, where __main__\.Reading is expected"
+            tw.errors.PublisherLost, match=r"at time 1 came NoneType: None, where __main__\.Reading is expected"
         ):
             list(subscription)

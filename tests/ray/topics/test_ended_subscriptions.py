@@ -7,7 +7,7 @@ import pytest
 
 import tidewheel as tw
 from tests.ray.topics.test_exactly_once import DEADLINE_S, expected, publishing, read, send
-from tidewheel.pubsub import DeliveryError, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

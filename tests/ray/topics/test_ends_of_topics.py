@@ -116,7 +116,7 @@ def expected(size: int = 4) -> list[Any]:
     ]
 
 
-def send_all(numbers: tw.InputHandle) -> None:
+def send_all(numbers: tw.types.InputHandle) -> None:
     for sent in range(numbers.position.batches, EPOCHS * BATCHES):
         numbers.advance_to(sent // BATCHES)
         numbers.send(batch_of(sent // BATCHES, sent % BATCHES))

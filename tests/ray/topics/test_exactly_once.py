@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 import tidewheel as tw
-from tidewheel.pubsub import DeliveryError, PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.log.errors import LogMismatch
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -45,7 +45,7 @@ def records(epoch: int) -> list[int]:
     return [epoch * 10 + n for n in range(3)]
 
 
-def read(subscription: tw.Subscription, count: int) -> list[tuple[int, list[int]]]:
+def read(subscription: tw.types.Subscription, count: int) -> list[tuple[int, list[int]]]:
     """Return the next epochs."""
     epochs = subscription.epochs(timeout=DEADLINE_S)
     return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
@@ -98,7 +98,9 @@ def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> No
         seen = []
         for _ in range(2):
             with tw.subscribe(topic, start="earliest", order="total") as subscription:
-                seen.append([(event.partition, event.number) for event in subscription if isinstance(event, tw.Batch)])
+                seen.append(
+                    [(event.partition, event.number) for event in subscription if isinstance(event, tw.types.Batch)]
+                )
         job.wait(timeout=DEADLINE_S)
     assert seen[0] == seen[1]
     assert [number for _, number in seen[0]] == sorted(number for _, number in seen[0])
@@ -116,7 +118,7 @@ def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) 
                 kill(publishers(topic)[0])
             send(numbers, range(4, 6))
         job.wait(timeout=DEADLINE_S)
-        batches = [event.records for event in subscription if isinstance(event, tw.Batch)]
+        batches = [event.records for event in subscription if isinstance(event, tw.types.Batch)]
     assert sorted(record for batch in batches for record in batch) == [n for epoch in range(6) for n in records(epoch)]
 
 
@@ -170,10 +172,10 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
         job.probe("published").wait_until(1, timeout=DEADLINE_S)
         numbers.send([2])
         with tw.subscribe(topic, start="earliest") as subscription:
-            batches = (event.records for event in subscription if isinstance(event, tw.Batch))
+            batches = (event.records for event in subscription if isinstance(event, tw.types.Batch))
             assert [next(batches), next(batches)] == [[1], [2]]
         job.stop()
-    stands: list[tw.Batch] = []
+    stands: list[tw.types.Batch] = []
     with (
         publishing(topic, tmp_path, workers=1) as job,
         tw.subscribe(topic, start="earliest") as subscription,
@@ -184,9 +186,9 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
         numbers.send([3])
         numbers.close()
         for event in subscription:
-            if isinstance(event, tw.Batch):
+            if isinstance(event, tw.types.Batch):
                 stands.append(event)
-            elif isinstance(event, tw.RolledBack):
+            elif isinstance(event, tw.types.RolledBack):
                 assert [batch.records for batch in stands] == [[1], [2]]
                 stands = [batch for batch in stands if not event.voids(batch)]
         job.wait(timeout=DEADLINE_S)
@@ -205,7 +207,7 @@ def test_subscribers_of_a_job_that_fails_are_told(topic: str, tmp_path: Path) ->
         fail(job, billing)
 
 
-def fail(job: Any, billing: tw.Subscription) -> None:
+def fail(job: Any, billing: tw.types.Subscription) -> None:
     """Publish an epoch, read it, and have the job fail in the next."""
     numbers = job.input("numbers")
     numbers.send([1])
@@ -241,7 +243,7 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         job.wait(timeout=DEADLINE_S)
 
 
-def each_epoch(subscription: tw.Subscription, *, acknowledges: bool) -> Iterator[tw.Epoch]:
+def each_epoch(subscription: tw.types.Subscription, *, acknowledges: bool) -> Iterator[tw.types.Epoch]:
     for epoch in subscription.epochs(timeout=DEADLINE_S):
         if acknowledges:
             subscription.acknowledge(epoch)
@@ -263,7 +265,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
             send(numbers, range(3))
         job.wait(timeout=DEADLINE_S)
     with publishing(topic, tmp_path) as job:
-        had: list[tw.Epoch] = []
+        had: list[tw.types.Epoch] = []
         with pytest.raises(PublisherLost, match="another job goes on with its log"):
             had.extend(each_epoch(billing, acknowledges=acknowledges))
         # Where a message has to be asked for again, there is no publisher left to ask.

@@ -15,7 +15,7 @@ from tests.ray.leftovers import nothing_left
 from tests.ray.topics.test_exactly_once import kill, publishers
 from tests.ray.topics.test_exactly_once_kills import kill_actor
 from tests.ray.worker_killer import WorkerKiller
-from tidewheel.pubsub import DeliveryError, PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.delivery_messages import Begun
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
@@ -128,7 +128,7 @@ def forgetful(begun: Begun) -> Begun:
     return replace(begun, acknowledged=((0, 5),))
 
 
-def total(epochs: list[tw.Epoch]) -> dict[tuple[int, int], int]:
+def total(epochs: list[tw.types.Epoch]) -> dict[tuple[int, int], int]:
     """Return the sum of the changes in some epochs."""
     counts: Counter[tuple[int, int]] = Counter()
     for epoch in epochs:
@@ -181,7 +181,7 @@ def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str
         job.stop()
 
 
-def last_table(reader: tw.Subscription) -> dict[tuple[int, int], int] | None:
+def last_table(reader: tw.types.Subscription) -> dict[tuple[int, int], int] | None:
     """Return the state after the last epoch; None if the reader is told that it has to subscribe again."""
     try:
         return rows(reader.to_arrow(until=EPOCHS - 1, timeout=DEADLINE_S))

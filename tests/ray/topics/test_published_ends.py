@@ -47,7 +47,7 @@ def send(walks: Any, epoch: int, keys: range = range(KEYS)) -> None:
     walks.advance_to(epoch + 1)
 
 
-def assert_all_ended(epochs: list[tw.Epoch], lives: int = EPOCHS) -> None:
+def assert_all_ended(epochs: list[tw.types.Epoch], lives: int = EPOCHS) -> None:
     """See that each key has ended so often, and no record is in a later epoch than the end of its life."""
     ended_in = defaultdict(list)
     for epoch in epochs:
@@ -124,7 +124,7 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
     """With exactly-once delivery, over the death of publishers, and to who goes on with a subscription later."""
     flow = walking(topic, delivery="exactly_once", log=tmp_path)
     with tw.run(flow, workers=2) as job, ExitStack() as stack:
-        found: list[tw.Epoch] = []
+        found: list[tw.types.Epoch] = []
         with job.input("walks") as walks:
             with tw.subscribe(topic, name="billing", ack="manual") as billing:
                 for epoch in range(2):

@@ -16,17 +16,12 @@ import ray
 from tests.waiting import eventually
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import (
-    DeliveryError,
-    Epoch,
-    Publication,
-    PublisherLost,
-    RunningPublication,
-    Subscription,
-    UnknownTopic,
-    subscribe,
-)
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
+from tidewheel.pubsub.messages.events import Epoch
+from tidewheel.pubsub.publications.publication import Publication, RunningPublication
 from tidewheel.pubsub.publishers import publisher_calls
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -135,7 +130,7 @@ def test_workers_publish_and_late_subscribers_see_whole_epochs(running: RunningP
 SUBSCRIBER = """
 import json, sys
 {connect}
-from tidewheel.pubsub import subscribe
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 with subscribe({topic!r}, timeout=30) as subscription:
     print(json.dumps([[epoch.time, epoch.records] for epoch in subscription.epochs()]))
 """
@@ -174,7 +169,7 @@ def test_a_subscriber_in_another_process(
 def test_without_a_cluster_the_error_says_so() -> None:
     """A process whose cluster is not there gets an error after its timeout; Ray alone would try for minutes."""
     result = subprocess.run(
-        [sys.executable, "-c", "from tidewheel.pubsub import subscribe; subscribe('any', timeout=0)"],
+        [sys.executable, "-c", "from tidewheel import subscribe; subscribe('any', timeout=0)"],
         env={**os.environ, "RAY_ADDRESS": "127.0.0.1:1"},
         capture_output=True,
         text=True,

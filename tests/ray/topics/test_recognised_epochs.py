@@ -36,7 +36,7 @@ def built(topic: str, folder: Path) -> tw.Dataflow:
     return flow
 
 
-def send(job: tw.Job, epochs: int, random: Random, changed: int | None = None) -> None:
+def send(job: tw.types.Job, epochs: int, random: Random, changed: int | None = None) -> None:
     """Send the records of each epoch in any order and batches; one of them is another one where that is wished."""
     for epoch in range(epochs):
         for name in ("numbers", "others"):
@@ -81,7 +81,7 @@ def test_other_content_is_an_error(tmp_path: Path) -> None:
     texts = flow.input("numbers").rebalance().map(lambda number: f"record {number}").exchange(len).rebalance()
     texts.publish("other content", delivery="exactly_once", log=tmp_path)
 
-    def live(base: int, workers: int = 2) -> tw.Job:
+    def live(base: int, workers: int = 2) -> tw.types.Job:
         job = tw.run(flow, workers=workers)
         numbers = job.input("numbers")
         for epoch in range(EPOCHS):

@@ -44,7 +44,7 @@ def run(flow: tw.Dataflow, folder: Path, workers: int = 2, **settings: Any) -> R
     return job
 
 
-def feed(job: tw.Job, kills: dict[int, Any]) -> int:
+def feed(job: tw.types.Job, kills: dict[int, Any]) -> int:
     """Send all epochs, again where the job goes back; call what is to be called at some of them, once."""
     rewound = 0
     while True:
@@ -163,13 +163,13 @@ def test_snapshots_from_before_another_run_are_refused(tmp_path: Path) -> None:
     flow = tw.Dataflow("leaves behind")
     flow.input("numbers").publish(topic, delivery="exactly_once", log=tmp_path / "log")
 
-    def publish_a_part(job: tw.Job) -> None:
+    def publish_a_part(job: tw.types.Job) -> None:
         """Publish some of epoch 0, up to where it is durable."""
         with tw.subscribe(topic, start="earliest") as reader:
             events = iter(reader)
             for number in range(3):
                 job.input("numbers").send([number])
-                while not (isinstance(event := next(events), tw.Batch) and event.records == [number]):
+                while not (isinstance(event := next(events), tw.types.Batch) and event.records == [number]):
                     pass
 
     with nothing_left():
@@ -280,12 +280,12 @@ def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.Mon
         numbers.close()
         job.wait(DEADLINE_S)
         assert [sorted(epoch.records) for epoch in late.epochs(DEADLINE_S)] == [[1, 2]]
-        batches: list[tw.Batch] = []
+        batches: list[tw.types.Batch] = []
         for event in events:
             match event:
-                case tw.RolledBack():
+                case tw.types.RolledBack():
                     batches = [batch for batch in batches if not event.voids(batch)]
-                case tw.Batch():
+                case tw.types.Batch():
                     batches.append(event)
     assert sorted(record for batch in batches for record in batch.records) == [1, 2]
 
@@ -337,14 +337,14 @@ def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:
     """Without the void batches they have each record once."""
     flow = tw.Dataflow("events")
     flow.input("numbers").publish("events of a recovered job", wait_for=1)
-    batches: list[tw.Batch] = []
+    batches: list[tw.types.Batch] = []
     with nothing_left(), run(flow, tmp_path, every_s=1000) as job, tw.subscribe("events of a recovered job") as topic:
         numbers = job.input("numbers")
         numbers.send([1])
         job.snapshot()
         numbers.send([2])
         while len(batches) < 2:
-            batches += [event for event in topic.take(DEADLINE_S) if isinstance(event, tw.Batch)]
+            batches += [event for event in topic.take(DEADLINE_S) if isinstance(event, tw.types.Batch)]
         os.kill(job.pids[0], signal.SIGKILL)
         assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
         with pytest.raises(tw.Rewound):
@@ -354,10 +354,10 @@ def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:
         returns = []
         for event in topic:
             match event:
-                case tw.RolledBack():
+                case tw.types.RolledBack():
                     returns.append(event)
                     batches = [batch for batch in batches if not event.voids(batch)]
-                case tw.Batch():
+                case tw.types.Batch():
                     batches.append(event)
     assert sorted(event.partition for event in returns) == [0, 1]
     assert sorted(record for batch in batches for record in batch.records) == [1, 2]

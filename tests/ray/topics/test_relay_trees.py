@@ -12,7 +12,7 @@ import tidewheel as tw
 from tests.ray.topics.test_relays import DEADLINE_S, children, expected, kill, publishing, read, send, stopped
 from tests.waiting import eventually
 from tidewheel.host.ray_cluster import node_id
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -26,10 +26,10 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def chain(topic: str, depth: int) -> Iterator[list[tw.RelayHandle]]:
+def chain(topic: str, depth: int) -> Iterator[list[tw.types.RelayHandle]]:
     """Relays below each other, the first of them below the publishers."""
     with ExitStack() as stack:
-        relays: list[tw.RelayHandle] = []
+        relays: list[tw.types.RelayHandle] = []
         for _ in range(depth):
             parents = relays[-1] if relays else None
             relays.append(stack.enter_context(tw.relay(topic, [node_id()], parents=parents)))
@@ -56,7 +56,7 @@ def test_a_chain_holds_though_each_relay_is_killed(topic: str, tmp_path: Path, d
             assert read(even, 20) == [(at, [n for n in batch if n % 2 == 0]) for at, batch in expected(epochs)]
 
 
-def has(relays: tw.RelayHandle, count: int) -> bool:
+def has(relays: tw.types.RelayHandle, count: int) -> bool:
     """Tell whether at least so many relays answer."""
     return len(relays.statistics()) >= count
 
@@ -68,7 +68,7 @@ def test_relays_form_a_tree_by_themselves(topic: str, tmp_path: Path) -> None:
         job = stack.enter_context(publishing(topic, tmp_path))
         relays = stack.enter_context(tw.relay(topic, [node_id()], most_children=2))
         numbers = stack.enter_context(job.input("numbers"))
-        subscriptions: list[tw.Subscription] = []
+        subscriptions: list[tw.types.Subscription] = []
         trees = []
         for count in (1, 2, 3, 4):
             assert eventually(partial(has, relays, count), DEADLINE_S), children(relays)

@@ -15,8 +15,8 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.host.ray_cluster import node_id
-from tidewheel.pubsub import DeliveryError, UnknownTopic
 from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+from tidewheel.pubsub.errors import DeliveryError, UnknownTopic
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -54,7 +54,7 @@ def expected(epochs: range) -> list[tuple[int, list[int]]]:
     return [(epoch, [epoch * 10 + n for n in range(4)]) for epoch in epochs]
 
 
-def read(subscription: tw.Subscription, count: int) -> list[tuple[int, list[int]]]:
+def read(subscription: tw.types.Subscription, count: int) -> list[tuple[int, list[int]]]:
     """Return the next epochs."""
     epochs = subscription.epochs(timeout=DEADLINE_S)
     return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
@@ -83,7 +83,7 @@ def stopped(actor: Any) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def children(relay: tw.RelayHandle) -> list[int]:
+def children(relay: tw.types.RelayHandle) -> list[int]:
     return [one.children for one in relay.statistics()]
 
 

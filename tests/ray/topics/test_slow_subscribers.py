@@ -49,7 +49,7 @@ def publishing(topic: str) -> tw.Dataflow:
     return flow
 
 
-def read_all(subscription: tw.Subscription) -> list[int]:
+def read_all(subscription: tw.types.Subscription) -> list[int]:
     """Read to the end; return the times, each of which came whole."""
     times = []
     for epoch in subscription.epochs(timeout=DEADLINE_S):
@@ -59,12 +59,12 @@ def read_all(subscription: tw.Subscription) -> list[int]:
     return times
 
 
-def sent(job: tw.Job) -> int:
+def sent(job: tw.types.Job) -> int:
     """Return how many arrays the source has sent."""
     return job.statistics().operators["arrays"].messages_out
 
 
-def stands_still(job: tw.Job) -> bool:
+def stands_still(job: tw.types.Job) -> bool:
     """Wait until the source sends nothing more for a second."""
     last, since_s = -1, time.monotonic()
 
@@ -132,7 +132,7 @@ with tw.subscribe({topic!r}, timeout=60, slow={slow!r}) as subscription:
     print(next(iter(subscription)), flush=True)
     try:
         for event in subscription:
-            if isinstance(event, tw.Dropped | tw.End):
+            if isinstance(event, tw.types.Dropped | tw.types.End):
                 print(type(event).__name__, flush=True)
     except tw.DeliveryError as error:
         print(error, flush=True)
@@ -188,7 +188,7 @@ def test_asyncio_on_ray(topic: str) -> None:
     flow = tw.Dataflow(topic)
     flow.input("numbers").publish(topic)
 
-    async def work(numbers: Any, subscription: tw.Subscription) -> None:
+    async def work(numbers: Any, subscription: tw.types.Subscription) -> None:
         epochs = subscription.epochs(timeout=0.2)
         with pytest.raises(TimeoutError):
             await anext(epochs)
@@ -264,7 +264,7 @@ def test_many_subscriptions_at_once(topic: str) -> None:
     """A hundred in one process, made by several threads at once; all get everything, and nothing of them is left."""
     flow = tw.Dataflow(topic)
     flow.input("numbers").publish(topic)
-    subscriptions: list[tw.Subscription] = []
+    subscriptions: list[tw.types.Subscription] = []
     with nothing_left(), ExitStack() as stack, tw.run(flow, workers=2) as job:
 
         def subscribe() -> None:

@@ -32,7 +32,7 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
     options = {"log": tmp_path} if delivery == "exactly_once" else {}
     seen: list[tuple[int, int]] = []
 
-    def read(live: tw.Subscription) -> None:
+    def read(live: tw.types.Subscription) -> None:
         seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout=DEADLINE_S))
 
     with nothing_left(), ThreadPoolExecutor(1) as pool:
@@ -47,7 +47,7 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
             assert failure is None
             assert list(live.frontier) == [seen[-1][0] + 1]
         else:
-            assert isinstance(failure, tw.PublisherLost)
+            assert isinstance(failure, tw.errors.PublisherLost)
             assert "was stopped" in str(failure)
 
 

@@ -91,7 +91,7 @@ def stop_the_only_publisher(topic: str) -> None:
             epochs = subscription.epochs(timeout=PATIENCE_S + RESTARTED_S)
             assert next(epochs).records == [1]
             stop()
-            with pytest.raises(tw.PublisherLost):
+            with pytest.raises(tw.errors.PublisherLost):
                 next(epochs)
         assert eventually(stop.has_gone, DEADLINE_S)
         numbers.close()

@@ -7,7 +7,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.topics.test_exactly_once import DEADLINE_S, expected, kill, publishers, publishing, read, send
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.publishers.topic_log import identity_of, topic_log
 

@@ -29,7 +29,7 @@ def records_of(epochs: range) -> list[list[int]]:
     return [[10 * epoch + number for number in range(8)] for epoch in epochs]
 
 
-def send(job: tw.Job, end: int) -> None:
+def send(job: tw.types.Job, end: int) -> None:
     """Send the epochs before an end that the job does not have."""
     numbers = job.input("numbers")
     for epoch, records in list(enumerate(records_of(range(end))))[numbers.position.batches :]:
@@ -38,7 +38,7 @@ def send(job: tw.Job, end: int) -> None:
     numbers.advance_to(end)
 
 
-def read(job: tw.Job, reader: tw.Subscription, epochs: range) -> list[list[int]]:
+def read(job: tw.types.Job, reader: tw.types.Subscription, epochs: range) -> list[list[int]]:
     """Return the numbers of these epochs; send them until they are seen, as the job may go back meanwhile."""
     found: list[list[int]] = []
     deadline_s = monotonic() + DEADLINE_S

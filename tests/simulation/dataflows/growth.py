@@ -70,7 +70,7 @@ class Growth:
 
     def enter_loop(self, scope: Scope, streams: Streams, rounds: TimeDomain | None = None) -> tuple[Scope, Streams]:
         """Have one or two streams enter a new loop; return its scope, for more to grow in it, and the streams."""
-        loop = tw.Loop(self.flow, scope.inside(self.name("loop"), rounds))
+        loop = tw.types.Loop(self.flow, scope.inside(self.name("loop"), rounds))
         return loop._scope, [self.any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
 
     def any(self, streams: Streams) -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
-from tidewheel.pubsub import Epoch, EpochAssembler, Event, Frontier, Subscriber
+from tidewheel.pubsub.messages.events import Epoch, Event, Frontier
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Numbered
-from tidewheel.pubsub.protocol.epochs import EpochFilter, EpochStates
+from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochFilter, EpochStates
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 
 def upper_frontiers_only() -> Injection:

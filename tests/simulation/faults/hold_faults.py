@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import Disconnected
 from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 
 def fullness_forgotten() -> Injection:

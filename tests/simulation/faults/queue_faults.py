@@ -5,11 +5,12 @@ from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
 from tidewheel.progress import Time
-from tidewheel.pubsub import Event, Subscriber
+from tidewheel.pubsub.messages.events import Event
 from tidewheel.pubsub.messages.wire import EpochsDropped, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.dropping_queue import DroppingQueue
 from tidewheel.pubsub.protocol.epochs import WaitingEpochs
 from tidewheel.pubsub.protocol.posted import Posted
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 
 def part_of_an_epoch_dropped() -> Injection:

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.wire import Disconnected, Message, Numbered
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
 from tidewheel.pubsub.protocol.posted import Posted
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tidewheel.runtime.description.scope import Scope
 from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
-_FEW_ROUNDS = tw.IntegerDomain(maximum=3)
+_FEW_ROUNDS = tw.progress.IntegerDomain(maximum=3)
 _DEEPEST = 3
 
 
@@ -138,20 +138,20 @@ class _FreePalette:
         """Add a feedback, and its output to ``streams``; return what connects it."""
         domain = scope.nesting.coordinate_domains[-1]
         summary = self._random.choice(small_summaries(domain)[1:])
-        if domain == tw.IntegerDomain():
-            feedback: tw.Feedback[int] = tw.Loop(self._flow, scope).feedback(summary)
+        if domain == tw.progress.IntegerDomain():
+            feedback: tw.types.Feedback[int] = tw.types.Loop(self._flow, scope).feedback(summary)
         else:
             feedback = self._own_feedback(scope, domain, summary)
         streams.append(self._lose_hop(feedback))
         return feedback.connect
 
-    def _own_feedback(self, scope: Scope, domain: TimeDomain, summary: Summary) -> tw.Feedback[int]:
+    def _own_feedback(self, scope: Scope, domain: TimeDomain, summary: Summary) -> tw.types.Feedback[int]:
         """Return a feedback in a scope whose times may end, or are no integers."""
         path = PathSummary.advance(scope.nesting, summary)
         operator, outlet = description_of(self._flow).add_open_operator(
             "own feedback", scope, _build_feedback(path), path
         )
-        return tw.Feedback(self._flow, outlet, operator)
+        return tw.types.Feedback(self._flow, outlet, operator)
 
     def _lose_hop(self, stream: tw.Stream[int]) -> tw.Stream[int]:
         match self._random.choice(("map", "flat_map", "map_batches")):

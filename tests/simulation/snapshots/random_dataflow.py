@@ -181,7 +181,7 @@ class RandomDataflow:
 
     def add_feedback(self, scope: Scope, streams: Streams) -> Connect:
         """Add a feedback, and its output to ``streams``; return what connects it."""
-        feedback: tw.Feedback[Any] = tw.Loop(self._flow, scope).feedback(self._random.choice((1, 1, 2)))
+        feedback: tw.types.Feedback[Any] = tw.types.Loop(self._flow, scope).feedback(self._random.choice((1, 1, 2)))
         streams.append(feedback.flat_map(_hop))
         return feedback.connect
 

@@ -90,7 +90,7 @@ class SnapshotSimulation:
         if sum(port.consumed for core in cluster.cores for port in core._ports.values()) > _MOST_RECEIVED:
             raise TooLargeError("too many messages")
         for name, (case, number) in self._cases.items():
-            found = plain_bags(tw.Captured(*result) for core in cluster.cores for result in core.captured(name))
+            found = plain_bags(tw.types.Captured(*result) for core in cluster.cores for result in core.captured(name))
             expected = case.expected(self._scripts[f"input {number}"].feed())
             if found != expected:
                 raise ViolationError("plain", f"{case} has {found}, and plain Python {expected}")

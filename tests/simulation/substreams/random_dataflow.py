@@ -135,7 +135,7 @@ class RandomDataflow:
 
     def add_feedback(self, scope: Scope, streams: Streams) -> Connect:
         """Add a feedback, and its output to ``streams``; return what connects it."""
-        feedback: tw.Feedback[Record] = tw.Loop(self.flow, scope).feedback(self._random.choice((1, 1, 2)))
+        feedback: tw.types.Feedback[Record] = tw.types.Loop(self.flow, scope).feedback(self._random.choice((1, 1, 2)))
         streams.append(self._any(streams).concat(feedback.flat_map(one_hop_less)))
         return feedback.connect
 

@@ -1,7 +1,7 @@
 """A simulated cluster whose workers run a dataflow with substreams, while envelopes take as long as chance wants."""
 
 from collections import defaultdict
-from itertools import count, permutations
+from itertools import count, product
 
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.scenario import Scenario
@@ -30,7 +30,7 @@ class SubstreamSimulation:
         self.world = World(scenario)
         self.was_refused = False
         self._random = scenario.random("substreams")
-        pairs = permutations(range(life.workers), 2)
+        pairs = product(range(life.workers), range(life.workers))
         slow = [pair for pair in pairs if self._random.random() < 0.3] if self._random.random() < 0.6 else []
         made = RandomDataflow(self._random, self.world)
         self.plan = description_of(made.flow).plan()

@@ -10,12 +10,12 @@ from tests.simulation.topics.conditions import Condition, wanted
 from tests.simulation.topics.partition import DOMAINS, LESS_EQUAL, Partition
 from tests.simulation.topics.topic_options import HOLD_STEPS, TopicOptions
 from tidewheel.progress import Time
-from tidewheel.pubsub import Publisher
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
 from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import size_of
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 
 @dataclass(frozen=True, slots=True)

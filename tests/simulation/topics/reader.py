@@ -10,8 +10,9 @@ from tests.simulation.topics.life import JoinPoint, Life
 from tests.simulation.topics.topic_options import PLENTY, Reading, options_of
 from tests.simulation.topics.watch import Watch
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub import DeliveryError, PublisherLost, Subscriber
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.wire import Numbered, PartitionEnded
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 State: TypeAlias = Literal["reading", "ended", "left", "lost", "cut off"]
 """The state of a reader; ``"lost"`` is a topic that failed, ``"cut off"`` is about this subscriber alone."""

@@ -7,8 +7,9 @@ from tests.simulation.topics.conditions import fails
 from tests.simulation.topics.life import JoinPoint, Life
 from tests.simulation.topics.topic_options import Reading
 from tidewheel.progress import Antichain, Time
-from tidewheel.pubsub import Batch, Dropped, End, Epoch, EpochAssembler, Event, Frontier, SubscriberStatistics
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Epoch, Event, Frontier, SubscriberStatistics
 from tidewheel.pubsub.messages.wire import DataMessage, EpochsDropped, Message
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 
 Told: TypeAlias = tuple[object, ...]
 """An event, in a form that can be compared between two simulations."""

@@ -29,17 +29,12 @@ from tidewheel.gateway import TooManyClients
 from tidewheel.gateway.clients import Clients, OwnThread, TopicFeed, assembled
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import IntegerDomain, TidewheelError, TimeDomain
-from tidewheel.pubsub import (
-    End,
-    Epoch,
-    EpochAssembler,
-    Event,
-    PublisherLost,
-    RunningPublication,
-    Subscription,
-    UnknownTopic,
-    subscribe,
-)
+from tidewheel.pubsub.errors import PublisherLost, UnknownTopic
+from tidewheel.pubsub.messages.events import End, Epoch, Event
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
+from tidewheel.pubsub.publications.publication import RunningPublication
+from tidewheel.pubsub.subscribers.subscribing import subscribe
+from tidewheel.pubsub.subscribers.subscription import Subscription
 
 
 def times(domain: TimeDomain, events: Iterator[Event]) -> Iterator[int]:

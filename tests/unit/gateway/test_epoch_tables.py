@@ -10,7 +10,7 @@ from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tidewheel.gateway.epoch_tables import timed_batches
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import subscribe
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 
 def converted(*epochs: Any) -> list[tuple[bytes, Any]]:

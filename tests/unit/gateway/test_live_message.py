@@ -7,7 +7,8 @@ from tests.kit.pubsub.local_job import send_end, send_epoch
 from tidewheel.gateway.live_message import LiveMessage, encoded, error_message, live_messages
 from tidewheel.gateway.topic_request import TopicRequest
 from tidewheel.progress import Antichain
-from tidewheel.pubsub import Batch, RolledBack, RunningPublication, SubstreamsEnded
+from tidewheel.pubsub.messages.events import Batch, RolledBack, SubstreamsEnded
+from tidewheel.pubsub.publications.publication import RunningPublication
 
 
 def told(running: RunningPublication, request: TopicRequest) -> list[tuple[str, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from tests.kit.gateway.served import published
 from tests.kit.messages import raises
 from tidewheel.gateway import BadRequest, Comparison, RecordFilter
 from tidewheel.gateway.topic_request import TopicRequest, check_exists
-from tidewheel.pubsub import UnknownTopic
+from tidewheel.pubsub.errors import UnknownTopic
 
 
 def test_a_query_is_a_request() -> None:

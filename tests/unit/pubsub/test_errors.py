@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from tidewheel.progress import TidewheelError
-from tidewheel.pubsub import DeliveryError, PublisherLost, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, UnknownTopic
 
 
 @pytest.mark.parametrize(

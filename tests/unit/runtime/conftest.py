@@ -13,6 +13,6 @@ def feed() -> ListFeed:
 
 
 @pytest.fixture
-def handle(feed: ListFeed) -> tw.InputHandle:
+def handle(feed: ListFeed) -> tw.types.InputHandle:
     """The first handle of an input."""
     return feed.handle()

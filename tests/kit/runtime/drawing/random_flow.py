@@ -37,13 +37,13 @@ class RandomFlow:
         self._count += 1
         return f"{self._name()}{self._count}"
 
-    def _go_on(self, streams: list[tw.Stream[Any]], loop: tw.Loop | None, depth: int = 0) -> None:
+    def _go_on(self, streams: list[tw.Stream[Any]], loop: tw.types.Loop | None, depth: int = 0) -> None:
         for _ in range(self._random.randint(1, 8)):
             if self._steps > 0:
                 self._steps -= 1
                 self._add(streams, loop, depth)
 
-    def _add(self, streams: list[tw.Stream[Any]], loop: tw.Loop | None, depth: int) -> None:
+    def _add(self, streams: list[tw.Stream[Any]], loop: tw.types.Loop | None, depth: int) -> None:
         random = self._random
         if not streams or random.random() < 0.05:
             opened = loop.feedback() if loop is not None else self.flow.feedback()
@@ -72,7 +72,9 @@ class RandomFlow:
             return one.binary(other, self._name(), build_pass, (key, None))
         return one.map(str) if self._random.random() < 0.5 else one.unary(self._name(), build_pass)
 
-    def _loop(self, streams: list[tw.Stream[Any]], entering: tw.Stream[Any], loop: tw.Loop | None, depth: int) -> None:
+    def _loop(
+        self, streams: list[tw.Stream[Any]], entering: tw.Stream[Any], loop: tw.types.Loop | None, depth: int
+    ) -> None:
         inner = loop.inner(self._name()) if loop is not None else self.flow.scope(self._name())
         entered = entering.enter(inner)
         back = inner.feedback()

@@ -11,8 +11,7 @@ from tests.kit.telemetry.documents import BEGAN_AT, document
 from tests.waiting import eventually
 from tidewheel.console.page.page_jobs import MOST_ENDED, PageJobs
 from tidewheel.gateway.errors import TooManyClients, UnknownJob
-from tidewheel.pubsub import DeliveryError
-from tidewheel.pubsub.errors import NoCluster
+from tidewheel.pubsub.errors import DeliveryError, NoCluster
 
 
 def _state(pages: PageJobs, name: str) -> object:

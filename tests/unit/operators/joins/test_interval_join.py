@@ -75,7 +75,7 @@ def near(left: Events, right: Events, lower: int, upper: int) -> Bags:
     return found
 
 
-def numbers(results: list[tw.Captured], read: Callable[[Any], Any]) -> Bags:
+def numbers(results: list[tw.types.Captured], read: Callable[[Any], Any]) -> Bags:
     """Return what ``read`` finds in the records of results, by time."""
     found: Bags = {}
     for result in results:

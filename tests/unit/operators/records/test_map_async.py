@@ -140,7 +140,7 @@ def test_an_input_waits_for_slow_calls(server: Server) -> None:
     """The driver's sends have to wait as well: that calls are under way is no reason to let more in."""
     flow = asking(server.reply, concurrency=4)
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=16 << 10)) as job:
-        with suppress(tw.WouldBlock):
+        with suppress(tw.errors.WouldBlock):
             for _ in range(1000):
                 job.input("numbers").send([1] * 100, timeout=0.3)
         assert job.statistics().inputs["numbers"].batches < 100

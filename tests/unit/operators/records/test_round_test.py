@@ -11,7 +11,7 @@ import pytest
 from tests.kit.messages import raises
 from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.records.round_test import RoundTest
-from tidewheel.runtime import TimestampToken
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 
 class Token:

@@ -79,12 +79,12 @@ def test_the_log_has_batches_and_frontiers_in_order(tmp_path: Path) -> None:
     """Each time is complete only after its batches, and the last frontier is empty."""
     record(tmp_path, [(0, [1]), (0, [2]), (2, [3])])
     events = list(read_recording(recording_path(tmp_path, 0)))
-    batches = [event for event in events if isinstance(event, tw.Captured)]
-    assert batches == [tw.Captured(0, [1]), tw.Captured(0, [2]), tw.Captured(2, [3])]
+    batches = [event for event in events if isinstance(event, tw.types.Captured)]
+    assert batches == [tw.types.Captured(0, [1]), tw.types.Captured(0, [2]), tw.types.Captured(2, [3])]
     assert events[-1] == LoggedFrontier(()) == read_frontier(recording_path(tmp_path, 0))
     for place, event in enumerate(events):
         if isinstance(event, LoggedFrontier):
-            later = [later.time for later in events[place:] if isinstance(later, tw.Captured)]
+            later = [later.time for later in events[place:] if isinstance(later, tw.types.Captured)]
             assert all(any(least <= time for least in event.times) for time in later)
 
 
@@ -115,11 +115,11 @@ def test_a_recording_is_not_overwritten_by_accident(tmp_path: Path) -> None:
     record(tmp_path, [(0, [1])])
     with raises(tw.JobError):
         record(tmp_path, [(0, [2])])
-    assert tw.Captured(0, [1]) in list(read_recording(recording_path(tmp_path, 0)))
+    assert tw.types.Captured(0, [1]) in list(read_recording(recording_path(tmp_path, 0)))
     record(tmp_path, [(0, [2])], overwrite=True)
-    assert [event.batch for event in read_recording(recording_path(tmp_path, 0)) if isinstance(event, tw.Captured)] == [
-        [2]
-    ]
+    assert [
+        event.batch for event in read_recording(recording_path(tmp_path, 0)) if isinstance(event, tw.types.Captured)
+    ] == [[2]]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_batches_come_back_as_what_they_were(tmp_path: Path, batch: Batch) -> No
     writer.batch((1, (2, "x")), batch)
     writer.close()
     [found] = read_recording(tmp_path / "log")
-    assert isinstance(found, tw.Captured)
+    assert isinstance(found, tw.types.Captured)
     assert found.time == (1, (2, "x"))
     assert type(found.batch) is type(batch)
     if isinstance(batch, np.ndarray):
@@ -232,7 +232,11 @@ def test_a_log_goes_on_from_where_its_state_was(tmp_path: Path) -> None:
     again.frontier((1,))
     assert again.length == (tmp_path / "log").stat().st_size
     again.close()
-    assert list(read_recording(tmp_path / "log")) == [tw.Captured(0, [1]), tw.Captured(0, [3]), LoggedFrontier((1,))]
+    assert list(read_recording(tmp_path / "log")) == [
+        tw.types.Captured(0, [1]),
+        tw.types.Captured(0, [3]),
+        LoggedFrontier((1,)),
+    ]
 
 
 def test_a_snapshot_counts_only_what_has_left_the_process(tmp_path: Path) -> None:
@@ -246,7 +250,7 @@ def test_a_snapshot_counts_only_what_has_left_the_process(tmp_path: Path) -> Non
             job.input("numbers").send(batch)
         settle(job)
         job.snapshot()
-        assert [event.batch for event in read_recording(path) if isinstance(event, tw.Captured)] == [[1], [2, 3]]
+        assert [event.batch for event in read_recording(path) if isinstance(event, tw.types.Captured)] == [[1], [2, 3]]
         job.stop()
 
 
@@ -256,7 +260,7 @@ def test_a_log_that_was_cut_since_its_snapshot_is_refused(tmp_path: Path) -> Non
     writer = RecordingWriter(tmp_path / "log", header, 0, overwrite=False)
     length = writer.flush()
     writer.close()
-    with pytest.raises(tw.SnapshotError, match=rf"log has {length} bytes, and had {length + 1} at the snapshot"):
+    with pytest.raises(tw.errors.SnapshotError, match=rf"log has {length} bytes, and had {length + 1} at the snapshot"):
         RecordingWriter(tmp_path / "log", header, length + 1, overwrite=False)
 
 
@@ -266,7 +270,9 @@ def test_a_log_that_another_run_has_replaced_since_its_snapshot_is_refused(tmp_p
     writer.batch(0, [1])
     writer.close()
     before = (tmp_path / "log").read_bytes()
-    with pytest.raises(tw.SnapshotError, match=r"log is not the recording that it was at the snapshot: another run"):
+    with pytest.raises(
+        tw.errors.SnapshotError, match=r"log is not the recording that it was at the snapshot: another run"
+    ):
         RecordingWriter(
             tmp_path / "log", RecordingHeader(RECORDING_VERSION, "mine", 0, 1), writer.length - 1, overwrite=False
         )

@@ -35,7 +35,7 @@ def numbered(topic: str, numbers: "count[int]") -> tw.Dataflow:
     return flow
 
 
-def seen(subscription: tw.Subscription) -> dict[Any, list[Any]]:
+def seen(subscription: tw.types.Subscription) -> dict[Any, list[Any]]:
     """Return the epochs that can be seen now."""
     found: dict[Any, list[Any]] = {}
     while True:

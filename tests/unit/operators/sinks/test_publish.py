@@ -272,7 +272,7 @@ def test_what_has_another_schema_fails_the_job(topic: str, schema: Any, batch: A
         with pytest.raises(tw.JobError, match=found) as caught:
             settle(job)
         assert (caught.value.operator, caught.value.worker) == (f"publish {topic}", 0)
-        with pytest.raises(tw.PublisherLost, match=found):
+        with pytest.raises(tw.errors.PublisherLost, match=found):
             list(subscription)
 
 
@@ -290,7 +290,7 @@ def test_who_expects_something_else_is_told_at_once(topic: str, schema: Any, exp
     flow = tw.Dataflow("test")
     flow.input("in").publish(topic, schema=schema)
     with tw.run(flow, engine="local") as job:
-        with pytest.raises(tw.SchemaMismatch, match=f"topic '{topic}' of job '{job.name}' {message}"):
+        with pytest.raises(tw.errors.SchemaMismatch, match=f"topic '{topic}' of job '{job.name}' {message}"):
             tw.subscribe(topic, schema=expects)
         with raises(tw.DeliveryError):
             job.topic(topic).wait_for_subscribers(1, 0)
@@ -312,7 +312,9 @@ def test_of_a_topic_that_says_nothing_each_batch_is_checked(topic: str) -> None:
                 handle.advance_to(time + 1)
         epochs = list(strict.epochs())
         assert [epochs[0].records, epochs[2].records] == [[1], [3]]
-        with pytest.raises(tw.SchemaMismatch, match=f"topic '{topic}', partition 0: at time 1 came str: 'two', where"):
+        with pytest.raises(
+            tw.errors.SchemaMismatch, match=f"topic '{topic}', partition 0: at time 1 came str: 'two', where"
+        ):
             _ = epochs[1].records
         assert [epoch.records for epoch in lenient.epochs()] == [[1], ["two"], [3]]
 
@@ -322,7 +324,7 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
     flow = tw.Dataflow("test")
     rows = flow.input("rows", SCHEMA)
     size = description_of(flow).size
-    with raises(tw.SchemaMismatch):
+    with raises(tw.errors.SchemaMismatch):
         rows.publish(topic, schema=int)
     assert description_of(flow).size == size
     rows.publish(topic).publish(f"{topic}/rows", schema=dict).map(len).publish(f"{topic}/lengths")

@@ -34,7 +34,7 @@ def rows_in(folder: str | Path) -> Iterator[Any]:
             yield from msgspec.json.Decoder().decode_lines(file.read_text())
 
 
-def numbers_in(written: tw.WrittenEpoch) -> list[int]:
+def numbers_in(written: tw.types.WrittenEpoch) -> list[int]:
     """Return the numbers that were written, and see that the folder has what is said of it."""
     rows = list(rows_in(written.path))
     assert (len(rows), len(list(Path(written.path).iterdir()))) == (written.records, written.files)
@@ -63,7 +63,7 @@ CASES = [
 ]
 
 
-def write(folder: Path, feed: Feed, workers: int = 2, **options: Any) -> list[tw.WrittenEpoch]:
+def write(folder: Path, feed: Feed, workers: int = 2, **options: Any) -> list[tw.types.WrittenEpoch]:
     """Write a feed to its end and return what was written."""
     flow = tw.Dataflow("test")
     flow.input("numbers").exchange(lambda n: n).write_files(folder, **options).capture("written")

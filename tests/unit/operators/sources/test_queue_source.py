@@ -16,7 +16,7 @@ from tests.kit.operators.sources import flow_of
 from tests.waiting import eventually
 
 
-def records_of(job: tw.Job) -> list[Any]:
+def records_of(job: tw.types.Job) -> list[Any]:
     return [record for result in job.captured("results") for record in result.batch]
 
 
@@ -144,7 +144,7 @@ def test_a_full_queue_says_so() -> None:
     source: tw.QueueSource[int] = tw.QueueSource(capacity=2, batch_size=1)
     source.put(1)
     source.put(2)
-    with raises(tw.WouldBlock):
+    with raises(tw.errors.WouldBlock):
         source.put(3, timeout=0)
     with tw.run(flow_of(source), engine="local") as job:
         job.probe("read").wait_until(1, DEADLINE_S)
@@ -228,7 +228,7 @@ def test_the_end_needs_room_in_a_queue_that_is_shared() -> None:
     shared: queue.Queue[Any] = queue.Queue(1)
     source: tw.QueueSource[int] = tw.QueueSource(shared)
     source.put(1)
-    with pytest.raises(tw.WouldBlock):
+    with pytest.raises(tw.errors.WouldBlock):
         source.close(timeout=0.01)
     shared.get()
     source.put(2)

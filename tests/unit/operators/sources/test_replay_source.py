@@ -56,7 +56,7 @@ def test_times_are_complete_as_early_as_they_can_be(
 ) -> None:
     """In any order of times, which may be those of a loop: no batch comes behind the frontier, and all come."""
     domain = ProductDomain(IntegerDomain(), IntegerDomain())
-    recording: Any = [tw.Captured(time, [number]) for number, time in enumerate(times)]
+    recording: Any = [tw.types.Captured(time, [number]) for number, time in enumerate(times)]
     if from_files:
         folder = tmp_path_factory.mktemp("recording")
         flow = tw.Dataflow("first", domain)
@@ -82,7 +82,7 @@ def test_times_are_complete_as_early_as_they_can_be(
 
 def test_a_recording_in_memory_completes_times_on_the_way() -> None:
     """Not only in the end: a time is complete when none is left that is at or before it."""
-    source = tw.ReplaySource([tw.Captured(time, [time]) for time in (0, 2, 1, 3, 3)])
+    source = tw.ReplaySource([tw.types.Captured(time, [time]) for time in (0, 2, 1, 3, 3)])
     with tw.run(flow_of(source), engine="local") as job:
         job.probe("read").wait_until(1, DEADLINE_S)
         assert [result.time for result in job.captured("results")] == [0, 2]
@@ -183,7 +183,7 @@ def test_what_is_no_recording_is_refused(recording: Any) -> None:
 def test_times_of_another_domain_fail_the_job() -> None:
     """The error says which times the dataflow has."""
     with raises(tw.JobError):
-        read(tw.ReplaySource([tw.Captured((0, 1), [1])]))
+        read(tw.ReplaySource([tw.types.Captured((0, 1), [1])]))
 
 
 def test_an_empty_recording_just_ends(tmp_path: Path) -> None:

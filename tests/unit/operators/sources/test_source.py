@@ -16,7 +16,7 @@ from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 
-def job_of(source: Any, workers: int = 1) -> tw.Job:
+def job_of(source: Any, workers: int = 1) -> tw.types.Job:
     """Return a running job that captures what ``source`` has."""
     flow = tw.Dataflow("test")
     flow.source("table", source).probe("read").capture("results")

@@ -5,9 +5,10 @@ from typing import Any
 from tests.kit.messages import raises
 from tidewheel.operators.sources.topic_source import TopicSource, whole
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub import Batch, End, EpochAssembler, Event, Frontier, RolledBack, UnknownTopic
-from tidewheel.pubsub.messages.events import SubscriberStatistics
+from tidewheel.pubsub.errors import UnknownTopic
+from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier, RolledBack, SubscriberStatistics
 from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.protocol.epochs import EpochAssembler
 
 INTEGERS = IntegerDomain()
 

@@ -4,8 +4,9 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import Catalog, DeliveryError, TopicEvent, TopicInfo, topic_schema
-from tidewheel.pubsub.catalog.catalog import Listing
+from tidewheel.pubsub.catalog.catalog import Catalog, Listing, TopicEvent, TopicInfo
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.topic_schema import topic_schema
 
 
 def topic(name: str, job: str = "job", registration: str = "first") -> TopicInfo:

@@ -7,9 +7,10 @@ from typing import Any
 from tests.kit.messages import raises
 from tests.kit.pubsub.called_publisher import CalledPublisher
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, TopicInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo
 from tidewheel.pubsub.catalog.catalog_actor import KNOWN_S, CatalogActor, CatalogRelays, RelayInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.transport.change_signal import ChangeSignal
 
 LONG_S = 60.0

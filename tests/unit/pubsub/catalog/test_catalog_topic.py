@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.kit.pubsub.called_publisher import Method
-from tidewheel.pubsub import TopicEvent
+from tidewheel.pubsub.catalog.catalog import TopicEvent
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent
 

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from tidewheel.pubsub import TopicEvent
-from tidewheel.pubsub.catalog.catalog import Listing
+from tidewheel.pubsub.catalog.catalog import Listing, TopicEvent
 from tidewheel.pubsub.catalog.known_topics import RELEARN_S, KnownTopics
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end
-from tidewheel.pubsub import CATALOG_TOPIC, DeliveryError, subscribe
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import NoCluster
+from tidewheel.pubsub.errors import DeliveryError, NoCluster
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 
 def test_a_topic_is_there_while_its_job_runs() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.changes import PresentState, sum_of, summed
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
 from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics

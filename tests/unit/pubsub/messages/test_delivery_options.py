@@ -16,7 +16,7 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.batches.batches import records
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import select
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions, MessageFilter, Where
 from tidewheel.pubsub.messages.encoded_message import (

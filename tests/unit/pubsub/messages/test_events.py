@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Epoch, SubscriberStatistics
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from tests.kit.messages import raises
-from tidewheel.pubsub import DeliveryError, SchemaMismatch, TopicSchema, topic_schema
+from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
+from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
 
 SCHEMA = pa.schema({"word": pa.string(), "n": pa.int64()})
 TABLE = pa.table({"word": ["a"], "n": [1]})

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError, TimeDomain
 from tidewheel.progress.time_domain import Time
-from tidewheel.pubsub import Batch, End, EpochAssembler, Frontier, RolledBack
 from tidewheel.pubsub.messages.encoded_message import encode_batch
-from tidewheel.pubsub.messages.events import SubscriberStatistics
-from tidewheel.pubsub.protocol.epochs import EpochStates, WaitingEpochs
+from tidewheel.pubsub.messages.events import Batch, End, Frontier, RolledBack, SubscriberStatistics
+from tidewheel.pubsub.protocol.epochs import EpochAssembler, EpochStates, WaitingEpochs
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)

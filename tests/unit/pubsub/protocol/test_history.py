@@ -4,7 +4,7 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import DeliveryError
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages import changes
 from tidewheel.pubsub.messages.delivery_options import Where
 from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import ProtocolError
-from tidewheel.pubsub import PublisherLost
+from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,

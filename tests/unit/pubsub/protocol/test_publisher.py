@@ -8,7 +8,7 @@ import pytest
 from tests.kit.messages import raises
 from tests.kit.pubsub.numbered import fetched, taken
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import DeliveryError, Publisher
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Where
 from tidewheel.pubsub.messages.encoded_message import decode, encode, encode_batch
 from tidewheel.pubsub.messages.wire import (
@@ -25,7 +25,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
     WorkerPosition,
 )
-from tidewheel.pubsub.protocol.publisher import NUMBERS_OF_A_LIFE
+from tidewheel.pubsub.protocol.publisher import NUMBERS_OF_A_LIFE, Publisher
 
 
 def data(time: int, size: int = 10) -> DataMessage:

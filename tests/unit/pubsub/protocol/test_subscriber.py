@@ -4,9 +4,9 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain, ProductDomain, ProtocolError
-from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Event, Frontier, PublisherLost, Subscriber
-from tidewheel.pubsub.errors import TopicStopped
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost, TopicStopped
 from tidewheel.pubsub.messages.encoded_message import encode_batch
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
     Disconnected,
@@ -19,6 +19,7 @@ from tidewheel.pubsub.messages.wire import (
     PartitionEnded,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter
+from tidewheel.pubsub.protocol.subscriber import Subscriber
 
 INTEGERS = IntegerDomain()
 PAIRS = ProductDomain(INTEGERS, INTEGERS)

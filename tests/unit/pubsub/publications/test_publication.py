@@ -9,8 +9,10 @@ import pytest
 from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, Publication, PublisherLost, subscribe
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
+from tidewheel.pubsub.publications.publication import Publication
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])

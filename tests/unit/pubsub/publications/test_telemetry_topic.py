@@ -10,7 +10,8 @@ from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.publications import telemetry_topic
-from tidewheel.pubsub.publications.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
+from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
+from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
 from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 NAME = "tidewheel/telemetry/job"

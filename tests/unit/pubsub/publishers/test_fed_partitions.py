@@ -10,7 +10,8 @@ from tidewheel.progress import Antichain, IntegerDomain
 from tidewheel.pubsub.messages.encoded_message import decode
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, WorkerPosition
 from tidewheel.pubsub.publishers.connection import RayConnection
-from tidewheel.pubsub.publishers.fed_partitions import FedPartitions, feeder_of, moved
+from tidewheel.pubsub.publishers.fed_partitions import FedPartitions
+from tidewheel.pubsub.publishers.feeding import feeder_of, moved
 from tidewheel.pubsub.publishers.sent_events import SavedEvents
 
 INTEGERS = IntegerDomain()

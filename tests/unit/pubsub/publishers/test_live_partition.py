@@ -26,11 +26,12 @@ from tests.kit.pubsub.actor_thread import (
 )
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain, ProtocolError
-from tidewheel.pubsub import Batch, DeliveryError, End, PublisherLost
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
 from tidewheel.pubsub.messages.delivery_messages import Ack
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
+from tidewheel.pubsub.messages.events import Batch, End
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import (
     Failed,

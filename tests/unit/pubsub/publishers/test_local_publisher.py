@@ -6,8 +6,9 @@ from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob
 from tests.kit.pubsub.numbered import fetched
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, Publisher
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import DataMessage, Failed, LowerFrontierUpdate, Message
+from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPublisher
 
 

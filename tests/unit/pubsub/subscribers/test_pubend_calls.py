@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from tests.kit.messages import raises
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, TopicInfo
+from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls

@@ -11,8 +11,8 @@ import pytest
 
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub import DeliveryError, PublisherLost
 from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_messages import (
     Ack,

@@ -13,7 +13,9 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.pubsub.local_job import LocalJob, send_end, send_epoch, send_numbers
-from tidewheel.pubsub import Batch, DeliveryError, Dropped, End, Frontier, subscribe
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.events import Batch, Dropped, End, Frontier
+from tidewheel.pubsub.subscribers.subscribing import subscribe
 
 
 def test_reading_runs_the_job() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.kit.messages import raises
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub import DeliveryError
 from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Delivery, DeliveryOptions
 from tidewheel.pubsub.messages.events import Frontier, RolledBack
 from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log

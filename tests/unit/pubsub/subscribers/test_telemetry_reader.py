@@ -13,7 +13,8 @@ from tidewheel.display.merge_patch import patch
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.publications import telemetry_topic
-from tidewheel.pubsub.publications.telemetry_topic import RunningTelemetryTopic, TelemetryTopic
+from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
+from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
 from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 
 JOB = "followed-0badcafe"

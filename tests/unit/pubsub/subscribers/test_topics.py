@@ -14,12 +14,13 @@ from tests.kit.pubsub.local_job import LocalJob
 from tests.waiting import eventually
 from tidewheel.host.retry import Retry
 from tidewheel.progress import IntegerDomain, TidewheelError
-from tidewheel.pubsub import DeliveryError, Subscription, TopicEvent, TopicInfo, TopicWatch, watch_topics
 from tidewheel.pubsub.catalog import catalog_actor
-from tidewheel.pubsub.catalog.catalog import Listing
+from tidewheel.pubsub.catalog.catalog import Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG, LocalCatalog
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.subscribers.local_source import LocalSource
-from tidewheel.pubsub.subscribers.topics import CatalogReader, Sightings
+from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.topics import CatalogReader, Sightings, TopicWatch, watch_topics
 
 DEADLINE_S = 30.0
 

@@ -44,13 +44,15 @@ def test_what_is_given_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_wrong_setting_is_refused(name: str, value: Any) -> None:
     """The error names the setting, what was given, and what may be."""
-    with pytest.raises(tw.ConfigError, match=rf"^RuntimeConfig\({name}={re.escape(repr(value))}\): (Expected|Invalid)"):
+    with pytest.raises(
+        tw.errors.ConfigError, match=rf"^RuntimeConfig\({name}={re.escape(repr(value))}\): (Expected|Invalid)"
+    ):
         tw.RuntimeConfig(**{name: value})
 
 
 def test_what_may_be_is_listed() -> None:
     """Where there are a few names to choose from."""
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.RuntimeConfig(placement="near")  # type: ignore[arg-type]
 
 
@@ -58,7 +60,7 @@ def test_something_else_is_no_configuration() -> None:
     """A dict of settings, say: the error says what is expected."""
     flow = tw.Dataflow("configured")
     flow.input("numbers").capture("numbers")
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.run(flow, engine="local", config={"link": "ray"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
         tw.run(flow, engine="local", link="ray")  # type: ignore[call-arg]
@@ -94,14 +96,16 @@ def test_mappings_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrong_variable_is_named(variable: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that whoever set it can find it."""
     monkeypatch.setenv(f"TIDEWHEEL_{variable}", text)
-    with pytest.raises(tw.ConfigError, match=f"^environment variable TIDEWHEEL_{variable}={re.escape(repr(text))}: "):
+    with pytest.raises(
+        tw.errors.ConfigError, match=f"^environment variable TIDEWHEEL_{variable}={re.escape(repr(text))}: "
+    ):
         tw.RuntimeConfig()
 
 
 def test_text_that_is_no_json_is_told_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not every reader of the error knows what a malformed one is."""
     monkeypatch.setenv("TIDEWHEEL_RESOURCES", "CPU=1")
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.RuntimeConfig()
 
 

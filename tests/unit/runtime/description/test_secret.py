@@ -40,13 +40,13 @@ def test_a_value_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.delenv("TIDEWHEEL_TEST_SECRET", raising=False)
     if value is not None:
         monkeypatch.setenv("TIDEWHEEL_TEST_SECRET", value)
-    with raises(tw.ConfigError):
+    with raises(tw.errors.ConfigError):
         tw.Secret("TIDEWHEEL_TEST_SECRET").value()
 
 
 @pytest.mark.parametrize("name", ["", "A=B", "A\0B", None, 3, tw.Secret("X")])
 def test_what_is_no_name_is_refused(name: object) -> None:
     """And not shown, as it may be the secret itself."""
-    with pytest.raises(tw.ConfigError) as caught:
+    with pytest.raises(tw.errors.ConfigError) as caught:
         tw.Secret(name)  # type: ignore[arg-type]
     assert "A=B" not in str(caught.value)

@@ -7,7 +7,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.runtime.one_operator import DEADLINE_S, feed, settle
 
-ALL = [tw.Captured(0, [1]), tw.Captured(1, [2])]
+ALL = [tw.types.Captured(0, [1]), tw.types.Captured(1, [2])]
 
 
 def flow_of_numbers(name: str = "capturing") -> tw.Dataflow:
@@ -35,7 +35,9 @@ def test_nothing_is_read_before_something_was_waited_for() -> None:
     ],
     ids=["wait_until", "frontier", "run_round"],
 )
-def test_a_program_that_knows_how_far_the_job_has_come_reads_what_is_there(wait: Callable[[tw.Job], object]) -> None:
+def test_a_program_that_knows_how_far_the_job_has_come_reads_what_is_there(
+    wait: Callable[[tw.types.Job], object],
+) -> None:
     """Looking at a probe is enough, with open inputs as well."""
     with tw.run(flow_of_numbers(), engine="local") as job:
         feed(job, [1], [2], close=False)

@@ -70,7 +70,7 @@ def test_an_exception_in_the_job_blocks_the_job_at_once() -> None:
     """Ctrl-C in the block does not wait for the work."""
     seen: list[int] = []
 
-    def leave(job: tw.Job) -> None:
+    def leave(job: tw.types.Job) -> None:
         feed(job, [1])
         raise KeyboardInterrupt
 
@@ -137,7 +137,7 @@ def test_a_source_without_end_is_an_open_input() -> None:
         job.stop()
 
 
-@pytest.mark.parametrize("base", [object, tw.OperatorSource])
+@pytest.mark.parametrize("base", [object, tw.types.OperatorSource])
 def test_a_source_of_the_users_own_says_that_it_has_no_end(base: type) -> None:
     """Its attribute ``endless`` is what the library's own sources have; one without it is waited for."""
 

@@ -216,7 +216,7 @@ def test_who_waits_is_told_that_there_is_nothing_to_do_and_may_wait_again() -> N
 def test_an_operator_may_feed_an_input_of_its_own_job() -> None:
     """A command given from within a step is taken in the next round."""
     flow = tw.Dataflow("test")
-    jobs: list[tw.Job] = []
+    jobs: list[tw.types.Job] = []
 
     def again(number: int) -> int:
         if number:
@@ -242,7 +242,7 @@ def test_an_operator_and_a_thread_may_feed_the_same_input() -> None:
         job.input("numbers").send([1])
 
     flow = tw.Dataflow("test")
-    job: tw.Job
+    job: tw.types.Job
 
     def meet(number: int) -> int:
         if number == 0:
@@ -266,7 +266,7 @@ def test_an_operator_and_a_thread_may_feed_the_same_input() -> None:
 
 def test_an_operator_cannot_wait_for_its_own_job() -> None:
     """It would run other operators in the middle of its step, whose changes are indivisible: that is refused."""
-    jobs: list[tw.Job] = []
+    jobs: list[tw.types.Job] = []
     flow = tw.Dataflow("waiting")
     flow.input("numbers").inspect(lambda _: jobs[0].probe("done").wait_until(1)).probe("done")
     job = tw.run(flow, engine="local")
@@ -280,7 +280,7 @@ def test_an_operator_cannot_wait_for_its_own_job() -> None:
 
 def test_an_operator_may_look_at_its_own_job() -> None:
     """Frontiers are those of before the step; its own worker cannot report, and is said to be in that operator."""
-    jobs: list[tw.Job] = []
+    jobs: list[tw.types.Job] = []
     seen: list[Any] = []
 
     def look(_: int) -> None:
@@ -389,7 +389,7 @@ def test_a_limit_holds_while_another_thread_runs_the_job() -> None:
         running.start()
         try:
             assert is_in.wait(DEADLINE_S)
-            with raises(tw.WouldBlock):
+            with raises(tw.errors.WouldBlock):
                 numbers.send([2], worker=1, timeout=0)
         finally:
             may_go_on.set()

@@ -246,4 +246,4 @@ def test_values_come_as_often_as_they_are_there() -> None:
     """Of one key and of all; a negative count is no value."""
     found = LookedUp(3, {"a": {1: 2, 5: 1}, "b": {}, "c": {7: -1}})
     assert (found["a"], found["b"], found["c"], found.values) == ([1, 1, 5], [], [], [1, 1, 5])
-    assert looking_up.LookedUp is tw.LookedUp
+    assert looking_up.LookedUp is tw.types.LookedUp

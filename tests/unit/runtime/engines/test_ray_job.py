@@ -17,7 +17,7 @@ DEADLINE_S = 30.0
 
 
 @pytest.fixture
-def job(feed: ListFeed, handle: tw.InputHandle, monkeypatch: pytest.MonkeyPatch) -> RayJob:
+def job(feed: ListFeed, handle: tw.types.InputHandle, monkeypatch: pytest.MonkeyPatch) -> RayJob:
     """A job with one input and no workers."""
     made = object.__new__(RayJob)
     made.name, made._life, made._handles = "job", JobLife("job"), DriverHandles("job")
@@ -40,13 +40,13 @@ def waits(job: RayJob, looked: threading.Event, condition: Callable[[], bool] = 
     return task
 
 
-def goes_back(job: RayJob, handle: tw.InputHandle, position: tw.InputPosition) -> None:
+def goes_back(job: RayJob, handle: tw.types.InputHandle, position: tw.types.InputPosition) -> None:
     with job._life.changed:
         handle._go_back(handle._feed, handle.number, position)
         job._life.changed.notify_all()
 
 
-def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.InputHandle) -> None:
+def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.types.InputHandle) -> None:
     """The handle was closed, so no thread would use it again. One that waits again is not told again."""
     saved, looked = handle.position, threading.Event()
     handle.send([1])
@@ -64,7 +64,7 @@ def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.InputHandle) -> 
 
 
 def test_a_wait_does_not_end_as_if_all_had_come(
-    job: RayJob, handle: tw.InputHandle, monkeypatch: pytest.MonkeyPatch
+    job: RayJob, handle: tw.types.InputHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread uses the handle just when a waiting one has seen that it is open again."""
     saved = handle.position
@@ -84,7 +84,7 @@ def test_a_wait_does_not_end_as_if_all_had_come(
     handle.close()
 
 
-def test_who_has_sent_and_waits_is_told(job: RayJob, handle: tw.InputHandle) -> None:
+def test_who_has_sent_and_waits_is_told(job: RayJob, handle: tw.types.InputHandle) -> None:
     """Else it would wait for ever for what it has to send again; another thread waits on."""
     saved, looked, comes = handle.position, threading.Event(), threading.Event()
     other = waits(job, looked, comes.is_set)

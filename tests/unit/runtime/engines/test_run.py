@@ -96,7 +96,7 @@ def test_a_paused_job_waits_for_start() -> None:
 
 def test_times_of_ones_own() -> None:
     """A dataflow may have any partially ordered times: here pairs, where neither of two may be the earlier."""
-    domain = tw.ProductDomain(tw.IntegerDomain(), tw.IntegerDomain())
+    domain = tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain())
     flow = tw.Dataflow("test", domain)
     flow.input("left").concat(flow.input("right")).probe("both").capture("results")
     with tw.run(flow, workers=2, engine="local") as job:
@@ -105,7 +105,7 @@ def test_times_of_ones_own() -> None:
         job.input("right").advance_to((2, 0))
         job.input("left").send(["left"])
         job.input("right").send(["right"])
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             job.input("left").advance_to((1, 2))
         job.probe("both").wait_until((0, 0))
         job.probe("both").wait_until((0, 3))
@@ -118,7 +118,7 @@ def test_times_of_ones_own() -> None:
 
 def test_a_dataflow_of_one_time() -> None:
     """With the unit domain there is nothing to advance to: it is over when the inputs are closed."""
-    flow = tw.Dataflow("test", tw.UnitDomain())
+    flow = tw.Dataflow("test", tw.progress.UnitDomain())
     flow.input("numbers").map(lambda number: number + 1).capture("results")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])

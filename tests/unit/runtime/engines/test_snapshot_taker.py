@@ -129,7 +129,7 @@ def test_a_failure_of_a_worker_is_told(bench: Bench) -> None:
     bench.answers = False
     waiting = threading.Thread(target=fail_part, args=[bench])
     waiting.start()
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         bench.taker.take(DEADLINE_S)
     bench.answers = True
     assert bench.taker.take(DEADLINE_S) == 2
@@ -152,7 +152,7 @@ def test_a_folder_that_is_lost_and_a_bug_fail_the_job(
         raise error
 
     monkeypatch.setattr(bench.snapshots._ownership, "commit", lost)
-    with pytest.raises(tw.SnapshotError):
+    with pytest.raises(tw.errors.SnapshotError):
         bench.taker.take(DEADLINE_S)
     assert eventually(lambda: bool(bench.failures))
     assert str(error) in str(bench.failures[0])
@@ -168,7 +168,7 @@ def test_a_thread_that_waits_is_told_that_the_job_goes_back(bench: Bench) -> Non
 
     ending = threading.Thread(target=end)
     ending.start()
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         bench.taker.take(DEADLINE_S)
     ending.join(DEADLINE_S)
 

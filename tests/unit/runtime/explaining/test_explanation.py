@@ -22,7 +22,7 @@ from tidewheel.runtime.description.plan import Schedule
 ONCE_UNCHANGED = "unchanged"
 
 
-def texts(explanation: tw.Explanation) -> list[str]:
+def texts(explanation: tw.types.Explanation) -> list[str]:
     return [holder.what for holder in explanation.holders]
 
 

@@ -33,7 +33,7 @@ def submitted(feed: ListFeed) -> list[tuple[int, InputCommand]]:
     return feed.submitted
 
 
-def test_batches_go_to_each_worker_in_turn(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_batches_go_to_each_worker_in_turn(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """Each whole, at the current time; an empty one goes nowhere and takes nobody's turn."""
     for batch in ([1], [], [2], pa.table({"n": [3]}), np.array([4])):
         handle.send(batch)
@@ -45,7 +45,7 @@ def test_batches_go_to_each_worker_in_turn(handle: tw.InputHandle, submitted: li
     ]
 
 
-def test_advancing_tells_every_worker(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_advancing_tells_every_worker(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """All of them have a token to take forward; the same time again is no news."""
     handle.advance_to(4)
     handle.advance_to(4)
@@ -58,7 +58,7 @@ def test_advancing_tells_every_worker(handle: tw.InputHandle, submitted: list[An
     ]
 
 
-def test_closing_tells_every_worker_once(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_closing_tells_every_worker_once(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """Closing again does nothing."""
     seen = [handle.is_closed]
     handle.close()
@@ -71,45 +71,49 @@ def test_closing_tells_every_worker_once(handle: tw.InputHandle, submitted: list
 @pytest.mark.parametrize(
     ("use", "action"), [(lambda handle: handle.send([1]), "send to"), (lambda handle: handle.advance_to(9), "advance")]
 )
-def test_a_closed_input_takes_nothing(handle: tw.InputHandle, submitted: list[Any], use: Any, action: str) -> None:
+def test_a_closed_input_takes_nothing(
+    handle: tw.types.InputHandle, submitted: list[Any], use: Any, action: str
+) -> None:
     """The error names the input and the time at which it was closed."""
     handle.advance_to(3)
     handle.close()
     submitted.clear()
-    with pytest.raises(tw.TokenError, match=f"cannot {action} input 'numbers', which was closed at time 3: close it"):
+    with pytest.raises(
+        tw.errors.TokenError, match=f"cannot {action} input 'numbers', which was closed at time 3: close it"
+    ):
         use(handle)
     assert submitted == []
 
 
 @pytest.mark.parametrize("time", [2, 0])
-def test_an_input_does_not_go_back(handle: tw.InputHandle, submitted: list[Any], time: int) -> None:
+def test_an_input_does_not_go_back(handle: tw.types.InputHandle, submitted: list[Any], time: int) -> None:
     """The error names input and times, and the input stays where it is."""
     handle.advance_to(3)
     submitted.clear()
     with pytest.raises(
-        tw.TokenError, match=f"input 'numbers' is at time 3 and cannot go back to {time}: times already"
+        tw.errors.TokenError, match=f"input 'numbers' is at time 3 and cannot go back to {time}: times already"
     ):
         handle.advance_to(time)
     assert (handle.time, submitted) == (3, [])
 
 
 @pytest.mark.parametrize("time", ["4", 4.0, None, (4, 0), -1, True, 2**63, [4]])
-def test_an_input_advances_to_times_only(handle: tw.InputHandle, submitted: list[Any], time: Any) -> None:
+def test_an_input_advances_to_times_only(handle: tw.types.InputHandle, submitted: list[Any], time: Any) -> None:
     """What is no time of the dataflow is refused with an example of one."""
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         handle.advance_to(time)
     assert (handle.time, submitted) == (0, [])
 
 
 @pytest.mark.parametrize("batch", [(1, 2), "text", 7, None, {1: 2}, iter([1]), range(3), np.array(1), pa.array([1])])
-def test_only_batches_are_sent(handle: tw.InputHandle, submitted: list[Any], batch: Any) -> None:
+def test_only_batches_are_sent(handle: tw.types.InputHandle, submitted: list[Any], batch: Any) -> None:
     """A tuple, a generator, a text or a single record is refused at once, and says what to do."""
     with pytest.raises(TypeError, match=rf"not {type(batch).__qualname__}\. .*single record"):
         handle.send(batch)
     assert submitted == []
 
 
-def test_leaving_a_with_block_closes(handle: tw.InputHandle) -> None:
+def test_leaving_a_with_block_closes(handle: tw.types.InputHandle) -> None:
     """Unless it is left by an error: then the input is as open as it was, and nothing is completed by mistake."""
     with pytest.raises(RuntimeError, match="stop"), handle:
         raise RuntimeError("stop")
@@ -120,7 +124,7 @@ def test_leaving_a_with_block_closes(handle: tw.InputHandle) -> None:
     assert closed == [False, True]
 
 
-def test_a_handle_is_shown_with_its_time(handle: tw.InputHandle) -> None:
+def test_a_handle_is_shown_with_its_time(handle: tw.types.InputHandle) -> None:
     """Printing one says how far it is."""
     assert repr(handle) == "InputHandle('numbers', at 0)"
     handle.close()
@@ -178,14 +182,14 @@ def test_each_use_is_under_the_lock(use: Any) -> None:
     assert set(got_in) == {False}
 
 
-def test_two_workers_share_what_is_sent_evenly(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_two_workers_share_what_is_sent_evenly(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """Over many batches no worker gets one more than the other by more than one."""
     for number in range(7):
         handle.send([number])
     assert Counter(worker for worker, _ in submitted) == Counter({0: 4, 1: 3})
 
 
-def test_a_batch_goes_to_the_worker_that_is_said(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_a_batch_goes_to_the_worker_that_is_said(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """It takes nobody's turn."""
     handle.send([0], worker=1)
     handle.send([1])
@@ -198,10 +202,12 @@ def test_a_batch_goes_to_the_worker_that_is_said(handle: tw.InputHandle, submitt
 @pytest.mark.parametrize("worker", [2, -1, 0.5, "a", True, (0,)])
 @pytest.mark.parametrize("batch", [[4], []])
 def test_a_batch_goes_to_workers_only(
-    handle: tw.InputHandle, submitted: list[Any], worker: Any, batch: list[int]
+    handle: tw.types.InputHandle, submitted: list[Any], worker: Any, batch: list[int]
 ) -> None:
     """What is no number of one is refused, also if there is nothing to send."""
-    with pytest.raises(tw.TokenError, match=f"'numbers' has no worker {re.escape(repr(worker))}: there are 2, from 0"):
+    with pytest.raises(
+        tw.errors.TokenError, match=f"'numbers' has no worker {re.escape(repr(worker))}: there are 2, from 0"
+    ):
         handle.send(batch, worker=worker)
     assert submitted == []
 
@@ -219,7 +225,7 @@ def test_a_list_may_be_used_again_after_it_was_sent() -> None:
         assert captured(job) == [(0, [0]), (0, [1]), (0, [2])]
 
 
-def test_a_clone_is_a_handle_of_its_own(handle: tw.InputHandle, submitted: list[Any]) -> None:
+def test_a_clone_is_a_handle_of_its_own(handle: tw.types.InputHandle, submitted: list[Any]) -> None:
     """It has a number of its own by which workers know it, begins where its origin is, and goes its own way."""
     handle.advance_to(2)
     other = handle.clone()
@@ -249,21 +255,21 @@ def test_a_clone_is_a_handle_of_its_own(handle: tw.InputHandle, submitted: list[
 
 
 @pytest.mark.parametrize(("time", "error"), [(2, "cannot go back to 2"), ("x", "cannot make a handle at 'x': that is")])
-def test_a_delayed_handle_is_not_before_its_origin(handle: tw.InputHandle, time: Any, error: str) -> None:
+def test_a_delayed_handle_is_not_before_its_origin(handle: tw.types.InputHandle, time: Any, error: str) -> None:
     """Nor at what is no time."""
     handle.advance_to(3)
-    with pytest.raises(tw.TokenError, match=error):
+    with pytest.raises(tw.errors.TokenError, match=error):
         handle.delayed(time)
 
 
-def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle) -> None:
+def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.types.InputHandle) -> None:
     """The workers make a token for the new one and give up the old one; which says so to whoever uses it here."""
     handle.advance_to(4)
     feed.submitted.clear()
     name, number, time = pickle.loads(pickle.dumps(handle))
     assert (name, time) == ("numbers", 4)
     assert [command for worker, command in feed.submitted if worker == 1] == [
-        InputCommand("numbers", "clone", 4, tw.InputPosition(4, is_first=True), handle=number),
+        InputCommand("numbers", "clone", 4, tw.types.InputPosition(4, is_first=True), handle=number),
         InputCommand("numbers", "close"),
     ]
     use: list[Any] = [
@@ -273,7 +279,7 @@ def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle)
         lambda: pickle.dumps(handle),
     ]
     for one in use:
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             one()
     assert handle.is_closed
     handle.close()
@@ -283,7 +289,7 @@ def test_a_pickled_handle_is_handed_over(feed: ListFeed, handle: tw.InputHandle)
 def test_handles_of_the_local_engine_stay_here() -> None:
     """Pickling one is refused, and it can be used as before."""
     with tw.run(flow_of(scheduled(pass_on)), engine="local") as job:
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             pickle.dumps(job.input("numbers"))
         job.input("numbers").send([1])
         job.input("numbers").close()
@@ -333,10 +339,10 @@ def test_the_explanation_names_the_handle_that_lags() -> None:
         job.stop()
 
 
-def test_a_handle_that_is_handed_over_goes_on_counting(feed: ListFeed, handle: tw.InputHandle) -> None:
+def test_a_handle_that_is_handed_over_goes_on_counting(feed: ListFeed, handle: tw.types.InputHandle) -> None:
     """What it is pickled as has its position, and says that it has the place of the first one."""
     handle.advance_to(2)
     handle.send([1, 2])
     pickle.dumps(handle)
     [clone] = [command for worker, command in feed.submitted if worker == 0 and command.action == "clone"]
-    assert clone.batch == tw.InputPosition(2, 1, 2, batches_at_time=1, is_first=True)
+    assert clone.batch == tw.types.InputPosition(2, 1, 2, batches_at_time=1, is_first=True)

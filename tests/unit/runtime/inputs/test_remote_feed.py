@@ -20,7 +20,7 @@ from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, Worker
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 
 HANDLE = 5
-POSITIONS = {"numbers": {HANDLE: tw.InputPosition(2)}}
+POSITIONS = {"numbers": {HANDLE: tw.types.InputPosition(2)}}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def said(sent: list[tuple[int, Envelope]]) -> list[tuple[int, str]]:
 def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
     """It watches over this process until all others have what was sent; closing waits for that."""
     workers: Any = feed._link._ends.sender
-    feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close()
+    feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0).close()
     assert said(workers.sent) == [(0, "close"), (1, "close"), (1, "leave"), (0, "leave")]
     assert workers.is_closed
     with raises(tw.JobError):
@@ -62,7 +62,7 @@ def test_worker_0_is_left_last(feed: RemoteFeed) -> None:
 def test_it_does_not_leave_before_it_has_said_that_a_handle_is_closed(feed: RemoteFeed) -> None:
     """The thread may look at any moment while a handle is closed: here, after one worker was told of two."""
     workers: Any = feed._link._ends.sender
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0)
     looks: list[Task] = []
     send = workers.send
 
@@ -97,7 +97,7 @@ def test_worker_0_is_told_nothing_after_the_leave(feed: RemoteFeed) -> None:
         return size
 
     vars(workers)["send"] = send_and_stay_silent
-    closing = Task(feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0).close)
+    closing = Task(feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0).close)
     assert is_answered.wait(DEADLINE_S)
     closing.join(DEADLINE_S)
     assert said(workers.sent)[-1] == (0, "leave")
@@ -112,7 +112,7 @@ def test_closing_ends_with_an_error_if_the_workers_do_not_answer(
     monkeypatch.setattr(remote_feed, "ask_workers", lambda actors, job: reports.pop())
     workers: Any = feed._link._ends.sender
     workers.silent.add(1)
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0)
     object.__setattr__(feed._address, "config", tw.RuntimeConfig(hang_timeout_s=1.0))
     with raises(tw.JobError):
         handle.close()
@@ -127,11 +127,11 @@ def markers(feed: RemoteFeed) -> list[tuple[int, int, Any]]:
 
 def test_it_takes_part_in_a_snapshot_that_a_worker_tells_of(feed: RemoteFeed) -> None:
     """All workers are told that it has begun it, and worker 0 where its handles are; what it sends next names it."""
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2, 3, 4), 0)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(2, 3, 4), 0)
     handle.send([1, 2])
     for _ in range(2):
         feed.snapshot_begun(1)
-    position = tw.InputPosition(2, 4, 6, batches_at_time=1)
+    position = tw.types.InputPosition(2, 4, 6, batches_at_time=1)
     assert markers(feed) == [(0, 1, {"numbers": {HANDLE: position}}), (1, 1, ())]
     handle.send([3])
     workers: Any = feed._link._ends.sender
@@ -144,10 +144,10 @@ def test_it_takes_part_in_a_snapshot_that_a_worker_tells_of(feed: RemoteFeed) ->
 
 def test_a_handle_is_used_in_the_snapshot_in_which_it_was_handed_over(feed: RemoteFeed) -> None:
     """Or a later one: else a snapshot could have what it has sent, and not the handle."""
-    first = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 3)
+    first = feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 3)
     assert (feed.snapshot, markers(feed)) == (3, [])
     first.send([1])
-    second = feed.take_over("numbers", HANDLE + 1, tw.InputPosition(0), 4)
+    second = feed.take_over("numbers", HANDLE + 1, tw.types.InputPosition(0), 4)
     assert [number for _, number, _ in markers(feed)] == [4, 4]
     first.close()
     second.close()
@@ -172,7 +172,7 @@ def test_it_joins_in_the_snapshot_that_it_has_heard_of(
     inputs = {"numbers": IntegerDomain()}
     feed = RemoteFeed(FeedAddress("job", [Claims(worker_0_is_in), None], None, inputs, {}, tw.RuntimeConfig()))
     monkeypatch.setattr(feed._link, "join", lambda: None)  # without the thread, the first use claims
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(2), 3)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(2), 3)
     feed.snapshot_begun(4)  # from worker 1
     handle.send([1])
     assert markers(feed) == told
@@ -189,7 +189,7 @@ def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
     """What it sends next says which; an operator that has failed is the end in any case."""
     monkeypatch.setattr(remote_feed, "has_gone_back", lambda address: True)
     object.__setattr__(feed._address, "goes_back", goes_back)
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0)
     feed.lose(tw.JobError("worker 1 has died", worker=1))
     with raises(error):
         handle.send([1])
@@ -201,7 +201,7 @@ def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
 
 def test_only_the_driver_knows_when_a_snapshot_is_complete(feed: RemoteFeed) -> None:
     """A process that would wait for one is told so."""
-    handle = feed.take_over("numbers", HANDLE, tw.InputPosition(0), 0)
+    handle = feed.take_over("numbers", HANDLE, tw.types.InputPosition(0), 0)
     handle.wait_until_saved()
     object.__setattr__(feed._address, "keeps_snapshots", True)
     with raises(tw.JobError):

@@ -12,8 +12,8 @@ import tidewheel as tw
 from tests.kit.runtime.list_feed import ListFeed
 
 DEADLINE_S = 30.0
-WAIT: Callable[[tw.InputHandle], object] = tw.InputHandle.wait_until_saved
-USES: list[Callable[[tw.InputHandle], object]] = [
+WAIT: Callable[[tw.types.InputHandle], object] = tw.types.InputHandle.wait_until_saved
+USES: list[Callable[[tw.types.InputHandle], object]] = [
     lambda handle: handle.send([3]),
     lambda handle: handle.advance_to(9),
     lambda handle: handle.clone(),
@@ -43,13 +43,13 @@ def begin() -> Iterator[Callable[[], Other]]:
         yield lambda: Other(stack.enter_context(ThreadPoolExecutor(1)))
 
 
-def goes_back(handle: tw.InputHandle, position: tw.InputPosition) -> None:
+def goes_back(handle: tw.types.InputHandle, position: tw.types.InputPosition) -> None:
     handle._go_back(handle._feed, handle.number, position)
 
 
 @pytest.mark.parametrize("use", USES)
 def test_each_thread_is_told_once(
-    handle: tw.InputHandle, feed: ListFeed, begin: Callable[[], Other], use: Callable[..., object]
+    handle: tw.types.InputHandle, feed: ListFeed, begin: Callable[[], Other], use: Callable[..., object]
 ) -> None:
     """Whatever it does first, it has not done then; also where another thread has sent again meanwhile."""
     other, saved = begin(), handle.position
@@ -68,7 +68,7 @@ def test_each_thread_is_told_once(
     handle.close()
 
 
-def waits_for_room(handle: tw.InputHandle) -> None:
+def waits_for_room(handle: tw.types.InputHandle) -> None:
     with pytest.MonkeyPatch.context() as full:
         full.setattr(handle._feed, "has_room", lambda worker, size: False)
         full.setattr(handle._feed, "wait", lambda condition, timeout: handle._feed.check_alive())
@@ -77,7 +77,7 @@ def waits_for_room(handle: tw.InputHandle) -> None:
 
 @pytest.mark.parametrize("use", [waits_for_room, *(use for use in USES if use is not WAIT)])
 def test_a_thread_that_is_in_the_middle_of_a_call_is_told_once(
-    handle: tw.InputHandle, feed: ListFeed, monkeypatch: pytest.MonkeyPatch, use: Callable[..., object]
+    handle: tw.types.InputHandle, feed: ListFeed, monkeypatch: pytest.MonkeyPatch, use: Callable[..., object]
 ) -> None:
     """It finds out before the handle is back at its position, and is told only then: it goes on from there at once."""
     saved = handle.position
@@ -105,7 +105,7 @@ def test_a_thread_that_is_in_the_middle_of_a_call_is_told_once(
     handle.close()
 
 
-def test_a_thread_of_a_closed_handle_is_told(handle: tw.InputHandle, begin: Callable[[], Other]) -> None:
+def test_a_thread_of_a_closed_handle_is_told(handle: tw.types.InputHandle, begin: Callable[[], Other]) -> None:
     """The handle is open again: to close it once more, before all was sent again, would lose the rest."""
     other, saved = begin(), handle.position
     handle.send([1])
@@ -118,7 +118,7 @@ def test_a_thread_of_a_closed_handle_is_told(handle: tw.InputHandle, begin: Call
     handle.close()
 
 
-def test_a_return_that_nobody_was_told_of_is_not_forgotten(handle: tw.InputHandle) -> None:
+def test_a_return_that_nobody_was_told_of_is_not_forgotten(handle: tw.types.InputHandle) -> None:
     """Here the job goes back twice to the same place, the second time before anything was sent."""
     saved = handle.position
     handle.send([1])
@@ -133,7 +133,7 @@ def test_a_return_that_nobody_was_told_of_is_not_forgotten(handle: tw.InputHandl
 
 
 def test_a_thread_that_begins_later_is_told_if_it_is_the_first(
-    handle: tw.InputHandle, begin: Callable[[], Other]
+    handle: tw.types.InputHandle, begin: Callable[[], Other]
 ) -> None:
     """A program may begin a thread for each attempt; the second one begins where the handle is."""
     saved = handle.position
@@ -146,7 +146,7 @@ def test_a_thread_that_begins_later_is_told_if_it_is_the_first(
         handle.send([2])
 
 
-def test_nothing_is_told_where_nothing_is_to_be_sent_again(handle: tw.InputHandle) -> None:
+def test_nothing_is_told_where_nothing_is_to_be_sent_again(handle: tw.types.InputHandle) -> None:
     """The snapshot has all that was sent."""
     handle.send([1])
     goes_back(handle, handle.position)
@@ -154,7 +154,7 @@ def test_nothing_is_told_where_nothing_is_to_be_sent_again(handle: tw.InputHandl
     assert handle.position.batches == 2
 
 
-def test_who_hands_over_a_handle_that_was_handed_over_is_not_told(handle: tw.InputHandle) -> None:
+def test_who_hands_over_a_handle_that_was_handed_over_is_not_told(handle: tw.types.InputHandle) -> None:
     """Its position goes with it; the process that had it has said that the job has gone back."""
     saved = handle.position
     handle.__reduce__()

@@ -27,22 +27,22 @@ def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
     return total + number, (number % 2, total + number)
 
 
-def begin(url: str, workers: int = 2) -> tw.Job:
+def begin(url: str, workers: int = 2) -> tw.types.Job:
     return tw.run(flow(), workers=workers, engine="local", snapshots=tw.Snapshots(url, every_s=1000))
 
 
-def send_on(job: tw.Job, until: int = len(NUMBERS)) -> None:
+def send_on(job: tw.types.Job, until: int = len(NUMBERS)) -> None:
     numbers = job.input("numbers")
     for time in range(numbers.position.batches, until):
         numbers.advance_to(time)
         numbers.send(NUMBERS[time])
 
 
-def sums(job: tw.Job) -> Counter[Any]:
+def sums(job: tw.types.Job) -> Counter[Any]:
     return Counter((one.time, record) for one in job.captured("sums") for record in one.batch)
 
 
-def finished(job: tw.Job) -> Counter[Any]:
+def finished(job: tw.types.Job) -> Counter[Any]:
     send_on(job)
     job.input("numbers").close()
     job.wait()
@@ -108,7 +108,7 @@ def test_no_snapshot_that_is_intact_is_an_error(kind: str, url: str, objects: Fo
     """It names each damaged object and the remedy, and the folder is free; the job does not begin without state."""
     names = [damage(objects, number, kind) for number in (1, 2)]
     for _ in range(2):
-        with pytest.raises(tw.SnapshotError, match=f"{url} has no intact snapshot: .*To begin without") as error:
+        with pytest.raises(tw.errors.SnapshotError, match=f"{url} has no intact snapshot: .*To begin without") as error:
             begin(url)
         assert all(name in str(error.value) for name in names)
 
@@ -118,7 +118,7 @@ def test_a_snapshot_of_a_newer_format_is_an_error(url: str, objects: Folder) -> 
     data = objects.read("log/0000000003.json")
     assert data is not None
     objects.write("log/0000000003.json", [memoryview(data.replace(b'"version":2', b'"version":3'))])
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         begin(url)
 
 
@@ -130,7 +130,7 @@ def test_a_folder_that_was_removed_stays_empty(url: str, objects: Folder, expect
     """The job goes on without writing there; another one begins anew in its place, and neither harms the other."""
     with tw.run(flow(), workers=2, engine="local", snapshots=tw.Snapshots(url, every_s=0.001)) as first:
         objects.remove(list(everything(objects)))
-        with pytest.raises(tw.SnapshotError, match=r"the folder was removed\. Snapshots of this run are lost"):
+        with pytest.raises(tw.errors.SnapshotError, match=r"the folder was removed\. Snapshots of this run are lost"):
             first.snapshot()
         for until in (3, 4):
             send_on(first, until)
@@ -139,7 +139,7 @@ def test_a_folder_that_was_removed_stays_empty(url: str, objects: Folder, expect
         with begin(url) as second:
             send_on(second, 2)
             second.snapshot()
-            with raises(tw.SnapshotError):
+            with raises(tw.errors.SnapshotError):
                 first.snapshot()
             assert finished(first) == expected
             first.stop()
@@ -160,7 +160,7 @@ def test_what_is_written_after_another_job_has_begun_in_the_place_harms_nothing(
             send_on(second, 2)
             second.snapshot()
             second.stop()
-        with pytest.raises(tw.SnapshotError, match="the folder was removed"):
+        with pytest.raises(tw.errors.SnapshotError, match="the folder was removed"):
             first.snapshot()
         first.stop()
     with begin(url) as second:

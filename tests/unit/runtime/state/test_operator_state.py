@@ -59,7 +59,7 @@ def test_what_was_kept_is_there_again(bench: TokenBench) -> None:
     kept = fresh(bench)
     kept.state("total", new_list).append(3)
     kept.keyed("counts").update(a=1, b=[bench.token(2)])
-    kept.add(tw.Notificator()).notify_at(bench.token(7))
+    kept.add(tw.types.Notificator()).notify_at(bench.token(7))
     assert not kept.is_restored
     restored = again(bench, kept.cut())
     assert restored.is_restored
@@ -67,7 +67,7 @@ def test_what_was_kept_is_there_again(bench: TokenBench) -> None:
     found = restored.keyed("counts")
     assert isinstance(found, KeyedState)
     assert (found["a"], found["b"][0].time) == (1, 2)
-    assert restored.add(tw.Notificator()).times == (7,)
+    assert restored.add(tw.types.Notificator()).times == (7,)
     restored.check_all_taken()
     assert bench.live == {2: 1, 7: 1}
 
@@ -94,7 +94,7 @@ def test_new_names_begin_empty(bench: TokenBench) -> None:
     restored.state("total", new_list)
     assert restored.state("new", dict) == {}
     assert restored.keyed("newer") == {}
-    assert restored.add(tw.Notificator()).times == ()
+    assert restored.add(tw.types.Notificator()).times == ()
     restored.check_all_taken()
 
 
@@ -153,7 +153,7 @@ def test_the_stamps_of_all_tokens_are_in_a_cut(bench: TokenBench) -> None:
     kept = fresh(bench)
     kept.state("held", new_list).append(bench.token(1))
     kept.keyed("by key").update((key, [bench.token(2)] if key % 2 else key) for key in range(10_000))
-    kept.add(tw.Notificator()).notify_at(bench.token(3, 1))
+    kept.add(tw.types.Notificator()).notify_at(bench.token(3, 1))
     expected = [(10, 1), *[(10, 2)] * 5_000, (11, 3)]
     assert kept.cut().stamps == expected
     assert kept.cut().stamps == expected
@@ -181,14 +181,14 @@ def test_a_cut_is_what_was_there_then(bench: TokenBench) -> None:
     """The operator changes its states right after."""
     kept = fresh(bench)
     kept.state("total", new_list).append(1)
-    notificator = kept.add(tw.Notificator())
+    notificator = kept.add(tw.types.Notificator())
     notificator.notify_at(bench.token(4))
     cut = kept.cut()
     kept.states["total"].append(2)
     notificator.take(4).discard()
     restored = again(bench, cut)
     assert restored.state("total", new_list) == [1]
-    assert restored.add(tw.Notificator()).times == (4,)
+    assert restored.add(tw.types.Notificator()).times == (4,)
 
 
 def test_a_part_that_was_not_written_is_made_up_for(bench: TokenBench) -> None:
@@ -216,7 +216,7 @@ def test_a_token_in_one_piece_needs_a_division(bench: TokenBench) -> None:
     """The error says so; ``make``, which would take the initial token, is not called."""
     kept = fresh(bench)
     kept.state("token", lambda: bench.token(2))
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         again(bench, kept.cut(), worker=1, workers=2).state("token", not_called)
 
 
@@ -350,7 +350,7 @@ def test_what_is_not_asked_for_is_an_error(bench: TokenBench) -> None:
     kept = fresh(bench)
     kept.state("total", new_list)
     kept.keyed("counts")
-    kept.add(tw.Notificator())
+    kept.add(tw.types.Notificator())
     restored = again(bench, kept.cut())
     assert error_of(restored.check_all_taken) == (
         "operator 'count' had 'counts', 'total' in the snapshot, and its build function has not asked for that"
@@ -360,7 +360,7 @@ def test_what_is_not_asked_for_is_an_error(bench: TokenBench) -> None:
     assert error_of(restored.check_all_taken) == (
         "operator 'count' had 1 notificators in the snapshot, and its build function has made 0"
     )
-    restored.add(tw.Notificator())
+    restored.add(tw.types.Notificator())
     restored.check_all_taken()
 
 
@@ -381,7 +381,7 @@ def test_what_cannot_be_pickled_is_named(bench: TokenBench) -> None:
 def test_a_lent_token_is_no_state(bench: TokenBench) -> None:
     """The error says to retain it."""
     kept = fresh(bench)
-    lent = tw.LentToken.__new__(tw.LentToken)
+    lent = tw.types.LentToken.__new__(tw.types.LentToken)
     lent._input = type("Lender", (), {"owner": bench.owner})()
     kept.state("held", new_list).append(lent)
     assert "retain() the token" in error_of(kept.cut)
@@ -400,6 +400,6 @@ def test_what_cannot_be_read_is_named(bench: TokenBench) -> None:
 
 
 def error_of(act: Callable[[], object]) -> str:
-    with pytest.raises(tw.SnapshotError) as error:
+    with pytest.raises(tw.errors.SnapshotError) as error:
         act()
     return str(error.value)

@@ -48,7 +48,7 @@ def test_all_that_a_worker_has_is_there_again() -> None:
     kept.state("total", new_list).append(1)
     kept.state("s", dict)
     kept.keyed("counts").update({"a": 1, None: [2], (1, "b"): 3.5})
-    notificator = kept.add(tw.Notificator())
+    notificator = kept.add(tw.types.Notificator())
     notificator.notify_at(bench.token(2))
     unread = [[Unread(1, ["a"], None), Unread((1, 2), ["b"], (0, "key"))], [], [Unread(3, [None], None)]]
     mailbox = MailboxPart({0: 5, 7: 6}, [UndoneCommand(-1, InputCommand("count", "send", None, ["x"], 9, 7))])
@@ -129,7 +129,7 @@ def test_a_state_that_is_gone_from_the_newest_file_is_gone() -> None:
 )
 def test_what_is_no_part_is_a_clear_error(data: bytes) -> None:
     """Whatever it is."""
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         read_worker([data])
 
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_cut_short_is_a_clear_error() -> None:
     data = written(part_of(count=OperatorPart(kept.cut(), [[Unread(1, ["a"], None)]])))
     assert read_worker([data]).operators
     for broken in broken_files(data):
-        with pytest.raises(tw.SnapshotError, match="a part of a snapshot"):
+        with pytest.raises(tw.errors.SnapshotError, match="a part of a snapshot"):
             read_worker([broken])
 
 
@@ -153,7 +153,7 @@ def broken_files(data: bytes) -> Sequence[bytes]:
 def test_a_record_that_cannot_be_read_is_named() -> None:
     """By its operator: the class of a record may be gone from the program."""
     data = written(part_of(count=OperatorPart(OperatorCut(), [[Unread(1, [Gone()], None)]])))
-    with pytest.raises(tw.SnapshotError) as error:
+    with pytest.raises(tw.errors.SnapshotError) as error:
         read_worker([data])
     assert str(error.value) == (
         "operator 'count': its messages cannot be read from the snapshot: ModuleNotFoundError: No module named "
@@ -177,5 +177,5 @@ def test_a_key_or_record_that_cannot_be_pickled_is_an_error_that_names_the_opera
     keyed = OperatorCut(keyed={"counts": KeyedState({threading.Lock(): 1}).cut()})
     unread = [[Unread(0, [threading.Lock()], None)]]
     for part in (OperatorPart(keyed, []), OperatorPart(OperatorCut(), unread)):
-        with raises(tw.SnapshotError):
+        with raises(tw.errors.SnapshotError):
             written(part_of(count=part))

@@ -31,7 +31,7 @@ def test_records_find_their_keys_or_are_refused(is_exchanged: bool) -> None:
         shares = [beginning(1, plan, had, worker, 2).unread["sum"].get(0, []) for worker in range(2)]
         assert sorted(word for share in shares for message in share for word in message.batch) == ["a", "b", "c"]
     else:
-        with raises(tw.SnapshotError):
+        with raises(tw.errors.SnapshotError):
             beginning(1, plan, had, 0, 2)
 
 
@@ -43,5 +43,5 @@ def test_an_operator_may_not_lose_an_input_where_records_wait() -> None:
     had.operators["sum"].unread[1] = []
     assert beginning(1, plan, [had], 0, 1).unread["sum"] == {0: [Unread(0, [], None)]}
     had.operators["sum"].unread[1] = [Unread(0, ["a"], None)]
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         beginning(1, plan, [had], 0, 1)

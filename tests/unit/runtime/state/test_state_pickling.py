@@ -50,7 +50,7 @@ def test_a_token_that_was_discarded_is_dead_again(bench: TokenBench) -> None:
     assert pickle_state([token]).tokens == ()
     (again,) = bench.again([token])
     assert not again.is_live
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         again.delayed(2)
 
 
@@ -93,7 +93,7 @@ def test_a_token_goes_nowhere_else(bench: TokenBench) -> None:
     token = bench.token(2)
     pickle_state([token])
     for dumps in (pickle.dumps, cloudpickle.dumps):
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             dumps(token)
 
 

@@ -59,13 +59,13 @@ def test_an_owner_is_told_what_the_owner_before_had_not_looked_at() -> None:
 def test_an_end_that_could_meet_the_next_substream_is_refused() -> None:
     """The error says which operator and key, and what to do; without the next substream it is told."""
     parts = looking([], ["a"])
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         share(parts, [gate(open_keys=["a"])])
     closed = gate(ClosedKey("a", 0, False, False))
     closed.view = ViewPart({"a": [("op", 0)]}, {})
     assert share(parts, [closed]).ends == share(parts, [gate(open_keys=["a"], over=["a"])]).ends == {0: ["a"]}
     twice = looking(["a"], ["a", "a"])
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         share(twice, [])
 
 
@@ -112,5 +112,5 @@ def test_turns_go_on() -> None:
 def test_a_piece_that_is_used_again_is_refused_within_it() -> None:
     """A worker that may have begun the next piece of a key is not told of the end before that."""
     queues = [[EndOfPiece("a")], [EndOfPiece("a"), EndOfPiece("a")]]
-    with raises(tw.SnapshotError):
+    with raises(tw.errors.SnapshotError):
         share([SubstreamPart(firm={0: FirmPart(list(queue), [], [])}) for queue in queues])

@@ -247,7 +247,7 @@ def test_an_error_names_the_time_that_was_complete() -> None:
 
 def test_tokens_that_are_none_of_ones_own_are_refused() -> None:
     """A token of a call that is over, or one for which no output is named, is an error that says what to do."""
-    lent_before: list[tw.LentToken] = []
+    lent_before: list[tw.types.LentToken] = []
 
     def build(context: tw.OperatorContext) -> Schedule:
         notificator = context.notificator()

@@ -16,8 +16,8 @@ from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.tokens.token_ledger import TokenLedger
 from tidewheel.runtime.worker.ports import PortOwner
 
-INTEGERS = tw.IntegerDomain()
-ROUNDS = tw.ProductDomain(INTEGERS, INTEGERS)
+INTEGERS = tw.progress.IntegerDomain()
+ROUNDS = tw.progress.ProductDomain(INTEGERS, INTEGERS)
 LOCATION = 5
 
 
@@ -112,7 +112,7 @@ def test_a_wrong_move_is_refused_and_changes_nothing(
     ledger = TokenLedger()
     token = token_at(start, ledger, domain)
     with pytest.raises(
-        tw.TokenError, match=rf"operator 'holder' cannot (delay|downgrade) a token .*{reason}"
+        tw.errors.TokenError, match=rf"operator 'holder' cannot (delay|downgrade) a token .*{reason}"
     ) as refusal:
         getattr(token, action)(to)
 
@@ -167,7 +167,7 @@ def test_a_discarded_token_is_of_no_use(use: Any) -> None:
     ledger = TokenLedger()
     token = token_at(3, ledger)
     token.discard()
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         use(token)
     assert (token.time, token.is_live) == (3, False)
     assert net(ledger) == {3: -1}
@@ -203,7 +203,7 @@ def test_a_token_cannot_be_copied_or_pickled(duplicate: Any) -> None:
     """It exists once, on its worker; the error says what to do instead, and the token stays as it is."""
     token = token_at(1, TokenLedger())
     message = "a token of operator 'holder' cannot be copied or sent to another process: send the records, or clone"
-    with pytest.raises(tw.TokenError, match=message):
+    with pytest.raises(tw.errors.TokenError, match=message):
         duplicate(token)
     token.discard()
 

@@ -89,10 +89,10 @@ def test_a_time_before_all_tokens_is_refused(time: Any) -> None:
     bench = Bench(BITEMPORAL)
     held = bench.tokens(A, B)
     own = list(held)
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         held.delayed(time)
     for frontier in ([time], [AB, time], [time, AB], [A, B, time]):
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             held.downgrade(frontier)
         assert list(held) == own
         assert all(token.is_live for token in own)
@@ -104,7 +104,7 @@ def test_an_error_leaves_no_trace_in_the_ledger() -> None:
     bench = Bench(BITEMPORAL)
     held = bench.tokens(A, B)
     bench.counts()
-    with pytest.raises(tw.TokenError):
+    with pytest.raises(tw.errors.TokenError):
         held.downgrade([AB, bitemporal(9, 9), bitemporal(1, 1)])
     assert bench.ledger.is_empty
 
@@ -158,9 +158,9 @@ def test_an_empty_set_has_nothing_to_send_with() -> None:
     assert (held.times, list(held), repr(held)) == ((), [], "TokenSet([])")
     held.downgrade([])
     held.discard()
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         held.delayed(3)
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         held.downgrade([3])
 
 
@@ -169,7 +169,7 @@ def test_a_token_of_another_output_is_refused() -> None:
     bench, elsewhere = Bench(INTEGERS), Bench(INTEGERS)
     held = bench.tokens(3)
     for token in (bench.token(5, OTHER_OUTPUT), bench.token(1, OTHER_OUTPUT), elsewhere.token(5), elsewhere.token(1)):
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             held.insert(token)
         assert token.is_live
         assert held.times == (3,)
@@ -182,9 +182,9 @@ def test_a_discarded_token_is_refused() -> None:
     token = bench.token(3)
     token.discard()
     held = bench.tokens(1)
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         held.insert(token)
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         tw.TokenSet([token])
     assert held.times == (1,)
 
@@ -192,7 +192,7 @@ def test_a_discarded_token_is_refused() -> None:
 @pytest.mark.parametrize("wrong", [None, 3, "token", object(), (1, 2)])
 def test_what_is_no_token_is_refused(wrong: Any) -> None:
     """The error says what a set holds."""
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         tw.TokenSet().insert(wrong)
 
 
@@ -245,7 +245,7 @@ def test_a_set_is_the_frontier_of_what_was_put_in(domain: TimeDomain, moves: lis
                 held.downgrade(times)
                 expected = minimal_times(domain, times)
             elif move == "downgrade":
-                with pytest.raises(tw.TokenError):
+                with pytest.raises(tw.errors.TokenError):
                     held.downgrade(times)
             elif times and allowed:
                 held.delayed(times[0]).discard()
@@ -276,7 +276,7 @@ def test_a_refused_downgrade_changes_nothing_though_one_is_gone() -> None:
     before = bench.counts()
     try:
         held.downgrade([bitemporal(0, 5)])
-    except tw.TokenError:
+    except tw.errors.TokenError:
         assert bench.counts() == before
     assert bench.counts() in (before, {bitemporal(0, 5): 1})
     assert own[1].is_live == (bench.counts() == before)
@@ -286,7 +286,7 @@ def test_a_set_that_cannot_be_made_leaves_the_tokens_as_they_were() -> None:
     """None of them is discarded because a later one is refused."""
     bench = Bench(INTEGERS)
     late, early = bench.token(5), bench.token(2)
-    with pytest.raises(tw.TokenError):
+    with pytest.raises(tw.errors.TokenError):
         tw.TokenSet([late, early, "nonsense"])  # type: ignore[list-item]
     assert late.is_live
     assert early.is_live
@@ -307,6 +307,6 @@ def test_a_time_is_not_a_frontier() -> None:
     bench = Bench(BITEMPORAL)
     held = bench.tokens(A)
     for wrong in (3, A, None):
-        with raises(tw.TokenError):
+        with raises(tw.errors.TokenError):
             held.downgrade(wrong)  # type: ignore[arg-type]
     assert held.times == (A,)

@@ -99,7 +99,7 @@ def test_each_output_has_a_token_of_its_own() -> None:
         def schedule(input: tw.InputPort, left: tw.OutputPort, right: tw.OutputPort) -> None:
             if not tokens:
                 return
-            with raises(tw.TokenError):
+            with raises(tw.errors.TokenError):
                 left.send(tokens[1], ["wrong"])
             left.send(tokens[0], ["left"])
             right.send(tokens[1], ["right"])
@@ -110,7 +110,9 @@ def test_each_output_has_a_token_of_its_own() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    left, right = flow.operator("fork", [flow.input("numbers")], 2, build, {(0, 0): tw.PathSummary.identity(ROOT)})
+    left, right = flow.operator(
+        "fork", [flow.input("numbers")], 2, build, {(0, 0): tw.progress.PathSummary.identity(ROOT)}
+    )
     left.capture("left")
     right.capture("right")
     with tw.run(flow, engine="local") as job:
@@ -129,7 +131,7 @@ def test_a_token_can_be_taken_once() -> None:
 
     error = error_of_build(build)
     assert "operator 'subject': the initial token of output 0 was taken already, or build has returned" in str(error)
-    assert isinstance(error.__cause__, tw.TokenError)
+    assert isinstance(error.__cause__, tw.errors.TokenError)
 
 
 @pytest.mark.parametrize("output", [-1, 1, 7])
@@ -153,7 +155,7 @@ def test_an_initial_token_that_is_not_taken_is_gone() -> None:
     group.run()
     assert set(group.cores[0].probes.frontier("done")) == {3}
     assert group.cores[0].leaks == []
-    with raises(tw.TokenError):
+    with raises(tw.errors.TokenError):
         contexts[0].token()
 
 

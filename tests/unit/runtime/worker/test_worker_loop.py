@@ -285,7 +285,7 @@ def test_a_broken_protocol_ends_it_with_the_error() -> None:
         loop.deliver(Envelope(1, 0, 0, progress=[]))
         loop.deliver(Envelope(1, 5, 1, progress=[]))
         failure = watch_until(loop, lambda status: status.phase is Phase.FAILED).failure
-    assert isinstance(failure, tw.ProtocolError)
+    assert isinstance(failure, tw.progress.ProtocolError)
 
 
 def test_a_failure_outside_the_operators_is_reported_as_the_workers(caplog: pytest.LogCaptureFixture) -> None:

@@ -96,7 +96,7 @@ class FakeQuery:
 
 
 @pytest.fixture
-def job() -> Iterator[tw.Job]:
+def job() -> Iterator[tw.types.Job]:
     """A job that keeps its input; it may fail."""
     flow = tw.Dataflow("fed")
     flow.input("rows").capture("rows").probe("done")
@@ -110,7 +110,9 @@ def query(monkeypatch: pytest.MonkeyPatch) -> FakeQuery:
     return FakeQuery(monkeypatch)
 
 
-def begun(job: tw.Job, query: FakeQuery, wait_until: Any = None, rows_of: Any = lambda df, name: df) -> StreamingFeed:
+def begun(
+    job: tw.types.Job, query: FakeQuery, wait_until: Any = None, rows_of: Any = lambda df, name: df
+) -> StreamingFeed:
     writer: Any = query
     query.patch.setattr(feed_query, "rows_of", rows_of)
     progress = None if wait_until is None else SimpleNamespace(wait_until=wait_until)
@@ -122,11 +124,11 @@ def never(time: int, timeout: float) -> None:
     raise TimeoutError
 
 
-def captured(job: tw.Job) -> list[tuple[int, list[int]]]:
+def captured(job: tw.types.Job) -> list[tuple[int, list[int]]]:
     return [(one.time, one.batch["n"].to_pylist()) for one in job.captured("rows")]
 
 
-def test_a_query_that_ends_closes_the_input(job: tw.Job, query: FakeQuery) -> None:
+def test_a_query_that_ends_closes_the_input(job: tw.types.Job, query: FakeQuery) -> None:
     """All there was has been sent, so the job can come to its end."""
     feeding = begun(job, query)
     query.run(0, 1, 2)
@@ -137,7 +139,7 @@ def test_a_query_that_ends_closes_the_input(job: tw.Job, query: FakeQuery) -> No
     assert captured(job) == [(0, [1, 2]), (2, [3])]
 
 
-def test_waiting_has_a_deadline(job: tw.Job, query: FakeQuery) -> None:
+def test_waiting_has_a_deadline(job: tw.types.Job, query: FakeQuery) -> None:
     """The error says where the query is."""
     feeding = begun(job, query)
     query.run(4, 1)
@@ -146,7 +148,7 @@ def test_waiting_has_a_deadline(job: tw.Job, query: FakeQuery) -> None:
     assert not job.input("rows").is_closed
 
 
-def test_a_query_is_stopped(job: tw.Job, query: FakeQuery) -> None:
+def test_a_query_is_stopped(job: tw.types.Job, query: FakeQuery) -> None:
     """The input is closed; once is enough, and the block does so at its end."""
     with begun(job, query) as feeding:
         query.run(0, 1)
@@ -158,7 +160,7 @@ def test_a_query_is_stopped(job: tw.Job, query: FakeQuery) -> None:
 
 
 @contextmanager
-def stopping_while_it_computes(job: tw.Job, query: FakeQuery, timeout_s: float) -> Iterator[None]:
+def stopping_while_it_computes(job: tw.types.Job, query: FakeQuery, timeout_s: float) -> Iterator[None]:
     """Stop a query from another thread while it computes its first micro-batch, which goes on after the block."""
     computing, may_go_on = threading.Event(), threading.Event()
 
@@ -178,7 +180,7 @@ def stopping_while_it_computes(job: tw.Job, query: FakeQuery, timeout_s: float) 
     call.join(DEADLINE_S)
 
 
-def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.Job, query: FakeQuery) -> None:
+def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.types.Job, query: FakeQuery) -> None:
     """A micro-batch that is being computed then is not sent, and Spark does not commit it."""
     with stopping_while_it_computes(job, query, 0):
         assert query.was_stopped.wait(DEADLINE_S)
@@ -187,7 +189,7 @@ def test_what_comes_while_the_query_is_stopped_is_left_to_the_next_run(job: tw.J
     assert isinstance(query._error, RuntimeError), "which is how Spark knows that it is not to commit"
 
 
-def test_stopping_waits_for_the_micro_batch_that_is_under_way(job: tw.Job, query: FakeQuery) -> None:
+def test_stopping_waits_for_the_micro_batch_that_is_under_way(job: tw.types.Job, query: FakeQuery) -> None:
     """It is sent whole, and Spark may commit it, so that it does not come again."""
     with stopping_while_it_computes(job, query, DEADLINE_S):
         assert not query.was_stopped.wait(0.05)
@@ -196,7 +198,7 @@ def test_stopping_waits_for_the_micro_batch_that_is_under_way(job: tw.Job, query
     assert query._error is None
 
 
-def test_a_query_that_fails_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+def test_a_query_that_fails_fails_the_job(job: tw.types.Job, query: FakeQuery) -> None:
     """Both say in which micro-batch, what it was, that nothing of it was sent, and how to go on."""
 
     def fails(df: Any, name: str) -> Any:
@@ -213,7 +215,7 @@ def test_a_query_that_fails_fails_the_job(job: tw.Job, query: FakeQuery) -> None
         assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_a_query_may_fail_between_two_micro_batches(job: tw.Job, query: FakeQuery) -> None:
+def test_a_query_may_fail_between_two_micro_batches(job: tw.types.Job, query: FakeQuery) -> None:
     """Then it is Spark's reason that both give."""
     feeding = begun(job, query)
     query.run(0, 1)
@@ -224,7 +226,7 @@ def test_a_query_may_fail_between_two_micro_batches(job: tw.Job, query: FakeQuer
 
 
 @pytest.mark.parametrize("where", ["in a micro-batch", "between two"])
-def test_a_query_that_fails_while_it_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery, where: str) -> None:
+def test_a_query_that_fails_while_it_is_stopped_fails_the_job(job: tw.types.Job, query: FakeQuery, where: str) -> None:
     """Though its end is not told before it is stopped: rows are missing that nobody has left to the next run."""
 
     def fails(df: Any, name: str) -> Any:
@@ -253,7 +255,7 @@ def test_a_query_that_fails_while_it_is_stopped_fails_the_job(job: tw.Job, query
         job.wait(DEADLINE_S)
 
 
-def test_a_spark_that_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+def test_a_spark_that_is_stopped_fails_the_job(job: tw.types.Job, query: FakeQuery) -> None:
     """An idle query takes no notice of that, and what it had to send is missing."""
     feeding = begun(job, query)
     query.run(0, 1)
@@ -264,7 +266,7 @@ def test_a_spark_that_is_stopped_fails_the_job(job: tw.Job, query: FakeQuery) ->
     assert query.was_stopped.wait(DEADLINE_S)
 
 
-def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.types.Job, query: FakeQuery) -> None:
     """What Spark says of the micro-batch is only what came of that."""
 
     def cancelled(df: Any, name: str) -> Any:
@@ -278,7 +280,7 @@ def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.Job, que
             wait(DEADLINE_S)
 
 
-def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.Job, query: FakeQuery) -> None:
+def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.types.Job, query: FakeQuery) -> None:
     """Whatever is noticed first, all there was has been sent."""
     query.on_look = query.end
     feeding = begun(job, query)
@@ -289,7 +291,7 @@ def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.Job, query: Fak
     assert captured(job) == [(0, [1])]
 
 
-def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
+def test_a_job_that_fails_stops_the_query(job: tw.types.Job, query: FakeQuery) -> None:
     """Also where no micro-batch comes; and whoever waits for the query gets the job's error."""
     feeding = begun(job, query)
     FedJob(job.input("rows")).fail("somebody else has failed")
@@ -298,7 +300,7 @@ def test_a_job_that_fails_stops_the_query(job: tw.Job, query: FakeQuery) -> None
         feeding.wait(DEADLINE_S)
 
 
-def test_a_job_that_is_left_stops_the_query(job: tw.Job, query: FakeQuery) -> None:
+def test_a_job_that_is_left_stops_the_query(job: tw.types.Job, query: FakeQuery) -> None:
     """That is no failure, but there is no end of the query to wait for."""
     with begun(job, query) as feeding:
         job.stop()
@@ -307,7 +309,7 @@ def test_a_job_that_is_left_stops_the_query(job: tw.Job, query: FakeQuery) -> No
             feeding.wait(DEADLINE_S)
 
 
-def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, query: FakeQuery) -> None:
+def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.types.Job, query: FakeQuery) -> None:
     """Nothing hangs: the query gets the job's error, and is stopped."""
     feeding = begun(job, query, wait_until=never)
     call = query.begin(0, 1)
@@ -319,7 +321,7 @@ def test_a_micro_batch_that_waits_for_the_dataflow_ends_with_it(job: tw.Job, que
         feeding.wait(DEADLINE_S)
 
 
-def test_spark_commits_when_the_dataflow_is_done(job: tw.Job, query: FakeQuery) -> None:
+def test_spark_commits_when_the_dataflow_is_done(job: tw.types.Job, query: FakeQuery) -> None:
     """Until then the micro-batch is not over, though it was sent."""
     is_done = threading.Event()
 
@@ -338,7 +340,7 @@ def test_spark_commits_when_the_dataflow_is_done(job: tw.Job, query: FakeQuery) 
     feeding.wait(DEADLINE_S)
 
 
-def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.Job, query: FakeQuery) -> None:
+def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.types.Job, query: FakeQuery) -> None:
     """What was sent stays sent, Spark does not commit it, and the input is closed."""
     feeding = begun(job, query, wait_until=never)
     query.begin(0, 1)
@@ -349,7 +351,7 @@ def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.Job, query: F
     assert isinstance(query._error, RuntimeError)
 
 
-def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.Job, query: FakeQuery) -> None:
+def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.types.Job, query: FakeQuery) -> None:
     """What it had to send is missing, so its times must not complete."""
     with pytest.raises(KeyError), begun(job, query):
         raise KeyError("customer")
@@ -358,7 +360,7 @@ def test_a_block_that_is_left_by_an_error_fails_the_job(job: tw.Job, query: Fake
         job.wait(DEADLINE_S)
 
 
-def test_a_block_whose_input_was_closed_by_hand_is_left_by_an_error(job: tw.Job, query: FakeQuery) -> None:
+def test_a_block_whose_input_was_closed_by_hand_is_left_by_an_error(job: tw.types.Job, query: FakeQuery) -> None:
     """The job misses nothing, and the idle query, which it does not stop, is stopped all the same."""
     leaving = threading.Thread(target=leave_by_an_error, args=[job, query], daemon=True)
     leaving.start()
@@ -369,7 +371,7 @@ def test_a_block_whose_input_was_closed_by_hand_is_left_by_an_error(job: tw.Job,
     assert captured(job) == [(0, [1])]
 
 
-def leave_by_an_error(job: tw.Job, query: FakeQuery) -> None:
+def leave_by_an_error(job: tw.types.Job, query: FakeQuery) -> None:
     feeding = begun(job, query)
     query.run(0, 1)
     job.input("rows").close()

@@ -36,9 +36,9 @@ class ListInput:
         self.time = time
 
     @property
-    def position(self) -> tw.InputPosition:
+    def position(self) -> tw.types.InputPosition:
         sent = [rows for time, _, rows in self.sent if time == self.time]
-        return tw.InputPosition(self.time, len(self.sent), sum(map(len, sent)), batches_at_time=len(sent))
+        return tw.types.InputPosition(self.time, len(self.sent), sum(map(len, sent)), batches_at_time=len(sent))
 
     @property
     def rows(self) -> list[tuple[int, int]]:

@@ -1,0 +1,13 @@
+"""Which worker feeds a partition, and how it says that its frontier has moved."""
+
+from tidewheel.progress import Antichain, Time
+
+
+def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:
+    """Return how the frontier has moved: -1 for each time that has left it, +1 for each that has entered."""
+    return [*((time, -1) for time in before if time not in now), *((time, 1) for time in now if time not in before)]
+
+
+def feeder_of(partition: int, workers: int) -> int:
+    """Return the worker that feeds a partition."""
+    return partition % workers

@@ -1,0 +1,33 @@
+"""Modules whose public names load when a program first asks for them.
+
+So a program that describes a dataflow does not load what runs it, and one that subscribes loads no operators.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def public_names(
+    module: str, where: Mapping[str, Sequence[str]], submodules: Sequence[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a module.
+
+    Args:
+        module: its name.
+        where: the module that each name comes from, with all names of that.
+        submodules: the modules in it that load like names.
+    """
+    home = {name: defining for defining, names in where.items() for name in names}
+    public = sorted(home)
+    home |= dict.fromkeys(submodules, "")
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = getattr(import_module(home[name]), name) if home[name] else import_module(f"{module}.{name}")
+        setattr(sys.modules[module], name, found)
+        return found
+
+    return public, load, lambda: sorted({*vars(sys.modules[module]), *home})
