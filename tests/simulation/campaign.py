@@ -9,8 +9,8 @@ from tests.kit.simulation.shrink import shrink
 from tests.kit.simulation.violation import TooLargeError, ViolationError, broken_promise
 from tests.laws.graphs import describe_graph
 from tests.simulation.event import Event
-from tests.simulation.free.token_simulation import TokenSimulation
 from tests.simulation.scenario import WORLDS, Has, Scenario
+from tests.simulation.tokens.token_simulation import TokenSimulation
 from tests.simulation.worlds import run_world
 
 _LOGGER = logging.getLogger(__name__)

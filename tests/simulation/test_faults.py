@@ -10,9 +10,9 @@ from tests.kit.simulation.violation import ViolationError
 from tests.simulation.campaign import Failure, simulate
 from tests.simulation.event import Event
 from tests.simulation.faults.table import FAULTS
-from tests.simulation.scenario import TOKENS, Has, Scenario
+from tests.simulation.scenario import TOKENS, WORLDS, Has, Scenario
 
-FEW = 100
+FEW = 300
 """Within so many simulations from its seed on a fault is caught: in the first, unless the seed has grown old."""
 MOST = 1000
 """Within so many simulations from seed 0 on a fault is caught."""
@@ -20,6 +20,12 @@ BOOKKEEPING = {"whole steps", "held back", "view", "complete", "timely", "envelo
 """The checks of what workers report; all others look at what comes of it."""
 
 OF_TOKENS = [fault for fault in FAULTS if fault.has == TOKENS]
+
+
+def test_each_world_has_faults_of_its_own() -> None:
+    """The table has rows for every world, and a name for each."""
+    assert {fault.has for fault in FAULTS} == set(WORLDS.values())
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
 def scenarios(first: int, has: Has) -> Iterator[Scenario]:

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.delivery.delivery_simulation import run_delivery
 from tests.simulation.event import Event
-from tests.simulation.free.token_simulation import TokenSimulation
 from tests.simulation.jobs.job_simulation import JobSimulation
 from tests.simulation.scenario import Scenario
 from tests.simulation.snapshots.snapshot_simulation import SnapshotSimulation
 from tests.simulation.substreams.substream_simulation import SubstreamSimulation
+from tests.simulation.tokens.token_simulation import TokenSimulation
 from tests.simulation.topics.topic_simulation import run_topic
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError

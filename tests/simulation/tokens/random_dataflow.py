@@ -7,8 +7,8 @@ import tidewheel as tw
 from tests.kit.simulation.apart import ApartExchange
 from tests.laws.domains import BITEMPORAL, VECTOR_CLOCK, small_summaries
 from tests.simulation.dataflows.growth import Connect, Growth, Streams
-from tests.simulation.free.random_operator import Ports, build_random
-from tests.simulation.free.world import World
+from tests.simulation.tokens.random_operator import Ports, build_random
+from tests.simulation.tokens.world import World
 from tidewheel.progress import Nesting, PathSummary, Summary, TimeDomain
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.pacts import Exchange

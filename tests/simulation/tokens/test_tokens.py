@@ -15,8 +15,8 @@ import pytest
 from tests.kit.simulation.simulated_runs import SimulatedRuns
 from tests.simulation.campaign import report_on
 from tests.simulation.event import Event, Kind
-from tests.simulation.free.token_simulation import TokenSimulation
 from tests.simulation.scenario import TOKENS, Scenario
+from tests.simulation.tokens.token_simulation import TokenSimulation
 
 RUNS = SimulatedRuns.asked("TOKEN_SIMULATION", 140, chunks=4, seed=0)
 MANY = SimulatedRuns.asked("LONG_TOKEN_SIMULATION", 2000, chunks=10)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from random import Random
 
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation.free.world import World
+from tests.simulation.tokens.world import World
 from tidewheel.progress import Antichain, Time, TimeDomain
 from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken

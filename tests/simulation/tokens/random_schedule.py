@@ -10,7 +10,7 @@ from tests.simulation.network import Link
 from tidewheel.transport.socket_address import DRIVER
 
 if TYPE_CHECKING:
-    from tests.simulation.free.token_simulation import TokenSimulation
+    from tests.simulation.tokens.token_simulation import TokenSimulation
 
 _FEEDERS = 3
 

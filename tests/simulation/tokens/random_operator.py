@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.kit.simulation.violation import ViolationError
-from tests.simulation.free.random_misuse import misuse_lent, misuse_outside, misuse_token
-from tests.simulation.free.random_token_set import RandomTokenSet
-from tests.simulation.free.world import World
+from tests.simulation.tokens.random_misuse import misuse_lent, misuse_outside, misuse_token
+from tests.simulation.tokens.random_token_set import RandomTokenSet
+from tests.simulation.tokens.world import World
 from tidewheel.progress import Antichain, PathSummary, Summary, Time, TimeDomain
 from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.tokens.timestamp_token import LentToken, TimestampToken

@@ -9,11 +9,11 @@ from typing import Any
 from tests.kit.simulation.violation import ViolationError
 from tests.laws.domains import small_summaries
 from tests.simulation.event import Event
-from tests.simulation.free.random_dataflow import random_dataflow
-from tests.simulation.free.random_schedule import RandomSchedule
-from tests.simulation.free.world import World
 from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
+from tests.simulation.tokens.random_dataflow import random_dataflow
+from tests.simulation.tokens.random_schedule import RandomSchedule
+from tests.simulation.tokens.world import World
 from tests.simulation.workers.calls_watch import CallsWatch
 from tests.simulation.workers.cluster import Cluster, make_cores
 from tests.simulation.workers.flow_watch import FlowWatch
