@@ -25,7 +25,7 @@ class Fault(Generic[Chosen]):
         checks: the promises that the defect breaks; empty if it may break any of them.
         concerns: whether the defect can show in a scenario at all.
         has: the parts of a world in which it can show.
-        seed: the first seed at which it is caught.
+        seed: the first seed at which it is caught; None where the search for it takes long.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Fault(Generic[Chosen]):
     concerns: Callable[[Chosen], bool] = _always
     _: KW_ONLY
     has: frozenset[Any] = frozenset()
-    seed: int = 0
+    seed: int | None = None
 
     def __str__(self) -> str:
         return self.name
