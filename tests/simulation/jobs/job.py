@@ -82,6 +82,7 @@ class PublishingJob(SnapshotSimulation):
     def live_in(self, world: JobWorld) -> None:
         """Begin, as the network goes on, and go on until the end."""
         self._outside = world
+        self.network = world.network
         self._random_now = self.scenario.random("the job")
         self._beat()
 

@@ -60,6 +60,7 @@ class JobLife(Watch):
         options: how many workers there are, and how they tell each other of progress.
         plan: what they run.
         world: what operators see.
+        network: carries the envelopes; those of the life before are lost.
         scripts: what the driver does.
         random: the choices.
         tokens: watches the tokens.
@@ -76,6 +77,7 @@ class JobLife(Watch):
         options: LifeOptions,
         plan: Plan,
         world: World,
+        network: Network,
         scripts: Mapping[str, Script],
         random: Random,
         tokens: Tokens,
@@ -87,7 +89,8 @@ class JobLife(Watch):
         world.begin()
         self._random = random
         self._world = world
-        self._network = Network()
+        self._network = network
+        network.lose_envelopes()
         workers = range(options.workers)
         slow = {link for link in product((DRIVER, *workers), workers) if random.random() < random.choice((0, 0.2, 0.6))}
         haste = random.choice((0.3, 0.55))

@@ -12,6 +12,7 @@ import tidewheel as tw
 from tests.kit.operators.operator_case import plain_bags
 from tests.kit.simulation.injection import replaced
 from tests.kit.simulation.violation import TooLargeError, ViolationError
+from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
 from tests.simulation.snapshots.driver import Script
 from tests.simulation.snapshots.job_life import JobLife, Restored, ToldEnds
@@ -37,6 +38,7 @@ class SnapshotSimulation:
 
     Attributes:
         described: the dataflow, and ``plan``, what workers run of it.
+        network: between workers, the driver and feeders.
         restored: the snapshots from which it went on.
         refused: how often a state in one piece, or substreams, could not go on with another number of workers.
         outputs: how often each record came out, by capture and time.
@@ -54,6 +56,7 @@ class SnapshotSimulation:
             name: Script.with_ends(random) if name in ended else Script.of(random) for name in self.plan.inputs
         }
         self._numbers = count(1)
+        self.network = Network()
         self.restored: list[Restored] = []
         self.refused = 0
         self.outputs: Outputs = {}
@@ -115,7 +118,10 @@ class SnapshotSimulation:
         self.outputs = cluster.captured(list(self.plan.captures))
 
     def _cluster(self, life: int, snapshot: Restored | None, random: Random) -> JobLife:
-        options, inner = self.scenario.lives[life], (self.plan, self._world, self._scripts, random, self._tokens)
+        options, inner = (
+            self.scenario.lives[life],
+            (self.plan, self._world, self.network, self._scripts, random, self._tokens),
+        )
         try:
             return JobLife(options, *inner, snapshot, life, self._attachments(options.workers))
         except (JobError, SnapshotError) as error:
