@@ -57,7 +57,8 @@ class Failure:
                 f"{len(self.events)} of {len(original.events)} events, after which the end is brought about:",
                 *(f"  {event}" for event in self.events),
             ]
-        world = next(name for name, has in WORLDS.items() if has >= self.scenario.has)
+        worlds = [name for name, has in WORLDS.items() if has >= self.scenario.has]
+        world = min(worlds, key=lambda name: len(WORLDS[name]))
         return "\n".join([*lines, how_to_repeat(f"tests.simulation {world}", self.scenario.seed)])
 
 
