@@ -1,4 +1,4 @@
-"""Operators that keep something for each key, from one epoch to the next."""
+"""Operators that keep state by key from epoch to epoch."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -27,9 +27,9 @@ Scope: TypeAlias = Literal["stream", "substream"]
 class KeyedOperators(StreamBase[Record]):
     """Methods of streams for state by key.
 
-    State is kept by the worker that owns the key. Records are processed when their epoch is complete, and epochs in one
-    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of a domain of
-    your own that are in no order are processed as they are complete.
+    The worker that owns a key keeps its state. Records are processed when their epoch is complete, and epochs in one
+    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of your own domain
+    that have no order among them are processed as they complete.
     """
 
     __slots__ = ()
@@ -66,17 +66,17 @@ class KeyedOperators(StreamBase[Record]):
         *,
         name: str = "accumulate",
     ) -> "Stream[Any]":
-        """Fold the records of each key over all epochs; at each epoch, send the state of the keys that had records.
+        """Fold the records of each key over all epochs; each epoch sends the states of its keys.
 
         Records of a key and epoch are added in any order. NaN is one key.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record.
-            add: returns the state with a record in it; it may change the one that it gets.
-            finish: makes what is sent of a key and its state, which must not change when the state does; by default it
-                is the pair of the key and a shallow copy of the state.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns.
+            start: makes the initial state of a key.
+            add: returns the state with a record added; it may change its argument.
+            finish: makes the result of a key and its state, which must not change with the state; the default is the
+                key with a shallow copy of the state.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("balances")
@@ -102,19 +102,19 @@ class KeyedOperators(StreamBase[Record]):
         scope: Scope = "stream",
         name: str = "stateful_map",
     ) -> "Stream[Result]":
-        """Replace each record by a result that depends on the records of its key before.
+        """Replace each record by a result that depends on its key's earlier records.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record.
-            step: gets the state of the record's key and the record, and returns the state from then on and the result.
-                A state of None is forgotten: the key's next record begins anew.
-            order: the order of the records of a key within an epoch, by a function of a record, a name or names; of
-                records that it leaves equal their content decides. Without it they come in any order, and a step for
-                which that matters may have other results in another run.
-            scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
-                when it has ended; ``"stream"`` keeps them as long as the job runs.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns.
+            start: makes the initial state of a key.
+            step: gets the key's state and the record, and returns the new state and the result. The state None forgets
+                the key: its next record begins anew.
+            order: the order of a key's records within an epoch: a function of a record, a name or names; among equals
+                their content decides. Without it they come in any order, and an order-dependent step may differ from
+                run to run.
+            scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
+                ``"stream"`` keeps them as long as the job runs.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("changes")
@@ -150,15 +150,15 @@ class KeyedOperators(StreamBase[Record]):
         *,
         name: str = "state_machine",
     ) -> "Stream[Result]":
-        """Let each record change the state of its key, and send any number of results, until the key is done.
+        """Let each record change the state of its key and send any number of results, until the key is done.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record and after it was done.
-            step: gets the key, its state, which it changes in place, and the record. It returns whether the key is
-                done, and the results to send. The state of a key that is done is forgotten.
+            key: a function of a record, or the name or names of columns.
+            start: makes the state of a new key, or of one that was done.
+            step: gets the key, its state, which it changes in place, and the record; it returns whether the key is
+                done, and the results. A done key's state is forgotten.
             order: the order of the records of a key within an epoch, as for `stateful_map`.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         Source: timely dataflow's ``state_machine``.
 
@@ -189,16 +189,16 @@ class KeyedOperators(StreamBase[Record]):
         *,
         name: str = "deduplicate",
     ) -> "Stream[Record]":
-        """Let the first record of each key pass, of all epochs; those that come later are dropped.
+        """Let the first record of each key pass, over all epochs; drop the others.
 
-        Keys are kept forever. Arrow tables stay what they are.
+        Keys are kept forever. Arrow tables stay tables.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
-            order: which of several records of a key in one epoch is the first, by a function of a record, a name or
-                names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
-                same one on any number of workers: in tables with key and order by name the other columns, else a hash.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns; by default the record.
+            order: which record of a key is the first within an epoch: a function of a record, a name or names. Among
+                equals the content decides, alike on any number of workers: the other columns if key and order are
+                names, else a hash.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("first visits")
