@@ -8,10 +8,10 @@ import tidewheel as tw
 from tidewheel.progress import TimeDomain
 from tidewheel.runtime.description.scope import Scope
 
-Streams: TypeAlias = list[Any]
+Streams: TypeAlias = list[tw.Stream[Any]]
 """The streams of one scope, the oldest first."""
 
-Connect: TypeAlias = Callable[[Any], None]
+Connect: TypeAlias = Callable[[tw.Stream[Any]], None]
 """Lays the edge from a stream to a feedback."""
 
 
@@ -73,7 +73,7 @@ class Growth:
         loop = tw.types.Loop(self.flow, scope.inside(self.name("loop"), rounds))
         return loop._scope, [self.any(streams).enter(loop) for _ in range(self._random.choice((1, 1, 2)))]
 
-    def any(self, streams: Streams) -> Any:
+    def any(self, streams: Streams) -> tw.Stream[Any]:
         """Choose a stream, a recent one more often than an old one."""
         return streams[-1 - int(len(streams) * self._random.random() ** 2)]
 
