@@ -1,29 +1,16 @@
 """The delay_batches operator."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.harness import KINDS, Bags, Case, Feed, run
-from tests.kit.operators.operator_case import OperatorCase, by_time
+from tests.kit.operators.harness import KINDS, Case, run
 
 
 def next_even(time: int) -> int:
     """Return the first even time from this one on."""
     return time + time % 2
-
-
-def delayed(feed: Feed) -> Bags:
-    """Return what is due at each time."""
-    due: Bags = {}
-    for time, numbers in by_time(feed).items():
-        due.setdefault(next_even(time), Counter()).update(numbers)
-    return due
-
-
-CASES = [OperatorCase("delay_batches", lambda stream: stream.delay_batches(next_even), delayed)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -6,11 +6,6 @@ from typing import Any
 from hypothesis import given
 
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase("inspect_with_time", lambda stream: stream.inspect_with_time(lambda *seen: None), each_epoch(list))
-]
 
 
 @operator_settings()
