@@ -42,7 +42,10 @@ def violation(scenario: Scenario) -> ViolationError | None:
 
 @pytest.mark.parametrize("fault", QUICK, ids=str)
 def test_a_fault_is_caught(fault: Fault[Scenario]) -> None:
-    """The promise that it breaks is named, and nothing crashes; without the fault the same simulation passes."""
+    """The promise that it breaks is named, and nothing crashes; without the fault the same simulation passes.
+
+    Where a change of the code has moved a rare one too far, the long form prints its new seed.
+    """
     check_found(fault, scenarios(fault.seed, fault.has), violation, FEW)
 
 

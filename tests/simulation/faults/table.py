@@ -233,7 +233,7 @@ FAULTS: tuple[Fault[Scenario], ...] = (
             _several,
             seed=1,
         ),
-        Fault("a feeder that joins unheard", snapshots.joins_unheard, frozenset({"snapshot"}), _several),
+        Fault("a feeder that joins unheard", snapshots.joins_unheard, frozenset({"snapshot"}), _several, seed=582),
         Fault("a handle forgotten that nobody has claimed", snapshots.unclaimed_handle_forgotten, _SAVED, seed=30),
         Fault("a command lost", snapshots.command_lost, _SAVED, seed=17),
         Fault("a handle at an old time", snapshots.handle_at_old_time, _SAVED, seed=17),
