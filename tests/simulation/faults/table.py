@@ -97,10 +97,6 @@ def _holding(scenario: Scenario) -> bool:
     return topic.capacity_bytes < PLENTY and any(reading.slow == "block" for reading in topic.readers)
 
 
-def _restarted(scenario: Scenario) -> bool:
-    return "replaced" in _topic(scenario).endings
-
-
 _ENDS = frozenset({"safety", "overtaken", "once"})
 _SUBSTREAMS = _ENDS | {"liveness", "left", "divided"}
 _ATOMICITY = frozenset({"atomicity", "agreement"})
@@ -344,13 +340,6 @@ FAULTS: tuple[Fault[Scenario], ...] = (
             travel.numbering_restarts,
             frozenset({"protocol", "missed", "stuck", "rest", "frontier", "end"}),
             seed=2,
-        ),
-        Fault(
-            "a new publisher's word unheard",
-            travel.last_word_taken_for_a_duplicate,
-            frozenset({"stuck"}),
-            _restarted,
-            seed=66,
         ),
         Fault("numbers left out in silence", travel.skipped_untold, frozenset({"protocol"}), seed=2),
         Fault("part of an epoch dropped", queues.part_of_an_epoch_dropped, frozenset({"dropped"}), _dropping, seed=18),

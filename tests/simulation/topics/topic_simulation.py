@@ -1,14 +1,17 @@
 """A topic, its publishers and its subscribers under one seed."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation.topics.life import Life
-from tests.simulation.topics.reader import Reader
+from tests.simulation.topics.reader import Reader, State
 from tests.simulation.topics.topic_options import TopicOptions
 from tests.simulation.topics.watch import Told
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 _ALONE_EVERY = 10
 _ROUNDS = 1000
@@ -34,17 +37,21 @@ class TopicSimulation:
     Args:
         options: the parameters.
         without: the number of a subscriber that does not exist, though all others do what they would do.
+        publisher: makes the publishers.
     """
 
-    def __init__(self, options: TopicOptions, without: int | None = None) -> None:
+    def __init__(
+        self, options: TopicOptions, without: int | None = None, publisher: Callable[..., Any] = Publisher
+    ) -> None:
         self._options = options
+        self._publisher = publisher
         self._numbers = range(len(options.readers))
         self._schedule = options.random(0)
         self._upstream = [options.random(1 + number) for number in range(options.partitions)]
         self._randoms = [options.random(1 + options.partitions + number) for number in self._numbers]
         self._without = without
         self._names = count()
-        self.life = Life(options, self._upstream)
+        self.life = Life(options, self._upstream, publisher)
         self.lives = [self.life]
         self.readers: list[list[Reader]] = [[] for _ in self._numbers]
 
@@ -58,7 +65,7 @@ class TopicSimulation:
                 self.life.fail(self._schedule.randrange(self._options.partitions))
             last = self.life
             if index + 1 < len(self._options.endings):
-                self.life = Life(self._options, self._upstream)
+                self.life = Life(self._options, self._upstream, self._publisher)
                 self.lives.append(self.life)
             if ending == "replaced":
                 last.replace(self.life)
@@ -69,6 +76,10 @@ class TopicSimulation:
     def told(self, number: int) -> list[list[Told]]:
         """Return all that a subscriber was told, in each life."""
         return [reader.watch.told for reader in self.readers[number]]
+
+    def ends(self, number: int) -> list[tuple[State, list[Told]]]:
+        """Return all that a subscriber was told in each life, and how that ended."""
+        return [(reader.state, reader.watch.told) for reader in self.readers[number]]
 
     def counts(self) -> Counts:
         """Return how much happened."""
