@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.kit.former_topics.publisher import FormerPublisher
 from tests.kit.pubsub.numbered import fetched
 from tests.simulation.topics.conditions import WHERES, Condition, wanted
 from tests.simulation.topics.partition import DOMAINS, LESS_EQUAL, Partition
@@ -42,6 +43,7 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 RUNS = 800
 STEPS = 150
 TRIES = 800
+SAME = 150
 NUMBERS = 1_000_000
 CAPACITIES = (PLENTY, PLENTY, 500, 600, 800, 1500)
 CONDITIONS: tuple[Condition, ...] = ("all", "all", "even", "few")
@@ -60,8 +62,16 @@ class Cut(NamedTuple):
 class Worker:
     """One worker, its publisher, and what is under way between them."""
 
-    def __init__(self, order: Order, random: Random, numbers: "count[int]", capacity_bytes: int = PLENTY) -> None:
+    def __init__(
+        self,
+        order: Order,
+        random: Random,
+        numbers: "count[int]",
+        capacity_bytes: int = PLENTY,
+        publisher: Callable[..., Any] = Publisher,
+    ) -> None:
         self._domain = DOMAINS[order]
+        self._make = publisher
         self._capacity_bytes = capacity_bytes
         self._random = random
         self.upstream = Partition(order, random, numbers)
@@ -105,7 +115,7 @@ class Worker:
 
     def replace_publisher(self) -> None:
         """Start a publisher, also where one has died."""
-        self.publisher = Publisher(self._domain, self._capacity_bytes, has_begun=False)
+        self.publisher = self._make(self._domain, self._capacity_bytes, has_begun=False)
 
     def cut(self) -> Cut:
         """Return what a snapshot has."""
@@ -233,11 +243,16 @@ class Reader:
 
 def run(seed: int) -> int:
     """Run what a seed says; return how often the job went back."""
+    return play(seed)[0]
+
+
+def play(seed: int, publisher: Callable[..., Any] = Publisher) -> tuple[int, list[Reader]]:
+    """Run what a seed says with publishers of a kind; return how often the job went back, and who has read."""
     random = Random(seed)
     order: Order = random.choice(("total", "product"))
     numbers = count()
     capacity_bytes = random.choice(CAPACITIES)
-    workers = [Worker(order, random, numbers, capacity_bytes) for _ in range(random.randint(1, 3))]
+    workers = [Worker(order, random, numbers, capacity_bytes, publisher) for _ in range(random.randint(1, 3))]
     publishers = [worker.publisher for worker in workers]
     readers = [
         Reader(f"reader {n}", order, publishers, random, random.choice(CONDITIONS), random.choice(SLOW))
@@ -270,7 +285,7 @@ def run(seed: int) -> int:
     assert all(publisher.is_finished for publisher in publishers), f"seed {seed}: some partition never ends"
     for reader in readers:
         check(reader, versions, order, f"seed {seed}")
-    return generation
+    return generation, readers
 
 
 def replace_some(workers: list[Worker], publishers: list[Publisher], readers: list[Reader], random: Random) -> None:
@@ -554,6 +569,17 @@ FAULTS: Iterable[Callable[[pytest.MonkeyPatch], None]] = (
     _moves_that_wait_are_lost,
     _queues_forget_what_they_have_dropped,
 )
+
+
+def test_the_former_publisher_shows_the_same() -> None:
+    """However often the job goes back: the same epochs, in the same order, and the same ones dropped."""
+
+    def shown(reader: Reader) -> object:
+        return [(epoch.time, epoch.records) for epoch in reader.epochs], reader.dropped, reader.is_lost
+
+    for seed in range(SAME):
+        now, formerly = (list(map(shown, play(seed, kind)[1])) for kind in (Publisher, FormerPublisher))
+        assert now == formerly, f"seed {seed}"
 
 
 def check_noticed(run: Callable[[int], object], tries: int) -> None:
