@@ -5,6 +5,7 @@ The first half sends pairs (key, state), and the second combines the states of e
 
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add as plus
@@ -31,6 +32,9 @@ Add: TypeAlias = Callable[[State, Record], State]
 
 States: TypeAlias = dict[Any, Any]
 """States, or results, by key."""
+
+_UNCHANGING = frozenset({int, float, bool, str, bytes, type(None)})
+"""Types of states that no function can change in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class KeyFold:
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
         """Return the second half of the fold."""
-        return _combined(combine, self.results, self.results)
+        return _combined(combine, self.results, self.results, _same if self.start is None else _own)
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
@@ -120,7 +124,7 @@ def counting_folds(keys: Keys) -> tuple[Fold, Fold]:
     ([('to', 2), ('be', 1)], [('to', 2), ('be', 4)])
     """
     of_odd_keys = _pairs if keys.key is not None else lambda counts: [(as_record(key), counts[key]) for key in counts]
-    return Fold(Counter, partial(_count, keys), _pairs), _combined(plus, _pairs, of_odd_keys)
+    return Fold(Counter, partial(_count, keys), _pairs), _combined(plus, _pairs, of_odd_keys, _same)
 
 
 def _count(keys: Keys, counts: Counter[Any], batch: Batch) -> Counter[Any]:
@@ -162,19 +166,25 @@ def _is_hashable(key: Any) -> bool:
 
 
 def _combined(
-    combine: Callable[[Any, Any], Any], finish: Callable[[States], Batch], finish_odd: Callable[[States], Batch]
+    combine: Callable[[Any, Any], Any],
+    finish: Callable[[States], Batch],
+    finish_odd: Callable[[States], Batch],
+    own: Callable[[Any], Any],
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
+    """Return the fold that combines the states of each key, which come as pairs (key, state).
+
+    ``own`` returns a state that ``combine`` may change, of one that came in a batch.
+    """
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:
-            states.update(batch)
+            states.update(batch if own is _same else ((key, own(state)) for key, state in batch))
             if len(states) == len(batch):
                 return states
             states.clear()
         for key, state in batch:
             if key not in states:
-                states[key] = state
+                states[key] = own(state)
             elif (both := combine(states[key], state)) is not None or states[key] is None:
                 states[key] = both
             else:
@@ -187,6 +197,19 @@ def _combined(
         return finish_odd(add({}, [(as_key(key), state) for key, state in states.items()]))
 
     return Fold(dict, add, finish_all)
+
+
+def _same(state: Any) -> Any:
+    return state
+
+
+def _own(state: Any) -> Any:
+    """Return a copy of a state unless nothing can change it.
+
+    A snapshot is written while the worker goes on. Until then the message that a state came in stays as it was.
+    """
+    parts = state if type(state) is tuple else (state,)
+    return state if all(type(part) in _UNCHANGING for part in parts) else deepcopy(state)
 
 
 def _pairs(states: States) -> list[Any]:

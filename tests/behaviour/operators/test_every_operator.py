@@ -90,7 +90,7 @@ def test_the_result_is_the_same_for_any_workers_and_batches(case: OperatorCase) 
         for workers in (1, 3):
             check(case, SAMPLE, kind, workers)
 
-    @operator_settings(max_examples=8)
+    @operator_settings(max_examples=6)
     @given(feeds(), st.sampled_from(case.kinds), st.sampled_from((1, 2, 3, 4)))
     def holds(feed: Feed, kind: Kind, workers: int) -> None:
         check(case, feed, kind, workers)
@@ -104,7 +104,7 @@ def test_in_a_loop_each_round_is_an_epoch(case: OperatorCase) -> None:
     for workers in (1, 2):
         check(case, SAMPLE, case.kinds[0], workers)
 
-    @operator_settings(max_examples=5)
+    @operator_settings(max_examples=3)
     @given(feeds(), st.sampled_from(case.kinds), st.sampled_from((1, 2, 3)))
     def holds(feed: Feed, kind: Kind, workers: int) -> None:
         check(case, feed, kind, workers)
